@@ -21,25 +21,25 @@
 namespace tilewright::cli {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 constexpr const char* kDefaultSide = "default";
 // Seconds. A default that is slower runs once instead of taking turns; one that is slower still
 // keeps the time that it had when it was tuned.
 constexpr double kSlowDefault = 0.02, kEndlessDefault = 1;
 
-Json json_of(const BenchKernel& k) {
+SortedJson kernel_json(const BenchKernel& k) {
   return {{"object", to_base64(k.object)}, {"description", k.description.to_json()}};
 }
 
-BenchKernel kernel_from(const Json& j) {
+BenchKernel kernel_from(const SortedJson& j) {
   std::optional<std::string> object = from_base64(j.at("object").get<std::string>());
   if (!object) throw Error("bench job: its object is no base64");
   return {std::move(*object), KernelDescription::from_json(j.at("description").get<std::string>())};
 }
 
 BenchJob job_from(const std::string& text) {
-  const Json j = Json::parse(text);
+  const SortedJson j = SortedJson::parse(text);
   BenchJob job{.kernel = kernel_from(j.at("kernel"))};
   if (j.contains("untuned")) job.untuned = kernel_from(j.at("untuned"));
   j.at("untuned_seconds").get_to(job.untuned_seconds);
@@ -52,18 +52,18 @@ BenchJob job_from(const std::string& text) {
   return job;
 }
 
-std::string json_of(const BenchTimes& times) {
-  Json peers = Json::object();
+std::string times_json(const BenchTimes& times) {
+  SortedJson peers = SortedJson::object();
   for (const auto& [name, p] : times.peers) {
     peers[name] = {{"seconds", p.seconds}, {"note", p.note}, {"reference", p.reference}};
     if (std::isfinite(p.difference)) peers[name]["difference"] = p.difference;
   }
-  Json j = {{"seconds", times.seconds},
-            {"default_seconds", times.default_seconds},
-            {"peers", peers},
-            {"disturbed", times.disturbed},
-            {"absent", times.absent}};
-  return j.dump(-1, ' ', false, Json::error_handler_t::replace);
+  SortedJson j = {{"seconds", times.seconds},
+                  {"default_seconds", times.default_seconds},
+                  {"peers", peers},
+                  {"disturbed", times.disturbed},
+                  {"absent", times.absent}};
+  return j.dump(-1, ' ', false, SortedJson::error_handler_t::replace);
 }
 
 // Opened once a process.
@@ -272,20 +272,20 @@ class Contest {
 }  // namespace
 
 std::string to_json(const BenchJob& job) {
-  Json j = {{"kernel", json_of(job.kernel)},
-            {"untuned_seconds", job.untuned_seconds},
-            {"workload", job.workload},
-            {"sized", job.sized},
-            {"dims", job.dims},
-            {"seed", job.seed},
-            {"threads", job.threads},
-            {"rounds", job.rounds}};
-  if (job.untuned) j["untuned"] = json_of(*job.untuned);
+  SortedJson j = {{"kernel", kernel_json(job.kernel)},
+                  {"untuned_seconds", job.untuned_seconds},
+                  {"workload", job.workload},
+                  {"sized", job.sized},
+                  {"dims", job.dims},
+                  {"seed", job.seed},
+                  {"threads", job.threads},
+                  {"rounds", job.rounds}};
+  if (job.untuned) j["untuned"] = kernel_json(*job.untuned);
   return j.dump();
 }
 
 BenchTimes bench_times_from_json(const std::string& text) {
-  const Json j = Json::parse(text);
+  const SortedJson j = SortedJson::parse(text);
   BenchTimes times;
   j.at("seconds").get_to(times.seconds);
   j.at("default_seconds").get_to(times.default_seconds);
@@ -301,13 +301,13 @@ BenchTimes bench_times_from_json(const std::string& text) {
 }
 
 BenchPeers bench_peers_from_json(const std::string& text) {
-  const Json j = Json::parse(text);
+  const SortedJson j = SortedJson::parse(text);
   return {j.at("versions"), j.at("problems")};
 }
 
 std::string handle_bench(const std::string& payload) {
   const BenchJob job = job_from(payload);
-  return json_of(Contest(job).run());
+  return times_json(Contest(job).run());
 }
 
 std::string handle_peers(const std::string&) {
@@ -315,8 +315,8 @@ std::string handle_peers(const std::string&) {
   for (const PeerLibrary& p : peers_here().libraries) {
     found.versions.emplace_back(std::string(p.name()), std::string(p.version()));
   }
-  return Json{{"versions", found.versions}, {"problems", found.problems}}.dump(
-      -1, ' ', false, Json::error_handler_t::replace);
+  return SortedJson{{"versions", found.versions}, {"problems", found.problems}}.dump(
+      -1, ' ', false, SortedJson::error_handler_t::replace);
 }
 
 }  // namespace tilewright::cli

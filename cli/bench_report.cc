@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json json_of(const BenchRow& row, const Target& target, int threads) {
+Json row_json(const BenchRow& row, const Target& target, int threads) {
   Json j = {{"spec", spec_to_inline(parse_spec(row.workload->canonical))},
             {"name", row.workload->label},
             {"threads", threads}};
@@ -130,7 +130,7 @@ bool BenchReport::any_wrong() const {
 
 Json json_of(const BenchReport& report, const Target& target, int threads) {
   Json list = Json::array(), versions = Json::object();
-  for (const BenchRow& row : report.rows) list.push_back(json_of(row, target, threads));
+  for (const BenchRow& row : report.rows) list.push_back(row_json(row, target, threads));
   for (const auto& [name, version] : report.peers) versions[name] = version;
   return {{"results", list}, {"peers", versions}};
 }

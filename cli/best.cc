@@ -49,7 +49,7 @@ void add_row(Table& table, const Workload& w, const database::BestResult& best, 
   if (configs && best.record) table.note(best.record->config);
 }
 
-Json json_of(const Workload& w, const database::BestResult& best, bool hit) {
+Json best_json(const Workload& w, const database::BestResult& best, bool hit) {
   Json row = {{"spec", spec_to_inline(parse_spec(w.canonical))},
               {"name", w.label},
               {"workload", w.hash()},
@@ -142,7 +142,7 @@ int run_best(const BestArguments& a) {
     // A kernel that must not run is shown all the same.
     if (!hit) best.record = lookup.best_fact(store, w);
     const database::DispatchResult dispatch = lookup.dispatch(store, w);
-    list.push_back(json_of(w, best, hit));
+    list.push_back(best_json(w, best, hit));
     if (dispatch.table) list.back()["dispatch"] = cli::json_of(dispatch);
     add_row(table, w, best, hit, a.configs);
     for (const std::string& line : dispatch_lines(dispatch)) table.note(line);

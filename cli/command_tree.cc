@@ -20,7 +20,7 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   return kinds;
 }
 
-OptionInfo describe(const CLI::Option& option) {
+OptionInfo describe_option(const CLI::Option& option) {
   OptionInfo info;
   for (const std::string& name : option.get_snames()) info.names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) info.names.push_back("--" + name);
@@ -38,22 +38,23 @@ OptionInfo describe(const CLI::Option& option) {
   return info;
 }
 
-CommandInfo describe(const CLI::App& app, const std::string& name) {
+CommandInfo describe_named(const CLI::App& app, const std::string& name) {
   CommandInfo info{name, app.get_description(), app.get_footer(), {}, {}, {}};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;
-    (option->nonpositional() ? info.options : info.positionals).push_back(describe(*option));
+    (option->nonpositional() ? info.options : info.positionals).push_back(describe_option(*option));
   }
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (sub->get_group().empty()) continue;
-    info.commands.push_back(describe(*sub, (name.empty() ? "" : name + " ") + sub->get_name()));
+    info.commands.push_back(
+        describe_named(*sub, (name.empty() ? "" : name + " ") + sub->get_name()));
   }
   return info;
 }
 
 }  // namespace
 
-CommandInfo describe(const CLI::App& app) { return describe(app, ""); }
+CommandInfo describe(const CLI::App& app) { return describe_named(app, ""); }
 
 CLI::App* find_command(CLI::App& app, const std::string& name) {
   const auto found = app.get_subcommands([&](CLI::App* sub) { return sub->get_name() == name; });

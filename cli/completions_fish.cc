@@ -6,7 +6,7 @@
 namespace tilewright::cli {
 namespace {
 
-std::string quoted(const std::string& text) {
+std::string fish_quoted(const std::string& text) {
   std::string out = "'";
   for (char c : text) {
     if (c == '\'' || c == '\\') out += '\\';
@@ -29,12 +29,12 @@ std::string option_line(const CommandInfo& command, const OptionInfo& option) {
   }
   if (option.takes_value()) {
     if (!option.choices.empty()) {
-      line += " -x -a " + quoted(fmt::format("{}", fmt::join(option.choices, " ")));
+      line += " -x -a " + fish_quoted(fmt::format("{}", fmt::join(option.choices, " ")));
     } else {
       line += option.takes_files() ? " -r -F" : " -x";
     }
   }
-  return line + " -d " + quoted(option.description) + "\n";
+  return line + " -d " + fish_quoted(option.description) + "\n";
 }
 
 std::string positional_lines(const CommandInfo& command) {
@@ -43,7 +43,7 @@ std::string positional_lines(const CommandInfo& command) {
     if (p.names[0] != "spec") return begin + " -F\n";
     std::string heads;
     for (const Operator& op : operators()) heads += (heads.empty() ? "" : " ") + op.name + ":";
-    return begin + " -F -a " + quoted(heads) + "\n";
+    return begin + " -F -a " + fish_quoted(heads) + "\n";
   }
   return "";
 }
@@ -52,7 +52,7 @@ std::string positional_lines(const CommandInfo& command) {
 std::string known_commands(const CommandInfo& program) {
   std::string words;
   for (const CommandInfo* c : all_commands(program)) {
-    if (!c->name.empty()) words += " " + quoted(c->name);
+    if (!c->name.empty()) words += " " + fish_quoted(c->name);
   }
   return words;
 }
@@ -77,7 +77,7 @@ std::string fish_completions(const CommandInfo& program) {
   for (const CommandInfo* command : all_commands(program)) {
     for (const CommandInfo& sub : command->commands) {
       out += fmt::format("complete -c tune-cli -n {} -a {} -d {}\n", condition(*command),
-                         sub.last_name(), quoted(sub.description));
+                         sub.last_name(), fish_quoted(sub.description));
     }
     for (const OptionInfo& option : command->options) out += option_line(*command, option);
     if (!command->name.empty()) out += positional_lines(*command);

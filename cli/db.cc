@@ -33,7 +33,7 @@ struct DbArguments {
   database::PrunePolicy policy;
 };
 
-Json json_of(const database::MergeReport& r) {
+Json merge_json(const database::MergeReport& r) {
   Json tables = Json::object();
   for (const auto& [name, c] : r.tables) {
     tables[name] = {
@@ -110,7 +110,7 @@ int run_merge(const DbArguments& a) {
   Store store = open_store(a.common, Mode::Create);
   database::MergeReport r;
   if (!a.file.empty()) r = store.merge(a.file);
-  Json j = json_of(r);
+  Json j = merge_json(r);
   if (a.rebuild) {
     j["rebuilt"] = rebuild_kernels(a.common, store);
   } else {
@@ -186,14 +186,14 @@ int run_import(const DbArguments& a) {
   if (a.file == "-") {
     database::MergeReport r = store.import_jsonl(std::cin, "standard input");
     say_foreign(a.common, r);
-    print(a.common, json_of(r));
+    print(a.common, merge_json(r));
     return kDone;
   }
   std::ifstream in(a.file);
   if (!in) throw UsageError(fmt::format("cannot read '{}'", a.file));
   database::MergeReport r = store.import_jsonl(in, a.file);
   say_foreign(a.common, r);
-  print(a.common, json_of(r));
+  print(a.common, merge_json(r));
   return kDone;
 }
 

@@ -34,7 +34,7 @@ bool is_predicted(const database::DispatchResult& dispatch) {
                      [](const auto& kernel) { return kernel.second.record.offline; });
 }
 
-Json json_of(const DispatchTable& table, bool predicted) {
+Json table_json(const DispatchTable& table, bool predicted) {
   const std::string prefix = predicted ? "predicted_" : "";
   Json ranges = Json::array(), points = Json::array();
   for (const DispatchRange& r : table.ranges) {
@@ -104,7 +104,7 @@ Lines lines_of(const DispatchTable& table, bool predicted) {
 
 Json json_of(const database::DispatchResult& dispatch) {
   if (!dispatch.table) return nullptr;
-  Json j = json_of(*dispatch.table, is_predicted(dispatch));
+  Json j = table_json(*dispatch.table, is_predicted(dispatch));
   for (Json& range : j["ranges"]) {
     const database::Record& record = dispatch.kernels.at(range["record"].get<std::string>()).record;
     range["sketch"] = record.sketch;
@@ -115,7 +115,7 @@ Json json_of(const database::DispatchResult& dispatch) {
 
 Json json_of(const DispatchOutcome& outcome) {
   if (!outcome.table) return outcome.note.empty() ? Json(nullptr) : Json{{"note", outcome.note}};
-  Json j = json_of(*outcome.table, outcome.predicted);
+  Json j = table_json(*outcome.table, outcome.predicted);
   j["mended"] = Json::array();
   for (const database::Sizes& sizes : outcome.mended) j["mended"].push_back(size_json(sizes));
   return j;

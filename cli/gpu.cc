@@ -28,7 +28,7 @@ GpuHere look_for_gpu() {
   return here;
 }
 
-Json json_of(const GpuKernelEstimate& k) {
+Json kernel_estimate_json(const GpuKernelEstimate& k) {
   Json seconds = Json::object();
   for (GpuLimit limit : kGpuLimits) seconds[std::string(name_of(limit))] = k.of(limit);
   return {{"seconds", k.seconds},
@@ -95,7 +95,7 @@ GpuEstimate stored_estimate(const Workload& w, const Lookup& lookup, const datab
 
 Json json_of(const GpuEstimate& e) {
   Json kernels = Json::array();
-  for (const GpuKernelEstimate& k : e.kernels) kernels.push_back(json_of(k));
+  for (const GpuKernelEstimate& k : e.kernels) kernels.push_back(kernel_estimate_json(k));
   Json j = {{"seconds", e.seconds}, {"kernels", kernels}};
   if (!e.fits()) j["refusal"] = e.refusal;
   return j;

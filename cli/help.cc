@@ -20,7 +20,7 @@ struct HelpArguments {
   std::vector<std::string> command;
 };
 
-Json json_of(const OptionInfo& option) {
+Json option_json(const OptionInfo& option) {
   return {{"names", option.names},
           {"value", option.value},
           {"description", option.description},
@@ -30,11 +30,11 @@ Json json_of(const OptionInfo& option) {
           {"repeatable", option.repeatable}};
 }
 
-Json json_of(const CommandInfo& command) {
+Json command_json(const CommandInfo& command) {
   Json options = Json::array(), positionals = Json::array(), below = Json::array();
-  for (const OptionInfo& o : command.options) options.push_back(json_of(o));
-  for (const OptionInfo& o : command.positionals) positionals.push_back(json_of(o));
-  for (const CommandInfo& c : command.commands) below.push_back(json_of(c));
+  for (const OptionInfo& o : command.options) options.push_back(option_json(o));
+  for (const OptionInfo& o : command.positionals) positionals.push_back(option_json(o));
+  for (const CommandInfo& c : command.commands) below.push_back(command_json(c));
   return {{"command", command.name},    {"description", command.description},
           {"examples", command.footer}, {"arguments", positionals},
           {"options", options},         {"commands", below}};
@@ -60,7 +60,7 @@ int run_help(const HelpArguments& a, CLI::App& program) {
   }
   const CommandInfo all = describe(program);
   for (const CommandInfo* command : all_commands(all)) {
-    if (command->name == wanted) print_json(json_of(*command));
+    if (command->name == wanted) print_json(command_json(*command));
   }
   return kDone;
 }

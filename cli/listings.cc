@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json json_of(const Operator& op) {
+Json operator_json(const Operator& op) {
   Json keys = Json::array();
   for (const KeyDef& k : op.keys) {
     Json key = {{"name", k.name}, {"required", k.required}, {"doc", k.doc}};
@@ -70,14 +70,14 @@ std::vector<const Operator*> wanted_operators(const std::vector<std::string>& na
 int run_ops(const OpsArguments& a) {
   Json list = Json::array();
   for (const Operator* op : wanted_operators(a.names)) {
-    list.push_back(json_of(*op));
+    list.push_back(operator_json(*op));
     if (!a.common.json) print(*op);
   }
   if (a.common.json) print_json({{"ops", list}});
   return kDone;
 }
 
-Json json_of(const GpuFacts& g) {
+Json gpu_json(const GpuFacts& g) {
   return {{"model", g.model},
           {"sms", g.sms},
           {"shared_per_sm", g.shared_per_sm},
@@ -124,7 +124,7 @@ int run_targets(const CommonOptions& options) {
                     {"intrinsics", rows},
                     {"identity", id.hash}});
     if (t.is_cuda()) {
-      list.back()["gpu"] = json_of(t.gpu);
+      list.back()["gpu"] = gpu_json(t.gpu);
       list.back()["device"] = on_gpu ? Json(gpu_here().facts->name) : Json(nullptr);
       if (on_gpu) list.back()["device_facts"] = cli::json_of(*gpu_here().facts);
     }

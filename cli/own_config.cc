@@ -12,7 +12,7 @@
 namespace tilewright::cli {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 [[noreturn]] void refuse(const std::string& file, const std::string& what) {
   throw UsageError(fmt::format("{}: {}; 'tune-cli show SPEC --config' prints one", file, what));
@@ -26,27 +26,27 @@ std::vector<std::string> sketch_names() {
   return names;
 }
 
-OwnConfig read_one(const Json& json, const std::string& file) {
+OwnConfig read_one(const SortedJson& json, const std::string& file) {
   if (!json.is_object() || !json.contains("config")) {
     refuse(file, "expected an object with the keys 'sketch' and 'config'");
   }
-  const Json *of = &json, *config = &json["config"];
-  Json printed;  // `show --config --json` gives what it prints as text
+  const SortedJson *of = &json, *config = &json["config"];
+  SortedJson printed;  // `show --config --json` gives what it prints as text
   if (config->is_string()) {
-    printed = Json::parse(config->get<std::string>(), nullptr, false);
+    printed = SortedJson::parse(config->get<std::string>(), nullptr, false);
     if (!printed.is_object() || !printed.contains("config")) refuse(file, "'config' is no object");
     of = &printed;
     config = &printed["config"];
   }
   if (!config->is_object()) refuse(file, "'config' is no object");
-  const Json named = of->value("sketch", Json());
+  const SortedJson named = of->value("sketch", SortedJson());
   const std::string name = named.is_string() ? named.get<std::string>() : "";
   const Sketch* sketch = find_sketch(name);
   if (sketch == nullptr) {
     refuse(file, fmt::format("'sketch': expected one of {}, got '{}'",
                              fmt::join(sketch_names(), ", "), name));
   }
-  const Json version = of->value("version", Json(sketch->version));
+  const SortedJson version = of->value("version", SortedJson(sketch->version));
   if (version != sketch->version) {
     refuse(file, fmt::format("made for version {} of sketch '{}'; this is version {}",
                              version.dump(), name, sketch->version));
@@ -64,14 +64,14 @@ std::vector<OwnConfig> read_own_configs(const std::string& file) {
   std::ifstream in(file);
   if (!in) throw UsageError(file + ": the file of a config cannot be opened");
   const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  const Json json = Json::parse(text, nullptr, false);
+  const SortedJson json = SortedJson::parse(text, nullptr, false);
   if (json.is_discarded()) refuse(file, "no JSON document; expected a config");
-  const Json* list = json.is_object() && json.contains("results") ? &json["results"] : &json;
+  const SortedJson* list = json.is_object() && json.contains("results") ? &json["results"] : &json;
   std::vector<OwnConfig> configs;
   if (!list->is_array()) {
     configs.push_back(read_one(*list, file));
   } else {
-    for (const Json& item : *list) configs.push_back(read_one(item, file));
+    for (const SortedJson& item : *list) configs.push_back(read_one(item, file));
   }
   if (configs.empty()) refuse(file, "it holds no config");
   return configs;

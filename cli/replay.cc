@@ -59,7 +59,7 @@ Replayed replay_one(const Workload& w, const Sizes& sizes, const database::Store
   return r;
 }
 
-Json json_of(const Replayed& r) {
+Json replayed_json(const Replayed& r) {
   Json j = {{"spec", spec_to_inline(parse_spec(r.workload->canonical))},
             {"name", r.workload->label},
             {"hit", r.hit()},
@@ -128,7 +128,7 @@ int run_replay(const ReplayArguments& a) {
     missed |= !r.hit();
     wrong |= r.hit() && r.result.verdict != Verdict::Ok;
     if (a.common.json) {
-      list.push_back(json_of(r));
+      list.push_back(replayed_json(r));
     } else {
       print_row(r);
     }

@@ -20,7 +20,7 @@ struct ReportArguments {
   std::string out = "tilewright-report.html";
 };
 
-Json json_of(const ReportWorkload& w) {
+Json workload_json(const ReportWorkload& w) {
   Json invalid = Json::object();
   for (const ReportFailure& f : w.failures) invalid[f.cause] = f.count;
   Json best = nullptr;
@@ -61,7 +61,7 @@ int run_report(const ReportArguments& a) {
   write_text_file(a.out, page);
   if (a.common.json) {
     Json list = Json::array();
-    for (const ReportWorkload& w : report.workloads) list.push_back(json_of(w));
+    for (const ReportWorkload& w : report.workloads) list.push_back(workload_json(w));
     print_json({{"out", a.out},
                 {"bytes", page.size()},
                 {"target", report.target},

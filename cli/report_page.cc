@@ -48,7 +48,7 @@ std::string row_of_facts(const std::string& name, const std::string& value) {
                      escape_markup(value));
 }
 
-std::string joined(const std::vector<std::string>& list) {
+std::string joined_or_none(const std::vector<std::string>& list) {
   return list.empty() ? "not recorded" : fmt::format("{}", fmt::join(list, "; "));
 }
 
@@ -62,7 +62,7 @@ std::string facts(const Report& r) {
   out += row_of_facts("features", r.identity.features.empty() ? "none" : r.identity.features);
   out += row_of_facts("identity", r.identity.hash);
   out += row_of_facts("Tilewright", r.tool_version);
-  out += row_of_facts("compiler", joined(r.compilers));
+  out += row_of_facts("compiler", joined_or_none(r.compilers));
   return out + "</table>\n";
 }
 

@@ -18,7 +18,7 @@
 namespace tilewright::cli {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 constexpr double kAnyTime = 1e7;  // seconds: the caller's own data may be any size
 
@@ -52,10 +52,10 @@ void move_inputs(int file, OperandSet& operands, void (*move)(int, HostArray&)) 
   }
 }
 
-Json to_json(const Workload& w, const RunJob& job, int file) {
-  Json j = {{"on", static_cast<int>(job.on)}, {"object", to_base64(job.object)},
-            {"workload", w.canonical},        {"dims", job.dims},
-            {"threads", job.threads},         {"file", file}};
+SortedJson to_json(const Workload& w, const RunJob& job, int file) {
+  SortedJson j = {{"on", static_cast<int>(job.on)}, {"object", to_base64(job.object)},
+                  {"workload", w.canonical},        {"dims", job.dims},
+                  {"threads", job.threads},         {"file", file}};
   if (job.on == RunJob::On::Cpu) {
     j["description"] = job.description.to_json();
   } else {
@@ -66,13 +66,13 @@ Json to_json(const Workload& w, const RunJob& job, int file) {
   return j;
 }
 
-std::string bytes_of(const Json& j) {
+std::string bytes_of(const SortedJson& j) {
   std::optional<std::string> bytes = from_base64(j.get<std::string>());
   if (!bytes) throw Error("the kernel of a run is no base64");
   return std::move(*bytes);
 }
 
-RunResult run_cpu(const Workload& w, const Json& j, OperandSet& operands) {
+RunResult run_cpu(const Workload& w, const SortedJson& j, OperandSet& operands) {
   Kernel kernel(bytes_of(j.at("object")),
                 KernelDescription::from_json(j.at("description").get<std::string>()));
   ThreadPool pool(j.at("threads").get<int>());
@@ -83,7 +83,7 @@ RunResult run_cpu(const Workload& w, const Json& j, OperandSet& operands) {
   return {unwritten_element(operands.output())};
 }
 
-RunResult run_cuda(const Workload& w, const Json& j, OperandSet& operands) {
+RunResult run_cuda(const Workload& w, const SortedJson& j, OperandSet& operands) {
   GpuKernel kernel;
   kernel.description = CudaDescription::from_json(j.at("cuda").get<std::string>());
   j.at("text").get_to(kernel.description.source.text);
@@ -100,7 +100,7 @@ RunResult run_cuda(const Workload& w, const Json& j, OperandSet& operands) {
 }  // namespace
 
 std::string handle_run(const std::string& payload) {
-  const Json j = Json::parse(payload);
+  const SortedJson j = SortedJson::parse(payload);
   const Workload w = parse_workload(j.at("workload").get<std::string>());
   const int file = j.at("file").get<int>();
   OperandSet operands(operands_of(w, j.at("dims")), 0);
@@ -108,8 +108,8 @@ std::string handle_run(const std::string& payload) {
   const bool on_cpu = j.at("on") == static_cast<int>(RunJob::On::Cpu);
   RunResult result = on_cpu ? run_cpu(w, j, operands) : run_cuda(w, j, operands);
   if (result.fault.empty()) put(file, operands.output());
-  return Json{{"fault", result.fault}, {"counters", result.counters}}.dump(
-      -1, ' ', false, Json::error_handler_t::replace);
+  return SortedJson{{"fault", result.fault}, {"counters", result.counters}}.dump(
+      -1, ' ', false, SortedJson::error_handler_t::replace);
 }
 
 RunResult run_in_worker(const Workload& w, const RunJob& job, OperandSet& operands) {
@@ -122,7 +122,7 @@ RunResult run_in_worker(const Workload& w, const RunJob& job, OperandSet& operan
     throw DeviceError(done.message);
   }
   if (done.status != JobStatus::Done) return {failed_measurement(done).message};
-  const Json j = Json::parse(done.result);
+  const SortedJson j = SortedJson::parse(done.result);
   RunResult result{j.at("fault"), j.at("counters")};
   if (!result.fault.empty()) return result;
   // Both processes read and write at one place of the file: the output is behind the inputs.

@@ -105,7 +105,7 @@ Json predicted(double seconds, Json best) {
   return best;
 }
 
-Json json_of(const TuneResult& r, const Target& target, int threads) {
+Json result_json(const TuneResult& r, const Target& target, int threads) {
   Json invalid = Json::object();
   for (TrialVerdict v : {TrialVerdict::CompileError, TrialVerdict::RuntimeError,
                          TrialVerdict::Timeout, TrialVerdict::Wrong, TrialVerdict::Illegal}) {
@@ -271,7 +271,7 @@ int run_tune(const TuneArguments& a) {
   line.finish();
   if (a.common.json) {
     Json list = Json::array();
-    for (const TuneResult& r : results) list.push_back(json_of(r, target, options.threads));
+    for (const TuneResult& r : results) list.push_back(result_json(r, target, options.threads));
     print_json({{"results", list}});
   } else {
     print_table(results);

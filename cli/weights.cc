@@ -26,7 +26,7 @@ struct WeightsArguments {
   std::string file;
 };
 
-Json json_of(const TensorFile& file, const StoredTensor& t) {
+Json tensor_json(const TensorFile& file, const StoredTensor& t) {
   return {{"name", t.name},   {"file", file.path_of(t)}, {"type", t.type->name},
           {"shape", t.shape}, {"offset", t.offset},      {"bytes", t.bytes}};
 }
@@ -40,7 +40,7 @@ const char* name_of(weights::Zeros zeros) {
   return "";
 }
 
-Json json_of(const LayerEntry& entry) {
+Json layer_json(const LayerEntry& entry) {
   if (!entry.layer) return {{"name", entry.name}, {"problem", entry.problem}};
   const Layer& l = *entry.layer;
   Json json = {{"name", l.name},
@@ -59,7 +59,7 @@ Json json_of(const LayerEntry& entry) {
   return json;
 }
 
-std::string describe(const Layer& l) {
+std::string layer_text(const Layer& l) {
   std::string text =
       fmt::format("{}, {} bits, k={} n={}, groups of {}", l.format, l.bits, l.k, l.n, l.group);
   if (!l.group_of_row.empty()) text += ", act-order";
@@ -83,7 +83,7 @@ void print(const TensorFile& file, const std::vector<LayerEntry>& layers) {
   if (!layers.empty()) fmt::print("{} quantized layers\n", layers.size());
   for (const LayerEntry& entry : layers) {
     const std::string text =
-        entry.layer ? describe(*entry.layer) : "cannot be read: " + entry.problem;
+        entry.layer ? layer_text(*entry.layer) : "cannot be read: " + entry.problem;
     fmt::print("  {}\n    {}\n", entry.name, wrapped(text, columns - 4, 4));
   }
 }
@@ -112,8 +112,8 @@ int run_weights(const WeightsArguments& a) {
     return kDone;
   }
   Json tensors = Json::array(), layer_list = Json::array();
-  for (const StoredTensor& t : file.tensors()) tensors.push_back(json_of(file, t));
-  for (const LayerEntry& entry : layers) layer_list.push_back(json_of(entry));
+  for (const StoredTensor& t : file.tensors()) tensors.push_back(tensor_json(file, t));
+  for (const LayerEntry& entry : layers) layer_list.push_back(layer_json(entry));
   print_json({{"file", file.path()},
               {"format", to_string(file.format())},
               {"metadata", file.metadata()},

@@ -8,6 +8,14 @@ if(TILEWRIGHT_WERROR)
   add_compile_options(-Werror)
 endif()
 
+# A unity build compiles the sources of a library in groups of this many: headers are read once per
+# group. Each group is one job, so that larger ones keep few processors busy less evenly.
+if(CMAKE_UNITY_BUILD)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 16 CACHE STRING "Sources that are compiled together")
+  # GCC takes a source that another one includes for a header, whose local types would be a fault.
+  add_compile_options($<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>)
+endif()
+
 if(TILEWRIGHT_SANITIZE)
   add_compile_options(-fsanitize=${TILEWRIGHT_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)

@@ -1,5 +1,6 @@
 #include "codegen/c_expr.h"
 
+#include "codegen/c_types.h"
 #include "codegen/reserved_words.h"
 
 #include <fmt/format.h>
@@ -22,9 +23,8 @@ std::string join(const std::vector<std::string>& items) {
 }
 
 // True when an element is stored in another type than it is computed in.
-bool narrow(ElemType elem) { return compute_elem(elem) != elem; }
 
-std::string float_literal(double value, bool f64) {
+std::string c_float_literal(double value, bool f64) {
   std::string suffix = f64 ? "" : "f";
   if (std::isnan(value)) return "__builtin_nan" + suffix + "(\"\")";
   if (std::isinf(value)) return (value < 0 ? "-__builtin_inf" : "__builtin_inf") + suffix + "()";
@@ -65,7 +65,7 @@ std::string CExpr::splat(const std::string& scalar, Type type) {
 
 std::string CExpr::immediate(const Expr& e) {
   if (auto* f = e.as<FloatImmNode>())
-    return float_literal(f->value, e.type().elem == ElemType::f64);
+    return c_float_literal(f->value, e.type().elem == ElemType::f64);
   int64_t value = e.as<IntImmNode>()->value;
   if (e.type().elem == ElemType::boolean) return value ? "1" : "0";
   std::string text = value == INT64_MIN ? "(-9223372036854775807LL - 1)" : std::to_string(value);

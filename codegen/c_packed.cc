@@ -52,15 +52,15 @@ constexpr const char* kRawWords = R"(static inline {M} {name}(const uint8_t* p, 
 )";
 
 // Conversions from lanes with an element in their lowest bits to values.
-constexpr const char* kUnsigned = R"(static inline {T} {name}({PARAMETERS}) {
+constexpr const char* kPackedUnsigned = R"(static inline {T} {name}({PARAMETERS}) {
   return {raw}({ARGUMENTS}) & {MASK};
 }
 )";
-constexpr const char* kSigned = R"(static inline {T} {name}({PARAMETERS}) {
+constexpr const char* kPackedSigned = R"(static inline {T} {name}({PARAMETERS}) {
   return ({raw}({ARGUMENTS}) << {TOP}) >> {TOP};
 }
 )";
-constexpr const char* kSign = R"(static inline {T} {name}({PARAMETERS}) {
+constexpr const char* kPackedSign = R"(static inline {T} {name}({PARAMETERS}) {
   return ({raw}({ARGUMENTS}) & 1) * 2 - 1;
 }
 )";
@@ -73,7 +73,7 @@ constexpr const char* kTable8 = R"(static inline {T} {name}({PARAMETERS}) {
   return __builtin_shuffle(({T}){{low}}, ({T}){{high}}, {raw}({ARGUMENTS}) & 15);
 }
 )";
-constexpr const char* kTableLanes = R"(static inline {T} {name}({PARAMETERS}) {
+constexpr const char* kPackedTable = R"(static inline {T} {name}({PARAMETERS}) {
   {M} c = {raw}({ARGUMENTS}) & 15;
   {T} r;
   for (int i = 0; i < {L}; ++i) r[i] = {from}((uint8_t)c[i]);
@@ -111,15 +111,16 @@ const char* value_text(Prelude& prelude, Type type, bool by_table, ElemType to,
     values["table"] = value_table(elem, 0, 16, to);
     return kTable16;
   }
-  if (elem == ElemType::i1) return kSign;
-  if (!in_value_table(elem)) return info(elem).kind == ElemKind::UInt ? kUnsigned : kSigned;
+  if (elem == ElemType::i1) return kPackedSign;
+  if (!in_value_table(elem))
+    return info(elem).kind == ElemKind::UInt ? kPackedUnsigned : kPackedSigned;
   if (type.lanes == 8) {
     values["low"] = value_table(elem, 0, 8, to);
     values["high"] = value_table(elem, 8, 8, to);
     return kTable8;
   }
   values["from"] = prelude.helper("from", type.with_lanes(1));
-  return kTableLanes;
+  return kPackedTable;
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ constexpr int kHalves = 1;  // f4e2m1 values are multiples of 2^-kHalves
 
 // A mask isolates an unsigned code. The highest code is shifted instead: a masked one would read as
 // negative.
-constexpr const char* kUnsigned = R"(static inline {T} {name}(const uint8_t* p, int shift) {
+constexpr const char* kScaledUnsigned = R"(static inline {T} {name}(const uint8_t* p, int shift) {
   {W} w;
   __builtin_memcpy(&w, p, sizeof w);
   w = shift == {TOP} ? w >> shift : w & (uint32_t){MASK} << shift;
@@ -26,7 +26,7 @@ constexpr const char* kUnsigned = R"(static inline {T} {name}(const uint8_t* p, 
 }
 )";
 // A shift puts the sign of a signed code at the sign of its lane.
-constexpr const char* kSigned = R"(static inline {T} {name}(const uint8_t* p, int shift) {
+constexpr const char* kScaledSigned = R"(static inline {T} {name}(const uint8_t* p, int shift) {
   {W} w;
   __builtin_memcpy(&w, p, sizeof w);
   w = w << ({TOP} - shift) & (uint32_t){MASK} << {TOP};
@@ -34,7 +34,7 @@ constexpr const char* kSigned = R"(static inline {T} {name}(const uint8_t* p, in
 }
 )";
 // One bit gives the sign of 1.0.
-constexpr const char* kSign = R"(static inline {T} {name}(const uint8_t* p, int shift) {
+constexpr const char* kScaledSign = R"(static inline {T} {name}(const uint8_t* p, int shift) {
   {W} w;
   __builtin_memcpy(&w, p, sizeof w);
   return ({T})((w << (31 - shift) & 0x80000000u) ^ 0xbf800000u);
@@ -42,7 +42,7 @@ constexpr const char* kSign = R"(static inline {T} {name}(const uint8_t* p, int 
 )";
 // Looks up byte-sized integers for every second code of the words at once. The calls for one vector
 // of words share work, which the compiler does once after inlining.
-constexpr const char* kTable = R"(static inline {T} {name}(const uint8_t* p, int shift) {
+constexpr const char* kScaledTable = R"(static inline {T} {name}(const uint8_t* p, int shift) {
   typedef char bytes __attribute__((vector_size(32)));
   {W} w;
   __builtin_memcpy(&w, p, sizeof w);
@@ -95,15 +95,16 @@ std::string scaled_helper(Prelude& prelude, const std::string& op, Type type,
   values["T"] = prelude.value_type(Type(ElemType::f32, type.lanes));
   values["MASK"] = std::to_string((1 << bits) - 1);
   values["TOP"] = std::to_string(kWord - bits);
-  if (type.elem == ElemType::i1) return fill_template(kSign, values);
+  if (type.elem == ElemType::i1) return fill_template(kScaledSign, values);
   if (is_integer(type.elem)) {
-    return fill_template(info(type.elem).kind == ElemKind::Int ? kSigned : kUnsigned, values);
+    return fill_template(info(type.elem).kind == ElemKind::Int ? kScaledSigned : kScaledUnsigned,
+                         values);
   }
   std::vector<int> table;
   for (uint64_t i = 0; i < 32; ++i)
     table.push_back(static_cast<int>(from_bits(type.elem, i & 15) * (1 << kHalves)));
   values["table"] = fmt::format("{}", fmt::join(table, ", "));
-  return fill_template(kTable, values);
+  return fill_template(kScaledTable, values);
 }
 
 // The location of the codes: the first word, and the bit position in it.

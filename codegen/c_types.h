@@ -12,6 +12,8 @@ namespace tilewright {
 // The type that a value of `elem` is computed in: f32 for narrow floats, i32 for integers that
 // share a byte. Both are rounded after each operation.
 ElemType compute_elem(ElemType elem);
+// Whether values of the type are computed in another one.
+inline bool narrow(ElemType elem) { return compute_elem(elem) != elem; }
 // The C type of a stored element: "float", "int8_t", …; uint8_t where several share a byte.
 std::string storage_type(ElemType elem);
 

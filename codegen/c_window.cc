@@ -28,14 +28,14 @@ constexpr const char* kFirstLanes =
 
 // The position of each lane among its neighbours: a part known per lane, plus a loaded part below
 // `bound`.
-struct Places {
+struct WindowPlaces {
   Expr known;
   const LoadNode* loaded = nullptr;
   int64_t bound = 0;
 };
 
 // Recognizes floormod(cast(load), bound) of one vector of bytes, bound a power of two.
-bool read_bounded(const Expr& e, Places& places) {
+bool read_bounded(const Expr& e, WindowPlaces& places) {
   auto* n = e.as<BinaryNode>();
   if (!n || n->op != BinaryOp::FloorMod || places.loaded) return false;
   auto* same = n->b.as<BroadcastNode>();
@@ -49,7 +49,7 @@ bool read_bounded(const Expr& e, Places& places) {
   return true;
 }
 
-bool read_places(const Expr& e, Places& places) {
+bool read_places(const Expr& e, WindowPlaces& places) {
   if (read_bounded(e, places)) return true;
   bool loads = false;
   for_each_expr(e, [&](const Expr& x) { loads |= x.as<LoadNode>() != nullptr; });
@@ -98,7 +98,7 @@ std::string CExpr::window(const LoadNode& n) {
   const int lanes = n.type.lanes;
   auto word = word_of_element(n.type.elem);
   auto size = as_int(n.buffer->shape[0]);
-  Places places;
+  WindowPlaces places;
   bool fits = word && size && lanes >= 4 && !n.predicate.defined() &&
               buffers.at(n.buffer.get()).variables.empty() && read_places(n.indices[0], places) &&
               places.loaded && places.known.defined();

@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "codegen/mma_rows.h"
+
 namespace tilewright {
 namespace {
-
-constexpr int64_t kWarp = 32;
 
 Stmt statement(CallOp op, std::vector<Expr> args) {
   return make_evaluate(call(ElemType::boolean, op, std::move(args)));

@@ -41,7 +41,7 @@ TW_FN float tw_e8m0(int code) {
 // exactly, as all of these are small integers. A code that stands `up` bits higher is so many
 // powers of two too large, which the same instruction corrects. Codes that share a mantissa thus
 // share a shift.
-constexpr const char* kRegisters = R"(
+constexpr const char* kRegisterCodes = R"(
 TW_FN unsigned tw_moved(unsigned x, int right) { return right < 0 ? x << -right : x >> right; }
 TW_FN unsigned tw_less_f16x2(unsigned x, int up, float zero) {
   return tw_fma_f16x2(x, 0x3c003c00u - (unsigned)up * 0x04000400u, tw_twice_f16(-zero));
@@ -211,7 +211,7 @@ TW_FN unsigned tw_{0}x2_nf4(unsigned word, int shift, float zero) {{
 )";
 
 std::string make_codes() {
-  std::string text = kSingle + table_function() + kRegisters;
+  std::string text = kSingle + table_function() + kRegisterCodes;
   for (const Integer& x : kIntegers) {
     text += pair_function(x, "f16", 0x6400, 10);
     text += x.bits == 8 ? bytes_as_bf16(x) : pair_function(x, "bf16", 0x4300, 7);

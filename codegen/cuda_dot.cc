@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kTerms = 4;
 
-[[noreturn]] void fail(const ForNode& loop, const std::string& reason) {
+[[noreturn]] void fail_dot(const ForNode& loop, const std::string& reason) {
   throw LoweringError(
       fmt::format("loop '{}' is marked as a dot product of bytes: {}", loop.var.name(), reason));
 }
@@ -32,7 +32,7 @@ Expr word_of(const ForNode& loop, const LoadNode& load, Analyzer& known) {
   bool is_word = is_int(known.simplify(floormod(first, Expr(kTerms))), 0);
   for (int i = 1; i < kTerms; ++i) is_word &= is_int(known.simplify(at(i) - first), i);
   if (!is_word) {
-    fail(loop, fmt::format("the elements of '{}' do not fill a register", load.buffer->name));
+    fail_dot(loop, fmt::format("the elements of '{}' do not fill a register", load.buffer->name));
   }
   return first;
 }
@@ -49,8 +49,9 @@ std::string dot_line(const ForNode& loop, CudaExpr& expr, Analyzer& known) {
   const LoadNode* x = is_sum ? factor_of(product->a) : nullptr;
   const LoadNode* y = is_sum ? factor_of(product->b) : nullptr;
   if (!x || !y || !is_int(loop.min, 0) || !is_int(loop.extent, kTerms)) {
-    fail(loop,
-         "it must have four iterations, each of which adds a product of two bytes in registers");
+    fail_dot(
+        loop,
+        "it must have four iterations, each of which adds a product of two bytes in registers");
   }
   // The instruction takes signed bytes behind unsigned ones.
   if (x->type.elem == ElemType::i8 && y->type.elem == ElemType::u8) std::swap(x, y);

@@ -13,9 +13,8 @@ namespace tilewright {
 namespace {
 
 // True when an element is stored in another type than it is computed in.
-bool narrow(ElemType elem) { return compute_elem(elem) != elem; }
 
-std::string float_literal(double value, bool f64) {
+std::string cuda_float_literal(double value, bool f64) {
   std::string suffix = f64 ? "" : "f";
   // NVRTC has no names for these; a double of them is made from the float.
   if (std::isnan(value)) return "tw_float(0x7fc00000u)";
@@ -125,7 +124,7 @@ bool CudaExpr::is_wide(const Expr& e) const { return !fits_int(known_.bounds(e))
 
 std::string CudaExpr::immediate(const Expr& e) {
   if (auto* f = e.as<FloatImmNode>())
-    return float_literal(f->value, e.type().elem == ElemType::f64);
+    return cuda_float_literal(f->value, e.type().elem == ElemType::f64);
   int64_t value = e.as<IntImmNode>()->value;
   if (e.type().elem == ElemType::boolean) return value ? "true" : "false";
   std::string text = value == INT64_MIN ? "(-9223372036854775807LL - 1)" : std::to_string(value);
@@ -237,8 +236,8 @@ std::string CudaExpr::power_text(const BinaryNode& difference, int lane) {
     factor = constant->value;
   }
   return fmt::format("tw_exp2(fmaf({}, {}, -{}) * {})", bare(text(base, lane)),
-                     float_literal(factor, false), text(difference.b, lane),
-                     float_literal(kLog2E, false));
+                     cuda_float_literal(factor, false), text(difference.b, lane),
+                     cuda_float_literal(kLog2E, false));
 }
 
 std::string CudaExpr::stored_text(const Expr& e, ElemType elem, int lane) {

@@ -7,6 +7,7 @@
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -44,11 +45,6 @@ Strides strides_of(const ForNode& loop, const Loops& loops, const Expr& index, A
     s.of.push_back(*step);
   }
   return s;
-}
-
-const LoadNode* load_in(const Expr& e) {
-  if (auto* n = e.as<CastNode>()) return load_in(n->value);
-  return e.as<LoadNode>();
 }
 
 // Elements in a row of 16 bytes.
@@ -167,8 +163,8 @@ MmaNest match_mma_as(const ForNode& loop, const MmaRow& row, Analyzer& known) {
   auto* acc = sum ? sum->a.as<LoadNode>() : nullptr;
   bool is_sum =
       product && product->op == BinaryOp::Mul && acc && acc->buffer == loops.store->buffer;
-  const LoadNode* x = is_sum ? load_in(product->a) : nullptr;
-  const LoadNode* y = is_sum ? load_in(product->b) : nullptr;
+  const LoadNode* x = is_sum ? load_under_casts(product->a) : nullptr;
+  const LoadNode* y = is_sum ? load_under_casts(product->b) : nullptr;
   if (!x || !y) fail_mma(loop, "its store must add a product of two elements");
   Strides a = strides_of(loop, loops, x->indices[0], known);
   Strides b = strides_of(loop, loops, y->indices[0], known);

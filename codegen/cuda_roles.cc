@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "codegen/mma_rows.h"
+
 namespace tilewright {
 namespace {
 
-constexpr int64_t kWarp = 32, kGroup = 128;
+constexpr int64_t kGroup = 128;
 constexpr int64_t kUnit = 8;  // registers, the unit of setmaxnreg
 constexpr int64_t kLeast = 24, kBusy = 40, kMost = 240;
 

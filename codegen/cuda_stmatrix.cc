@@ -4,23 +4,24 @@
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"
+#include "codegen/mma_rows.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
 namespace {
 
 constexpr int kFirstCapability = 90;
-constexpr int kWarp = 32, kRows = 8, kPair = 2, kLanesOfRow = 4;
+constexpr int kRows = 8, kPair = 2, kLanesOfRow = 4;
 
-[[noreturn]] void fail(const ForNode& loop, const std::string& reason) {
+[[noreturn]] void fail_stmatrix(const ForNode& loop, const std::string& reason) {
   throw LoweringError(fmt::format("loop '{}' is marked as stmatrix: {}", loop.var.name(), reason));
 }
 
 // An index as a function of the lane and the matrix.
-class Places {
+class LanePlaces {
  public:
-  Places(const ForNode& loop, const std::vector<const ForNode*>& loops, Expr index, Expr thread,
-         Analyzer& known)
+  LanePlaces(const ForNode& loop, const std::vector<const ForNode*>& loops, Expr index, Expr thread,
+             Analyzer& known)
       : loop_(loop), loops_(loops), index_(std::move(index)), thread_(std::move(thread)),
         known_(known) {}
 
@@ -48,9 +49,9 @@ class Places {
     Expr moved = at(warp, row, pair, matrix) - start;
     bool neighbours = known_.prove(eq(moved, is_transposed ? Expr(row) : pair * Expr(kPair)));
     if (!neighbours || !known_.prove(eq(floormod(start, Expr(kRows)), 0))) {
-      fail(loop_,
-           "lane l must store elements 2 * (l % 4) and 2 * (l % 4) + 1 of row l / 4 of a "
-           "matrix, whose rows (or columns) lie at multiples of 16 bytes");
+      fail_stmatrix(loop_,
+                    "lane l must store elements 2 * (l % 4) and 2 * (l % 4) + 1 of row l / 4 of a "
+                    "matrix, whose rows (or columns) lie at multiples of 16 bytes");
     }
   }
 
@@ -81,7 +82,7 @@ StmatrixNest match_stmatrix(const ForNode& loop, const Expr& thread, Analyzer& k
   int64_t matrices = 1;
   for (const ForNode* at = &loop; at; at = at->body.as<ForNode>()) {
     loops.push_back(at);
-    if (!is_int(at->min, 0)) fail(loop, "its loops must begin at 0");
+    if (!is_int(at->min, 0)) fail_stmatrix(loop, "its loops must begin at 0");
     matrices *= as_int(at->extent).value_or(0);
   }
   auto* store = loops.back()->body.as<StoreNode>();
@@ -90,14 +91,15 @@ StmatrixNest match_stmatrix(const ForNode& loop, const Expr& thread, Analyzer& k
                  store->buffer->scope == Scope::Shared && bits_of(store->buffer->elem) == 16;
   bool counted = matrices == 1 || matrices == 2 || matrices == 4;
   if (!is_pair || !counted || !thread.defined()) {
-    fail(loop,
-         "it must be loops over two or four matrices, in one over threads, around a vectorized "
-         "store of two elements of 16 bits to shared memory, on no condition");
+    fail_stmatrix(
+        loop,
+        "it must be loops over two or four matrices, in one over threads, around a vectorized "
+        "store of two elements of 16 bits to shared memory, on no condition");
   }
   StmatrixNest nest;
   nest.buffer = store->buffer;
   nest.is_transposed = !is_int(index->stride, 1);
-  Places places(loop, loops, index->base, thread, known);
+  LanePlaces places(loop, loops, index->base, thread, known);
   places.require_rows(matrices, nest.is_transposed);
   // This lane's warp, and the matrix row whose address it supplies.
   const Expr warp = floordiv(thread, Expr(kWarp)), row = floormod(thread, Expr(kRows));

@@ -93,4 +93,8 @@ std::vector<std::string> WgmmaFlight::wait_for_first(size_t count, CudaExpr& exp
   return lines;
 }
 
+bool meet(const std::set<const BufferNode*>& a, const std::set<const BufferNode*>& b) {
+  return std::any_of(a.begin(), a.end(), [&](const BufferNode* x) { return b.count(x) != 0; });
+}
+
 }  // namespace tilewright

@@ -41,6 +41,8 @@ std::string wgmma_operand_line(const char* function, const Buffer& operand, Cuda
 /// The buffers of a statement's loads, and of its stores.
 std::set<const BufferNode*> read_by(const Stmt& s);
 std::set<const BufferNode*> stored_by(const Stmt& s);
+// Whether a buffer is in both.
+bool meet(const std::set<const BufferNode*>& a, const std::set<const BufferNode*>& b);
 
 /// Whether a statement may run while the nest's group is in flight. It must use registers alone,
 /// read no accumulator, and change neither these nor an operand A. The group of a nest that is

@@ -11,17 +11,13 @@
 #include "codegen/cuda_wgmma.h"
 #include "codegen/cuda_wgmma_flight.h"
 #include "codegen/lowering.h"
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
 namespace {
 
-constexpr int64_t kWarp = 32, kWarps = kWarpgroup / kWarp;
-
-const LoadNode* load_in(const Expr& e) {
-  if (auto* n = e.as<CastNode>()) return load_in(n->value);
-  return e.as<LoadNode>();
-}
+constexpr int64_t kWarps = kWarpgroup / kWarp;
 
 class Matcher {
  public:
@@ -41,8 +37,8 @@ class Matcher {
     auto* acc = sum ? sum->a.as<LoadNode>() : nullptr;
     const bool is_sum =
         product && product->op == BinaryOp::Mul && acc && acc->buffer == store_->buffer;
-    const LoadNode* x = is_sum ? load_in(product->a) : nullptr;
-    const LoadNode* y = is_sum ? load_in(product->b) : nullptr;
+    const LoadNode* x = is_sum ? load_under_casts(product->a) : nullptr;
+    const LoadNode* y = is_sum ? load_under_casts(product->b) : nullptr;
     if (!x || !y) fail("its store must add a product of two elements");
     const bool in_registers = is_private(x->buffer) || is_private(y->buffer);
     if (in_registers ? !is_private(x->buffer) : !uses_var(x->indices[0], row_loop()->var)) {

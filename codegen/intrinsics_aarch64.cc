@@ -35,11 +35,13 @@ std::string adds_scalable(const std::string& instruction) {
 )";
 }
 
-constexpr const char* kSigned = R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=4,dtype=i8)";
-constexpr const char* kUnsigned = R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=4,dtype=u8)";
-constexpr const char* kMixed =
+constexpr const char* kDotSigned =
+    R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=4,dtype=i8)";
+constexpr const char* kDotUnsigned =
+    R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=4,dtype=u8)";
+constexpr const char* kDotMixed =
     R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=4,dtype=u8,dtypes.B=i8)";
-constexpr const char* kBf16 =
+constexpr const char* kDotBf16 =
     R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=2,dtype=bf16,out=f32)";
 constexpr const char* kF32 = R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=1)";
 
@@ -47,15 +49,15 @@ constexpr const char* kF32 = R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.
 
 std::vector<Intrinsic> aarch64_rows() {
   return {
-      {"neon.sdot", kSigned, {"neon", "dotprod"}, adds("sdot %0.4s, %1.16b, %2.16b")},
-      {"neon.udot", kUnsigned, {"neon", "dotprod"}, adds("udot %0.4s, %1.16b, %2.16b")},
-      {"neon.usdot", kMixed, {"neon", "i8mm"}, adds("usdot %0.4s, %1.16b, %2.16b")},
-      {"neon.bfdot", kBf16, {"neon", "bf16"}, adds("bfdot %0.4s, %1.8h, %2.8h")},
+      {"neon.sdot", kDotSigned, {"neon", "dotprod"}, adds("sdot %0.4s, %1.16b, %2.16b")},
+      {"neon.udot", kDotUnsigned, {"neon", "dotprod"}, adds("udot %0.4s, %1.16b, %2.16b")},
+      {"neon.usdot", kDotMixed, {"neon", "i8mm"}, adds("usdot %0.4s, %1.16b, %2.16b")},
+      {"neon.bfdot", kDotBf16, {"neon", "bf16"}, adds("bfdot %0.4s, %1.8h, %2.8h")},
       {"neon.fmla", kF32, {"neon"}, adds("fmla %0.4s, %1.4s, %2.4s")},
-      {"sve.sdot", kSigned, {"sve"}, adds_scalable("sdot z28.s, z29.b, z30.b")},
-      {"sve.udot", kUnsigned, {"sve"}, adds_scalable("udot z28.s, z29.b, z30.b")},
-      {"sve.usdot", kMixed, {"sve", "i8mm"}, adds_scalable("usdot z28.s, z29.b, z30.b")},
-      {"sve.bfdot", kBf16, {"sve", "bf16"}, adds_scalable("bfdot z28.s, z29.h, z30.h")},
+      {"sve.sdot", kDotSigned, {"sve"}, adds_scalable("sdot z28.s, z29.b, z30.b")},
+      {"sve.udot", kDotUnsigned, {"sve"}, adds_scalable("udot z28.s, z29.b, z30.b")},
+      {"sve.usdot", kDotMixed, {"sve", "i8mm"}, adds_scalable("usdot z28.s, z29.b, z30.b")},
+      {"sve.bfdot", kDotBf16, {"sve", "bf16"}, adds_scalable("bfdot z28.s, z29.h, z30.h")},
   };
 }
 

@@ -43,22 +43,22 @@ std::string multiplies(const std::string& instruction) {
 
 const KernelSection kSection{kBegin, "tw_amx_begin();", "tw_amx_end();"};
 
-constexpr const char* kBf16 =
+constexpr const char* kTileBf16 =
     R"(expr:expr="C[i,j] += A[i,k,p] * B[k,j,p]",dims.i=16,dims.j=16,dims.k=16,dims.p=2,)"
     R"(dtype=bf16,out=f32)";
-constexpr const char* kMixed =
+constexpr const char* kTileMixed =
     R"(expr:expr="C[i,j] += A[i,k,p] * B[k,j,p]",dims.i=16,dims.j=16,dims.k=16,dims.p=4,)"
     R"(dtype=u8,dtypes.B=i8)";
-constexpr const char* kSigned =
+constexpr const char* kTileSigned =
     R"(expr:expr="C[i,j] += A[i,k,p] * B[k,j,p]",dims.i=16,dims.j=16,dims.k=16,dims.p=4,dtype=i8)";
 
 }  // namespace
 
 std::vector<Intrinsic> amx_rows() {
   return {
-      {"amx.tdpbf16ps", kBf16, {"amx-tile", "amx-bf16"}, multiplies("tdpbf16ps"), 0, kSection},
-      {"amx.tdpbusd", kMixed, {"amx-tile", "amx-int8"}, multiplies("tdpbusd"), 0, kSection},
-      {"amx.tdpbssd", kSigned, {"amx-tile", "amx-int8"}, multiplies("tdpbssd"), 0, kSection},
+      {"amx.tdpbf16ps", kTileBf16, {"amx-tile", "amx-bf16"}, multiplies("tdpbf16ps"), 0, kSection},
+      {"amx.tdpbusd", kTileMixed, {"amx-tile", "amx-int8"}, multiplies("tdpbusd"), 0, kSection},
+      {"amx.tdpbssd", kTileSigned, {"amx-tile", "amx-int8"}, multiplies("tdpbssd"), 0, kSection},
   };
 }
 

@@ -12,6 +12,8 @@
 
 namespace tilewright {
 
+inline constexpr int kWarp = 32;  ///< lanes that carry out an instruction together
+
 /// How an instruction combines two elements before it sums: it multiplies numbers; of single bits
 /// it takes whether they differ, or whether both are set.
 enum class MmaProduct : uint8_t { Numbers, Xor, And };

@@ -9,7 +9,7 @@
 namespace tilewright {
 namespace {
 
-std::vector<SparseWgmmaRow> make_rows() {
+std::vector<SparseWgmmaRow> make_sparse_wgmma_rows() {
   static std::deque<std::string> texts;  // the rows refer to these
   auto kept = [](std::string text) {
     return std::string_view(texts.emplace_back(std::move(text)));
@@ -34,7 +34,7 @@ std::vector<SparseWgmmaRow> make_rows() {
 }  // namespace
 
 const std::vector<SparseWgmmaRow>& sparse_wgmma_rows() {
-  static const std::vector<SparseWgmmaRow> rows = make_rows();
+  static const std::vector<SparseWgmmaRow> rows = make_sparse_wgmma_rows();
   return rows;
 }
 

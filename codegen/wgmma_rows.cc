@@ -9,7 +9,6 @@
 namespace tilewright {
 namespace {
 
-constexpr int kWarpRows = 16;
 constexpr int kCoreRows = 8;  // rows of a core matrix of 8 x 16 bytes
 constexpr int64_t kPiece = 16;
 constexpr int kFirstCapability = 90, kEndCapability = 100;
@@ -50,7 +49,7 @@ bool has_columns(const Family& family, int n) {
   return is_float(family.a) || n <= kMostFine || n % (2 * kCoreRows) == 0;
 }
 
-std::vector<WgmmaRow> make_rows() {
+std::vector<WgmmaRow> make_wgmma_rows() {
   static std::deque<std::string> texts;  // the rows refer to these
   auto kept = [](std::string text) {
     return std::string_view(texts.emplace_back(std::move(text)));
@@ -103,7 +102,7 @@ WgmmaLayout guess(int bits, WgmmaSwizzle swizzle, bool along_k, const std::vecto
 }  // namespace
 
 const std::vector<WgmmaRow>& wgmma_rows() {
-  static const std::vector<WgmmaRow> rows = make_rows();
+  static const std::vector<WgmmaRow> rows = make_wgmma_rows();
   return rows;
 }
 
@@ -118,14 +117,13 @@ const WgmmaRow* find_wgmma(std::string_view name) {
 }
 
 MatrixPlace wgmma_a_place(const WgmmaRow& row, int lane, int r, int part) {
-  constexpr int kWarp = 32;
   MatrixPlace place = a_place(row.warp, lane % kWarp, r, part);
   place.row += lane / kWarp * kWarpRows;
   return place;
 }
 
 MatrixPlace wgmma_acc_place(int lane, int r) {
-  constexpr int kWarp = 32, kOfColumns = 4;  // elements of 8 columns that a lane holds
+  constexpr int kOfColumns = 4;  // elements of 8 columns that a lane holds
   MatrixPlace place = acc_place(lane % kWarp, r % kOfColumns);
   return {place.row + lane / kWarp * kWarpRows, place.column + r / kOfColumns * kCoreRows};
 }

@@ -16,6 +16,8 @@ namespace tilewright {
 /// Lanes that carry out one of these together, a warpgroup: four warps, the first of which has a
 /// number that is a multiple of four.
 inline constexpr int kWarpgroup = 128;
+/// Rows of A and D that each of its warps has.
+inline constexpr int kWarpRows = 16;
 
 /// D[64, n] = A[64, k] * B[k, n] + D, or without D. B lies in shared memory; A lies there, too, or
 /// in registers. Each of the four warps has 16 rows of A and D in its registers, as `mma.sync` has

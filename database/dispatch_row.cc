@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kBetweenDims = ' ';  // separator in the column `dim`
 
-void require(bool condition, const std::string& message) {
+void require_table(bool condition, const std::string& message) {
   if (!condition) throw RecordError("the dispatch table " + message);
 }
 
@@ -26,11 +26,11 @@ bool is_of(const Sizes& sizes, const std::vector<std::string>& dims) {
 }
 
 void check_range(const DispatchTable& table, const DispatchRange& range) {
-  require(is_of(range.first, table.dims) && is_of(range.last, table.dims),
-          "has a range that does not say where it begins and ends in each of its dimensions");
-  require(!range.record.empty(), "names no record for range " + to_string(range));
+  require_table(is_of(range.first, table.dims) && is_of(range.last, table.dims),
+                "has a range that does not say where it begins and ends in each of its dimensions");
+  require_table(!range.record.empty(), "names no record for range " + to_string(range));
   for (const auto& [dim, first] : range.first) {
-    require(first <= range.last.at(dim), "has the empty range " + to_string(range));
+    require_table(first <= range.last.at(dim), "has the empty range " + to_string(range));
   }
 }
 
@@ -38,9 +38,9 @@ void check_order(const DispatchTable& table) {
   const std::string& dim = table.dims.front();
   for (size_t i = 1; i < table.ranges.size(); ++i) {
     const int64_t next = table.ranges[i - 1].last.at(dim) + 1;
-    require(table.ranges[i].first.at(dim) == next, "has range " + to_string(table.ranges[i]) +
-                                                       " where one from " + std::to_string(next) +
-                                                       " on was expected");
+    require_table(table.ranges[i].first.at(dim) == next,
+                  "has range " + to_string(table.ranges[i]) + " where one from " +
+                      std::to_string(next) + " on was expected");
   }
 }
 
@@ -91,18 +91,18 @@ std::vector<DispatchRange> gaps_in(const DispatchTable& table) {
 }
 
 void check_ranges(const DispatchTable& table) {
-  require(!table.ranges.empty(), "has no ranges");
+  require_table(!table.ranges.empty(), "has no ranges");
   for (const DispatchRange& range : table.ranges) check_range(table, range);
   if (table.dims.size() == 1) return check_order(table);
   for (size_t i = 0; i < table.ranges.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      require(!overlap(table.ranges[i], table.ranges[j]),
-              "has range " + to_string(table.ranges[i]) + ", which overlaps " +
-                  to_string(table.ranges[j]));
+      require_table(!overlap(table.ranges[i], table.ranges[j]),
+                    "has range " + to_string(table.ranges[i]) + ", which overlaps " +
+                        to_string(table.ranges[j]));
     }
   }
   const std::vector<DispatchRange> gaps = gaps_in(table);
-  require(gaps.empty(), "has no range for " + (gaps.empty() ? "" : to_string(gaps.front())));
+  require_table(gaps.empty(), "has no range for " + (gaps.empty() ? "" : to_string(gaps.front())));
 }
 
 // The sizes as a list, in the order of the table's dimensions.
@@ -117,31 +117,34 @@ void check_points(const DispatchTable& table) {
   for (size_t i = 0; i < table.points.size(); ++i) {
     const DispatchPoint& point = table.points[i];
     const std::string size = to_string(point.sizes);
-    require(is_of(point.sizes, table.dims),
-            "was measured at " + size + ", which does not say a size of each of its dimensions");
-    require(hull.holds(point.sizes),
-            "was measured at " + size + ", which is outside " + to_string(hull));
-    require(i == 0 || in_order(table, point.sizes) > in_order(table, table.points[i - 1].sizes),
-            "has its measured points out of order at " + size);
+    require_table(
+        is_of(point.sizes, table.dims),
+        "was measured at " + size + ", which does not say a size of each of its dimensions");
+    require_table(hull.holds(point.sizes),
+                  "was measured at " + size + ", which is outside " + to_string(hull));
+    require_table(
+        i == 0 || in_order(table, point.sizes) > in_order(table, table.points[i - 1].sizes),
+        "has its measured points out of order at " + size);
     for (const auto& [record, seconds] : point.seconds) {
-      require(std::isfinite(seconds) && seconds > 0,
-              "needs a finite time above 0 at " + size + ", got " + std::to_string(seconds));
+      require_table(std::isfinite(seconds) && seconds > 0,
+                    "needs a finite time above 0 at " + size + ", got " + std::to_string(seconds));
     }
   }
 }
 
 void check_table(const DispatchTable& table) {
-  require(!table.workload_hash.empty(), "names no workload");
-  require(!table.target_hash.empty(), "names no target");
-  require(!table.dims.empty(), "needs the name of a dimension");
+  require_table(!table.workload_hash.empty(), "names no workload");
+  require_table(!table.target_hash.empty(), "names no target");
+  require_table(!table.dims.empty(), "needs the name of a dimension");
   for (const std::string& dim : table.dims) {
-    require(!dim.empty() && dim.find(kBetweenDims) == std::string::npos && is_utf8(dim),
-            "needs the names of its dimensions in UTF-8, without spaces");
+    require_table(!dim.empty() && dim.find(kBetweenDims) == std::string::npos && is_utf8(dim),
+                  "needs the names of its dimensions in UTF-8, without spaces");
   }
-  require(std::set(table.dims.begin(), table.dims.end()).size() == table.dims.size(),
-          "names a dimension twice");
-  require(is_utf8(table.tool_version), "has a tool version that is not UTF-8");
-  require(table.threads >= 1, "needs at least 1 thread, got " + std::to_string(table.threads));
+  require_table(std::set(table.dims.begin(), table.dims.end()).size() == table.dims.size(),
+                "names a dimension twice");
+  require_table(is_utf8(table.tool_version), "has a tool version that is not UTF-8");
+  require_table(table.threads >= 1,
+                "needs at least 1 thread, got " + std::to_string(table.threads));
   check_ranges(table);
   check_points(table);
 }

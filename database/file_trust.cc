@@ -18,8 +18,6 @@ constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
 
 bool is_own(const struct stat& info) { return info.st_uid == 0 || info.st_uid == geteuid(); }
 
-std::string quoted(const fs::path& path) { return "'" + path.string() + "'"; }
-
 std::string mode_text(mode_t mode) {
   std::array<char, 16> text{};
   std::snprintf(text.data(), text.size(), "%04o", static_cast<unsigned>(mode & 07777));

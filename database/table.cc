@@ -3,9 +3,8 @@
 namespace tilewright::database {
 namespace {
 
-using enum ColumnType;
-
 std::vector<Table> make_fact_tables() {
+  using enum ColumnType;
   return {
       {"workloads", 1, 1, nullptr, {{"hash", Text}, {"canonical", Text}, {"op", Text}}},
       {"targets",
@@ -128,11 +127,13 @@ const std::vector<Table>& fact_tables() {
 }
 
 const Table& meta_table() {
+  using enum ColumnType;
   static const Table table = {"meta", 1, 1, nullptr, {{"key", Text}, {"value", Text}}};
   return table;
 }
 
 const Table& origins_table() {
+  using enum ColumnType;
   static const Table table = {"origins",
                               5,
                               2,
@@ -159,6 +160,7 @@ const Table& table_named(std::string_view name) {
 }
 
 Cell default_cell(ColumnType type) {
+  using enum ColumnType;
   switch (type) {
     case Integer: return int64_t{0};
     case Real: return 0.0;

@@ -46,8 +46,6 @@ const unsigned char* bytes_of(const std::string& text) {
 
 unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
 
-std::string quoted(const fs::path& path) { return "'" + path.string() + "'"; }
-
 std::string require_hex(const std::string& text, const char* what) {
   const std::optional<std::string> bytes = from_hex(text, 32);
   if (!bytes) {

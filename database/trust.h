@@ -50,6 +50,9 @@ bool is_signed(const std::string& message, const std::string& signature,
 // SHA-256 as 64 lower-case hexadecimal digits, as sha256sum prints it.
 std::string sha256(std::span<const std::byte> bytes);
 
+// A path in messages.
+inline std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
+
 // The target of all links, even for a file that does not exist yet; `path` itself where it cannot
 // be determined.
 std::filesystem::path resolve(const std::filesystem::path& path);

@@ -19,7 +19,7 @@ struct SmallFloat {
   uint64_t mantissa_mask() const { return (uint64_t{1} << mantissa_bits) - 1; }
 };
 
-SmallFloat format_of(ElemType elem) {
+SmallFloat small_float_of(ElemType elem) {
   switch (elem) {
     case ElemType::f16: return {5, 10, true, true};
     case ElemType::bf16: return {8, 7, true, true};
@@ -103,7 +103,7 @@ uint64_t to_bits(ElemType elem, double value) {
     case ElemType::nf4: return nf4_code(value);
     case ElemType::e8m0:
       return std::isnan(value) ? 255 : static_cast<uint64_t>(std::ilogb(value) + 127);
-    default: return encode(format_of(elem), value);
+    default: return encode(small_float_of(elem), value);
   }
 }
 
@@ -118,7 +118,7 @@ double from_bits(ElemType elem, uint64_t bits) {
     case ElemType::e8m0:
       return bits == 255 ? std::numeric_limits<double>::quiet_NaN()
                          : std::ldexp(1.0, static_cast<int>(bits) - 127);
-    default: return decode(format_of(elem), bits);
+    default: return decode(small_float_of(elem), bits);
   }
 }
 

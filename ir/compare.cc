@@ -207,4 +207,9 @@ bool equal(const Module& a, const Module& b) {
                     [](const Program& x, const Program& y) { return equal(x, y); });
 }
 
+bool equal_all(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Expr& x, const Expr& y) { return equal(x, y); });
+}
+
 }  // namespace tilewright

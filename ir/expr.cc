@@ -6,21 +6,11 @@
 
 #include "ir/buffer.h"
 #include "ir/dot_shape.h"
-#include "ir/error.h"
 #include "ir/printer.h"
+#include "ir/require.h"
 
 namespace tilewright {
 namespace {
-
-void require(bool ok, const char* message) {
-  if (!ok) throw IrError(message);
-}
-
-// Millions of nodes are made, so a message is formatted only when the check fails.
-template <class Message>
-void require(bool ok, const Message& message) {
-  if (!ok) throw IrError(message());
-}
 
 void require_defined(const Expr& e, std::string_view what, const char* operand) {
   require(e.defined(), [&] { return fmt::format("{}: operand '{}' is undefined", what, operand); });
@@ -38,11 +28,6 @@ void require_choice(Type type, const std::vector<Expr>& args) {
     return fmt::format("if_then_else: the sides have types {} and {}, not {}",
                        to_string(args[1].type()), to_string(args[2].type()), to_string(type));
   });
-}
-
-bool is_comparison(BinaryOp op) {
-  return op == BinaryOp::EQ || op == BinaryOp::NE || op == BinaryOp::LT || op == BinaryOp::LE ||
-         op == BinaryOp::GT || op == BinaryOp::GE;
 }
 
 // Broadcasts the scalar side so that both have the same number of lanes.
@@ -111,6 +96,11 @@ void require_dot(Type type, const std::vector<Expr>& args) {
 }
 
 }  // namespace
+
+bool is_comparison(BinaryOp op) {
+  return op == BinaryOp::EQ || op == BinaryOp::NE || op == BinaryOp::LT || op == BinaryOp::LE ||
+         op == BinaryOp::GT || op == BinaryOp::GE;
+}
 
 Expr::Expr(int value) : Expr(static_cast<int64_t>(value)) {}
 Expr::Expr(int64_t value) : Expr(make_int(ElemType::index, value)) {}

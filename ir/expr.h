@@ -237,6 +237,7 @@ Expr identity_of(Reducer reducer, Type type);
 Expr combine(Reducer reducer, Expr a, Expr b);
 
 std::string_view name_of(UnaryOp op);
+bool is_comparison(BinaryOp op);
 std::string_view name_of(BinaryOp op);  // the operator's token, or its function name
 std::string_view name_of(CallOp op);
 std::string_view name_of(Reducer reducer);

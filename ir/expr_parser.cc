@@ -12,13 +12,13 @@
 namespace tilewright {
 namespace {
 
-struct Operator {
+struct InfixOperator {
   BinaryOp op;
   int level;
 };
 
 // Infix operators with their precedence.
-constexpr std::array<Operator, 12> kOperators = {{
+constexpr std::array<InfixOperator, 12> kOperators = {{
     {BinaryOp::Or, 0},
     {BinaryOp::And, 1},
     {BinaryOp::EQ, 2},
@@ -115,8 +115,8 @@ std::vector<Expr> ExprParser::list(std::string_view close) {
 Expr ExprParser::binary_level(int level) {
   Expr left = unary_level();
   while (true) {
-    const Operator* found = nullptr;
-    for (const Operator& o : kOperators) {
+    const InfixOperator* found = nullptr;
+    for (const InfixOperator& o : kOperators) {
       if (o.level >= level && tokens_.at(name_of(o.op))) found = &o;
     }
     if (!found) return left;

@@ -7,6 +7,8 @@
 
 namespace tilewright {
 
+bool is_digit(char c);
+
 struct Token {
   enum class Kind : uint8_t { End, Name, Number, String, Punctuation };
   Kind kind = Kind::End;

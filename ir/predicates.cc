@@ -25,6 +25,11 @@ bool reads_memory(const Expr& e) {
   return found;
 }
 
+const LoadNode* load_under_casts(const Expr& e) {
+  if (auto* n = e.as<CastNode>()) return load_under_casts(n->value);
+  return e.as<LoadNode>();
+}
+
 bool is_zero(const Expr& e) {
   if (auto* b = e.as<BroadcastNode>()) return is_zero(b->value);
   if (auto* f = e.as<FloatImmNode>()) return f->value == 0;

@@ -16,11 +16,6 @@ using arith::Linear;
 
 constexpr size_t kMostQuantities = 256;
 
-bool is_comparison(BinaryOp op) {
-  return op == BinaryOp::LT || op == BinaryOp::LE || op == BinaryOp::GT || op == BinaryOp::GE ||
-         op == BinaryOp::EQ || op == BinaryOp::NE;
-}
-
 // Collects the quantities that depend on the dimensions alone. These are the numbers of tiles of a
 // constant length in a dimension, and which of two numbers is larger.
 class Quantities : public Visitor {

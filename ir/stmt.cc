@@ -2,20 +2,10 @@
 
 #include <fmt/core.h>
 
-#include "ir/error.h"
+#include "ir/require.h"
 
 namespace tilewright {
 namespace {
-
-void require(bool ok, const char* message) {
-  if (!ok) throw IrError(message);
-}
-
-// Millions of statements are made, so a message is formatted only when the check fails.
-template <class Message>
-void require(bool ok, const Message& message) {
-  if (!ok) throw IrError(message());
-}
 
 template <class What>
 void require_index(const Expr& e, const What& what) {

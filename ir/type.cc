@@ -44,7 +44,7 @@ struct FloatFormat {
   bool saturates;  // else an overflow gives infinity
 };
 
-FloatFormat format_of(ElemType elem) {
+FloatFormat float_format_of(ElemType elem) {
   switch (elem) {
     case ElemType::f32: return {23, -126, std::numeric_limits<float>::max(), false};
     case ElemType::f16: return {10, -14, 65504.0, false};
@@ -160,7 +160,7 @@ double round_to(ElemType elem, double value) {
   if (elem == ElemType::f32) return static_cast<float>(value);
   if (elem == ElemType::nf4) return nearest_nf4(value);
   if (elem == ElemType::e8m0) return round_e8m0(value);
-  return round_float(format_of(elem), value);
+  return round_float(float_format_of(elem), value);
 }
 
 }  // namespace tilewright

@@ -38,7 +38,7 @@ struct Truth {
 };
 
 // The operands at one value of the dynamic dimensions.
-struct Point {
+struct BenchPoint {
   // Ordinary values. The timed set begins after protected pages, at huge pages' edges where it is
   // large; the fenced one ends before protected pages and shares its weights.
   std::unique_ptr<OperandSet> timed, fenced;
@@ -98,7 +98,7 @@ struct Bench::Impl {
   WorkloadParser parse;
   Key key;
   std::unique_ptr<Workload> workload;
-  std::map<Dims, Point> points;
+  std::map<Dims, BenchPoint> points;
   std::vector<Draw> draws;  // at the job's sizes
   std::unique_ptr<ThreadPool> pool;
   CpuClaim caller;
@@ -143,7 +143,7 @@ ThreadPool& Bench::Impl::pool_of(int threads) {
 
 // Sets are made when first asked for; other sizes than the job's share its weights.
 OperandSet& Bench::Impl::timed_at(const Dims& dims) {
-  Point& point = points[dims];
+  BenchPoint& point = points[dims];
   if (!point.timed) {
     std::vector<OperandInfo> infos = operands_of(*workload, dims);
     point.timed = dims == key.dims
@@ -155,7 +155,7 @@ OperandSet& Bench::Impl::timed_at(const Dims& dims) {
 }
 
 OperandSet& Bench::Impl::fenced_at(const Dims& dims) {
-  Point& point = points[dims];
+  BenchPoint& point = points[dims];
   if (!point.fenced) {
     point.fenced = std::make_unique<OperandSet>(operands_of(*workload, dims), timed_at(key.dims),
                                                 Place::BeforeFence);
@@ -165,7 +165,7 @@ OperandSet& Bench::Impl::fenced_at(const Dims& dims) {
 }
 
 OperandSet& Bench::Impl::hard_at(const Dims& dims) {
-  Point& point = points[dims];
+  BenchPoint& point = points[dims];
   if (!point.hard) {
     std::vector<OperandInfo> infos = operands_of(*workload, dims);
     point.hard = dims == key.dims
@@ -179,7 +179,7 @@ OperandSet& Bench::Impl::hard_at(const Dims& dims) {
 
 OperandSet& Bench::Impl::changed_at(const Dims& dims) {
   const OperandSet& hard = hard_at(dims);
-  Point& point = points[dims];
+  BenchPoint& point = points[dims];
   if (!point.changed) {
     point.changed = std::make_unique<OperandSet>(timed_at(dims).with_weights_of(hard));
   }

@@ -14,10 +14,10 @@
 namespace tilewright {
 namespace {
 
-constexpr uint64_t kMostHeaders = 64, kMostEntries = 4096;
+constexpr uint64_t kMostHeaders = 64, kMostRanges = 4096;
 constexpr uint64_t kLinkageHeader = 24;  // the first words of DT_PLTGOT belong to the loader
 
-using Range = std::pair<uint64_t, uint64_t>;  // addresses [first, second)
+using AddressRange = std::pair<uint64_t, uint64_t>;  // addresses [first, second)
 
 class Reader {
  public:
@@ -53,7 +53,7 @@ class Reader {
     return std::nullopt;
   }
 
-  static uint64_t overlap(const Range& a, const Range& b) {
+  static uint64_t overlap(const AddressRange& a, const AddressRange& b) {
     const uint64_t begin = std::max(a.first, b.first), end = std::min(a.second, b.second);
     return begin < end ? end - begin : 0;
   }
@@ -68,7 +68,7 @@ class Reader {
       if (p->p_type == PT_GNU_RELRO) relro_ = {p->p_vaddr, p->p_vaddr + p->p_memsz};
       if (p->p_type == PT_DYNAMIC) dynamic_at_ = p->p_vaddr;
     }
-    for (uint64_t i = 0; i < kMostEntries; ++i) {
+    for (uint64_t i = 0; i < kMostRanges; ++i) {
       const auto entry = at<Elf64_Dyn>(dynamic_at_ + i * sizeof(Elf64_Dyn));
       if (!entry || entry->d_tag == DT_NULL) break;
       dynamic_[entry->d_tag] = entry->d_un.d_val;
@@ -86,7 +86,7 @@ class Reader {
     if (table != dynamic_.end() && stays_writable(table->second)) bytes += kLinkageHeader;
     const auto slots = dynamic_.find(DT_JMPREL), size = dynamic_.find(DT_PLTRELSZ);
     if (slots == dynamic_.end() || size == dynamic_.end()) return bytes;
-    const uint64_t count = std::min(size->second / sizeof(Elf64_Rela), kMostEntries);
+    const uint64_t count = std::min(size->second / sizeof(Elf64_Rela), kMostRanges);
     for (uint64_t i = 0; i < count; ++i) {
       const auto slot = at<Elf64_Rela>(slots->second + i * sizeof(Elf64_Rela));
       if (slot && stays_writable(slot->r_offset)) bytes += sizeof(uint64_t);
@@ -96,7 +96,7 @@ class Reader {
 
   std::string_view object_;
   std::vector<Elf64_Phdr> loaded_;
-  Range relro_{0, 0};
+  AddressRange relro_{0, 0};
   uint64_t dynamic_at_ = 0;
   std::map<int64_t, uint64_t> dynamic_;
 };

@@ -19,10 +19,12 @@ using nlohmann::json;
 bool retired = false;
 
 // Invalid UTF-8 (a compiler's message in another encoding) must not cost the reply.
-std::string dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
+std::string dump_reply(const json& j) {
+  return j.dump(-1, ' ', false, json::error_handler_t::replace);
+}
 
 std::string failure(const json& id, const char* kind, const std::string& message) {
-  return dump({{"id", id}, {"ok", false}, {"kind", kind}, {"message", message}});
+  return dump_reply({{"id", id}, {"ok", false}, {"kind", kind}, {"message", message}});
 }
 
 std::string run_handler(const JobHandlers& handlers, const json& request, const json& id) {
@@ -33,7 +35,7 @@ std::string run_handler(const JobHandlers& handlers, const json& request, const 
     for (const auto& [name, _] : handlers) known += (known.empty() ? "" : ", ") + name;
     return failure(id, "error", "unknown job '" + type + "'; known: " + known);
   }
-  std::string result = handler->second(dump(request.value("payload", json())));
+  std::string result = handler->second(dump_reply(request.value("payload", json())));
   // Spliced as text: the result need not be parsed to be passed on.
   return "{\"id\":" + id.dump() + (retired ? ",\"last\":true" : "") +
          ",\"ok\":true,\"result\":" + result + "}";

@@ -11,16 +11,10 @@
 #include "schedule/affine.h"
 #include "schedule/masked_loads.h"
 #include "schedule/primitives/region.h"
+#include "schedule/tree.h"
 
 namespace tilewright {
 namespace {
-
-const BlockNode& block_of(const Stmt& s) { return *s.as<BlockNode>(); }
-const ForNode& loop_of(const Stmt& s) { return *s.as<ForNode>(); }
-
-bool contains(const std::vector<Buffer>& list, const Buffer& buffer) {
-  return std::find(list.begin(), list.end(), buffer) != list.end();
-}
 
 // The loops under `s`, both outside and inside blocks.
 std::vector<Stmt> loops_under(const Stmt& s) {

@@ -7,13 +7,12 @@
 #include <fmt/core.h>
 
 #include "ir/visitor.h"
+#include "schedule/tree.h"
 
 namespace tilewright {
 namespace {
 
 using Vars = std::set<const ExprNode*>;
-
-const ForNode& loop_of(const Stmt& s) { return *s.as<ForNode>(); }
 
 Vars vars_in(const Expr& e) {
   Vars vars;

@@ -17,6 +17,10 @@ namespace tilewright {
 // path refers to the program that it was found in and is invalid in the rewritten one.
 using Path = std::vector<Stmt>;
 
+// The node of a statement that is known to be a loop (a block).
+inline const ForNode& loop_of(const Stmt& s) { return *s.as<ForNode>(); }
+inline const BlockNode& block_of(const Stmt& s) { return *s.as<BlockNode>(); }
+
 // The view of a primitive: the program, lookups in it, and refusals. Every refusal is a
 // ScheduleError that holds the program and the places.
 class Tree {
@@ -114,6 +118,7 @@ LoopUse use_of(const BlockNode& block, const Expr& loop_var);
 // use.
 std::vector<Buffer> buffers_read(const BlockNode& block);
 std::vector<Buffer> buffers_written(const BlockNode& block);
+bool contains(const std::vector<Buffer>& list, const Buffer& buffer);
 // Child blocks of `scope` that write what `block` reads (read what it writes); not itself.
 std::vector<Stmt> producers_of(const Stmt& scope, const BlockNode& block);
 std::vector<Stmt> consumers_of(const Stmt& scope, const BlockNode& block);

@@ -84,6 +84,10 @@ bool share(const std::vector<Buffer>& a, const std::vector<Buffer>& b) {
 
 }  // namespace
 
+bool contains(const std::vector<Buffer>& list, const Buffer& buffer) {
+  return std::find(list.begin(), list.end(), buffer) != list.end();
+}
+
 std::vector<Buffer> buffers_read(const BlockNode& block) {
   std::vector<Buffer> found;
   auto visit = [&](const Expr& e) {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -65,4 +65,4 @@ std::string first_difference(const std::string& golden, const std::string& text)
          << text;
 }
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

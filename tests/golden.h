@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace tilewright::testing {
+namespace tilewright::test {
 
 // Compares `text` with the golden file of the running test. `source_file` is the test's __FILE__;
 // `part` tells several texts of one test apart. A missing file fails. With the environment variable
@@ -13,8 +13,8 @@ namespace tilewright::testing {
 ::testing::AssertionResult matches_golden(const std::string& text, const std::string& source_file,
                                           const std::string& part = "");
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test
 
-#define EXPECT_GOLDEN(text) EXPECT_TRUE(::tilewright::testing::matches_golden((text), __FILE__))
+#define EXPECT_GOLDEN(text) EXPECT_TRUE(::tilewright::test::matches_golden((text), __FILE__))
 #define EXPECT_GOLDEN_PART(text, part) \
-  EXPECT_TRUE(::tilewright::testing::matches_golden((text), __FILE__, (part)))
+  EXPECT_TRUE(::tilewright::test::matches_golden((text), __FILE__, (part)))

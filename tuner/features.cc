@@ -167,12 +167,12 @@ double stride_along(const Access& a, const Expr& var) {
   return std::abs(stride);
 }
 
-struct Level {
+struct CacheLevel {
   const char* name;
   int64_t size;
 };
 
-std::vector<Level> levels(const Target& t) {
+std::vector<CacheLevel> levels(const Target& t) {
   return {{".l1", t.l1_bytes}, {".l2", t.l2_bytes}, {".l3", t.l3_bytes}};
 }
 
@@ -182,7 +182,7 @@ void add_access(FeatureRow& row, const std::string& prefix, const Work* work, co
   row.add(prefix + ".stride", a && inner ? log2p(stride_along(*a, inner->var)) : -1);
   row.add(prefix + ".is_write", a && work->store->buffer.get() == a->buffer);
   row.add(prefix + ".bytes", a ? log2p(a->bytes) : -1);
-  for (const Level& level : levels(target)) {
+  for (const CacheLevel& level : levels(target)) {
     row.add(prefix + level.name,
             a ? log2p(traffic(*work, a->buffer, static_cast<double>(level.size))) : -1);
   }
@@ -232,7 +232,7 @@ void add_statement(FeatureRow& row, const std::string& prefix, const Work* work,
   row.add(prefix + ".serial_loops", s.serial);
   row.add(prefix + ".outer_trips", log2p(s.outer));
   double flops = work ? std::max(1.0, work->trips * work->ops) : 1;
-  for (const Level& level : levels(target)) {
+  for (const CacheLevel& level : levels(target)) {
     double bytes = work ? traffic(*work, nullptr, static_cast<double>(level.size)) : 0;
     row.add(prefix + level.name + "_bytes", log2p(bytes));
     row.add(prefix + level.name + "_intensity", log2p(flops / std::max(1.0, bytes)));

@@ -10,6 +10,7 @@
 #include <queue>
 
 #include "codegen/cuda_lowering.h"
+#include "codegen/mma_rows.h"
 
 namespace tilewright {
 namespace {
@@ -23,7 +24,6 @@ constexpr double kDramShare = 0.9;         // share of the data sheet's bandwidt
 constexpr double kOverlapLoss = 0.1;       // share of the work beside the busiest resource
 constexpr int64_t kReservedShared = 1024;  // bytes per block, from compute capability 8.0 on
 constexpr int kRegisterUnit = 256;         // allocation granularity of a warp's registers
-constexpr int kWarp = 32;
 // From Hopper on, the tensor cores reach their peak only with asynchronous instructions. mma.sync
 // reaches this share ("Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024).
 constexpr double kMmaSyncShare = 0.62;

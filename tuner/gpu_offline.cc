@@ -29,7 +29,7 @@ constexpr size_t kShortlist = 20;    // candidates to compile
 constexpr size_t kMoreForASize = 4;  // for each further size that is ranked
 constexpr int64_t kKept = 3;         // checked and stored, besides a table's kernels
 
-struct Ranked {
+struct RankedAtSizes {
   Candidate candidate;
   std::vector<double> seconds;  // predicted, at each size
 };
@@ -52,8 +52,8 @@ class GpuOffline {
   using Kernels = std::vector<OfflineKernel>;  // sorted by time at the largest sizes
 
   std::vector<SearchPolicy> policies(const std::shared_ptr<GpuEstimates>& estimates, uint64_t seed);
-  std::vector<Ranked> search(uint64_t seed);
-  std::vector<Candidate> shortlist(std::vector<Ranked> ranked);
+  std::vector<RankedAtSizes> search(uint64_t seed);
+  std::vector<Candidate> shortlist(std::vector<RankedAtSizes> ranked);
   // A kernel, or the reason why there is none. Both are empty if it was not tried.
   struct Compiled {
     std::optional<OfflineKernel> kernel;
@@ -102,11 +102,11 @@ std::vector<SearchPolicy> GpuOffline::policies(const std::shared_ptr<GpuEstimate
 }
 
 // All candidates that the model ranked and did not refuse.
-std::vector<Ranked> GpuOffline::search(uint64_t seed) {
+std::vector<RankedAtSizes> GpuOffline::search(uint64_t seed) {
   const auto estimates = std::make_shared<GpuEstimates>(target_, sizes_, &cancelled_);
   std::vector<SearchPolicy> policies = this->policies(estimates, seed);
   const CostModel none;
-  std::vector<Ranked> ranked;
+  std::vector<RankedAtSizes> ranked;
   int64_t refused = 0;
   for (size_t turn = policies.size(); !cancelled_ && (until_ == 0 || steady_seconds() < until_) &&
                                       result_.trials < options_.trials;) {
@@ -134,7 +134,7 @@ std::vector<Ranked> GpuOffline::search(uint64_t seed) {
 
 // The fastest candidate at each size, then the second at each, and so on. With dynamic dimensions
 // the untuned default comes first, as a table's baseline.
-std::vector<Candidate> GpuOffline::shortlist(std::vector<Ranked> ranked) {
+std::vector<Candidate> GpuOffline::shortlist(std::vector<RankedAtSizes> ranked) {
   std::vector<Candidate> chosen;
   std::set<std::string> taken;  // fingerprints
   if (plan_) {

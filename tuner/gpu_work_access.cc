@@ -50,8 +50,8 @@ std::vector<int> Counter::sampled_warps() const {
 
 template <class F>
 void Counter::for_each_lane(int warp, const F& fn) {
-  for (int lane = 0; lane < kLanes; ++lane) {
-    int thread = warp * kLanes + lane;
+  for (int lane = 0; lane < kWarp; ++lane) {
+    int thread = warp * kWarp + lane;
     if (thread >= work_.threads) break;
     stand_at(thread);
     if (is_active()) fn();
@@ -89,7 +89,7 @@ void Counter::store_matrices(const ForNode& n) {
     for (size_t x = 0; x < nest.pieces.size(); ++x) {
       std::vector<LaneAccess> rows;
       for (int r = 0; r < kMatrixRows; ++r) {
-        stand_at(warp * kLanes + static_cast<int>(x) * kMatrixRows + r);
+        stand_at(warp * kWarp + static_cast<int>(x) * kMatrixRows + r);
         rows.push_back(
             {byte_of(nest.buffer, work_.values.at(nest.row)), static_cast<int>(kAccessBytes)});
       }
@@ -133,7 +133,7 @@ void Counter::wgmma(const ForNode& n) {
   };
   const WgmmaNest nest = match_wgmma(n, thread_axes_.front().first, swizzled_row, known_);
   const WgmmaRow& row = *nest.row;
-  const double groups = warps() * kLanes / static_cast<double>(kWarpgroup) * times_;
+  const double groups = warps() * kWarp / static_cast<double>(kWarpgroup) * times_;
   const auto instructions = static_cast<double>(nest.instructions());
   work_.mma = &row.warp;
   work_.is_wgmma = true;

@@ -8,7 +8,7 @@ namespace tilewright::gpu_work_detail {
 // Producers and consumers run side by side, so that the producers' waits add nothing to the
 // consumers' waits.
 void Counter::part(const IfNode& n) {
-  role_warps_ = static_cast<int>(consumers_ / kLanes);
+  role_warps_ = static_cast<int>(consumers_ / kWarp);
   guards_.emplace_back(n.cond, true);
   walk(n.then_case);
   guards_.back().second = false;
@@ -20,7 +20,7 @@ void Counter::part(const IfNode& n) {
   work_.overlapped = overlapped;
   rounds_ = rounds;
   copies_ahead_ = false;
-  role_warps_ = static_cast<int>(consumers_ / kLanes);
+  role_warps_ = static_cast<int>(consumers_ / kWarp);
   guards_.pop_back();
 }
 

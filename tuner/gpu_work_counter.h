@@ -11,6 +11,7 @@
 #include "codegen/cuda_async_op.h"
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_wgmma_nest.h"
+#include "codegen/mma_rows.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 #include "tuner/gpu_work.h"
@@ -20,8 +21,6 @@ struct LaneAccess;
 }
 
 namespace tilewright::gpu_work_detail {
-
-constexpr int kLanes = 32;
 
 class Counter {
  public:
@@ -82,9 +81,7 @@ class Counter {
   void issue(double instructions) { work_.instructions += instructions * warps() * times_; }
 
   // Warps that execute the current statement.
-  int warps() const {
-    return role_warps_ > 0 ? role_warps_ : (work_.threads + kLanes - 1) / kLanes;
-  }
+  int warps() const { return role_warps_ > 0 ? role_warps_ : (work_.threads + kWarp - 1) / kWarp; }
   bool is_active() const;
   // Calls `fn` for each active lane of a sampled warp.
   template <class F>

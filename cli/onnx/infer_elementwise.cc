@@ -6,8 +6,6 @@
 namespace tilewright::onnx {
 namespace {
 
-void keep(Step& s) { s.keep(); }
-
 void cast(Step& s) {
   s.set(0, static_cast<DataType>(s.node.integer("to", 0)), s.shape(0), s.input(0).contents);
 }
@@ -103,7 +101,7 @@ void dropout(Step& s) {
   s.set(1, DataType::Bool, s.shape(0));
 }
 
-Rules make_rules() {
+Rules make_elementwise_rules() {
   Rules rules = {{"Cast", cast},
                  {"CastLike", cast_like},
                  {"Where", where},
@@ -174,7 +172,7 @@ Rules make_rules() {
 }  // namespace
 
 const Rules& elementwise_rules() {
-  static const Rules kRules = make_rules();
+  static const Rules kRules = make_elementwise_rules();
   return kRules;
 }
 

@@ -6,8 +6,6 @@
 namespace tilewright::onnx {
 namespace {
 
-void keep(Step& s) { s.keep(); }
-
 std::optional<Shape> reduced(Step& s, const std::optional<std::vector<int64_t>>& axes, bool kept) {
   const Shape& from = *s.shape(0);
   std::vector<bool> over(from.size(), !axes);
@@ -88,7 +86,7 @@ void packed_attention(Step& s) {
   s.set(0, s.type(), out);
 }
 
-Rules make_rules() {
+Rules make_row_rules() {
   Rules rules = {{"ArgMax", arg_reduce},
                  {"ArgMin", arg_reduce},
                  {"Attention", attention},
@@ -114,7 +112,7 @@ Rules make_rules() {
 }  // namespace
 
 const Rules& row_rules() {
-  static const Rules kRules = make_rules();
+  static const Rules kRules = make_row_rules();
   return kRules;
 }
 

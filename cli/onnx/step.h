@@ -57,4 +57,7 @@ inline constexpr int64_t kMaxContents = 64;
 // Shapes of more axes are taken for unknown: a few operators could make them grow without end.
 inline constexpr size_t kMaxAxes = 32;
 
+// The rule of operators whose output has the type and the shape of their input.
+inline void keep(Step& s) { s.keep(); }
+
 }  // namespace tilewright::onnx

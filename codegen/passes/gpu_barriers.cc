@@ -7,6 +7,7 @@
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_tensor_copy.h"
+#include "codegen/cuda_wgmma_flight.h"
 #include "ir/predicates.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
@@ -28,13 +29,6 @@ struct Since {
     in_flight.insert(other.in_flight.begin(), other.in_flight.end());
   }
 };
-
-bool meet(const Buffers& a, const Buffers& b) {
-  for (const BufferNode* x : a) {
-    if (b.count(x) != 0) return true;
-  }
-  return false;
-}
 
 Expr flat_index(const StoreNode& store) {
   Expr flat = 0;

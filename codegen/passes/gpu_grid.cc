@@ -101,7 +101,7 @@ struct Streamed {
   Buffer sums;
 };
 
-[[noreturn]] void fail(const ForNode& terms, const std::string& reason) {
+[[noreturn]] void fail_shared_terms(const ForNode& terms, const std::string& reason) {
   throw LoweringError(
       fmt::format("blocks are to share the terms of loop '{}': {}", terms.var.name(), reason));
 }
@@ -132,19 +132,22 @@ Buffer sums_of(const Streamed& parts) {
     auto* old = add && add->op == BinaryOp::Add ? add->a.as<LoadNode>() : nullptr;
     bool adds = is_private(store->buffer) && old && old->buffer == store->buffer;
     if (!adds || (sums && sums != store->buffer)) {
-      fail(*parts.terms, "it must add to one buffer in registers, and do nothing else that lasts");
+      fail_shared_terms(*parts.terms,
+                        "it must add to one buffer in registers, and do nothing else that lasts");
     }
     sums = store->buffer;
   });
-  if (!sums) fail(*parts.terms, "it adds to no buffer in registers");
+  if (!sums) fail_shared_terms(*parts.terms, "it adds to no buffer in registers");
   for (const Stmt& s : parts.before) {
     for_each_stmt(s, [&](const Stmt& x) {
       auto* store = x.as<StoreNode>();
       bool starts = !store || (store->buffer == sums && is_zero(store->value));
-      if (!starts) fail(*parts.terms, "all that comes before it must be that its sums become 0");
+      if (!starts)
+        fail_shared_terms(*parts.terms, "all that comes before it must be that its sums become 0");
     });
   }
-  if (parts.before.empty()) fail(*parts.terms, "its sums must become 0 right before it");
+  if (parts.before.empty())
+    fail_shared_terms(*parts.terms, "its sums must become 0 right before it");
   return sums;
 }
 
@@ -165,9 +168,10 @@ Streamed take_apart(const Kernel& kernel, const ForNode& terms) {
     }
   }
   if (!parts.terms) {
-    fail(terms, fmt::format("it must stand right under loop '{}' over blocks", kernel.name()));
+    fail_shared_terms(
+        terms, fmt::format("it must stand right under loop '{}' over blocks", kernel.name()));
   }
-  if (!is_int(terms.min, 0)) fail(terms, "it must begin at 0");
+  if (!is_int(terms.min, 0)) fail_shared_terms(terms, "it must begin at 0");
   parts.sums = sums_of(parts);
   return parts;
 }
@@ -299,7 +303,8 @@ class GridRewriter {
     const int64_t cluster = loop ? cluster_blocks(*loop) : 1;
     if (cluster > 1) require_whole_clusters(*loop, cluster, known_);
     if (!loop || note == loop->annotations.end()) {
-      if (terms) fail(*terms, fmt::format("the loop over blocks needs '{}'", kPersistentKey));
+      if (terms)
+        fail_shared_terms(*terms, fmt::format("the loop over blocks needs '{}'", kPersistentKey));
       return loop && is_block_axis(loop->for_kind) ? in_order(*loop, loop->annotations) : kernel;
     }
     if (longest_first(*loop)) {
@@ -319,8 +324,9 @@ class GridRewriter {
                       kPersistentKey, loop->var.name(), *blocks, cluster));
     }
     Kernel k{*loop, *blocks, cluster};
-    if (terms && cluster > 1) fail(*terms, "blocks that run in clusters share none");
-    if (terms && hilbert_order(*loop)) fail(*terms, "tiles along a Hilbert curve are whole");
+    if (terms && cluster > 1) fail_shared_terms(*terms, "blocks that run in clusters share none");
+    if (terms && hilbert_order(*loop))
+      fail_shared_terms(*terms, "tiles along a Hilbert curve are whole");
     if (!terms) return persistent(k, known_);
     Streamer streamer(k, take_apart(k, *terms), known_);
     if (streamer.is_even()) return persistent(k, known_);

@@ -65,7 +65,7 @@ class InRing : public Mutator {
 };
 
 // Whether one of two statements writes what the other one reads or writes.
-bool depends(const Stmt& a, const Stmt& b) {
+bool conflict(const Stmt& a, const Stmt& b) {
   auto writes = [](const Stmt& s, const Buffer& buffer) {
     bool found = false;
     for_each_stmt(s, [&](const Stmt& x) {
@@ -136,10 +136,10 @@ Parts take_apart(const ForNode& loop) {
     });
     return copies;
   };
-  // A copy that stands behind uses may move before them, unless it depends on them.
+  // A copy that stands behind uses may move before them, unless it conflict on them.
   auto is_free = [&](const Stmt& s) {
     return std::none_of(parts.uses.begin(), parts.uses.end(),
-                        [&](const Stmt& use) { return depends(s, use); });
+                        [&](const Stmt& use) { return conflict(s, use); });
   };
   for (const Stmt& s : stmts) {
     (is_copied(s) && is_free(s) ? parts.copies : parts.uses).push_back(s);

@@ -15,10 +15,6 @@ namespace {
 
 using Buffers = std::set<const BufferNode*>;
 
-bool meet(const Buffers& a, const Buffers& b) {
-  return std::any_of(a.begin(), a.end(), [&](const BufferNode* x) { return b.count(x) != 0; });
-}
-
 bool depends(const Stmt& a, const Stmt& b) {
   const Buffers in_a = stored_by(a), in_b = stored_by(b);
   return meet(in_a, in_b) || meet(in_a, read_by(b)) || meet(read_by(a), in_b);
@@ -35,7 +31,7 @@ Product product_in(const Stmt& s) {
   return found;
 }
 
-[[noreturn]] void fail(const ForNode& loop, const std::string& reason) {
+[[noreturn]] void fail_behind(const ForNode& loop, const std::string& reason) {
   throw LoweringError(
       fmt::format("a product in loop '{}' is to stand behind those of the next "
                   "iteration ('{}'): {}",
@@ -66,16 +62,16 @@ std::optional<BehindIteration> take_behind(const ForNode& loop, const std::vecto
     const Product product = product_in(uses[i]);
     if (product == Product::Own) ahead = i + 1;
     if (product != Product::Behind) continue;
-    if (late < uses.size()) fail(loop, "there may be one such product");
+    if (late < uses.size()) fail_behind(loop, "there may be one such product");
     late = i;
   }
   if (late == uses.size()) return std::nullopt;
   parts.late = uses[late];
   if (ahead == 0 || ahead > late) {
-    fail(loop, "another product has to come before it, and none behind it");
+    fail_behind(loop, "another product has to come before it, and none behind it");
   }
   if (leaves_wgmma_pending(loop)) {
-    fail(loop, fmt::format("the loop must not be annotated '{}'", kWgmmaPendingKey));
+    fail_behind(loop, fmt::format("the loop must not be annotated '{}'", kWgmmaPendingKey));
   }
   parts.ahead.assign(uses.begin(), uses.begin() + static_cast<std::ptrdiff_t>(ahead));
   // Statements between here and the products of the next iteration then run before the late
@@ -83,14 +79,16 @@ std::optional<BehindIteration> take_behind(const ForNode& loop, const std::vecto
   std::vector<Stmt> passed(uses.begin() + static_cast<std::ptrdiff_t>(late) + 1, uses.end());
   passed.insert(passed.end(), parts.ahead.begin(), parts.ahead.end());
   for (const Stmt& s : passed) {
-    if (depends(s, parts.late)) fail(loop, "what comes before them has to do with its registers");
+    if (depends(s, parts.late))
+      fail_behind(loop, "what comes before them has to do with its registers");
   }
   const Buffers read = read_by(parts.late), sums = stored_by(parts.late);
   Buffers needed = sums;  // by the group, until its wait
   for (const Buffer& b : own) {
     if (!is_private(b) && read.count(b.get()) != 0) {
-      fail(loop,
-           fmt::format("it reads '{}', which is made anew by then and not in registers", b->name));
+      fail_behind(
+          loop,
+          fmt::format("it reads '{}', which is made anew by then and not in registers", b->name));
     }
     const bool is_kept = is_private(b) && (read.count(b.get()) != 0);
     if (is_kept && sums.count(b.get()) == 0) needed.insert(b.get());

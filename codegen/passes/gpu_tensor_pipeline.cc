@@ -13,6 +13,7 @@
 #include "codegen/cuda_tensor_copy.h"
 #include "codegen/cuda_tile_order.h"
 #include "codegen/cuda_wgmma_nest.h"
+#include "codegen/mma_rows.h"
 #include "codegen/passes/gpu_tensor_ring.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
@@ -20,7 +21,6 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kWarp = 32;
 constexpr int64_t kConsumersMeet = 1;  // the named barrier of the consumers
 constexpr const char* kStagesKey = "pipeline_stages";
 

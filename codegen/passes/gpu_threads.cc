@@ -12,6 +12,7 @@
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_tensor_copy.h"
+#include "codegen/mma_rows.h"
 #include "ir/compare.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
@@ -22,8 +23,6 @@ namespace {
 constexpr std::array kAxes = {ForKind::BlockX,  ForKind::BlockY,  ForKind::BlockZ,
                               ForKind::ThreadX, ForKind::ThreadY, ForKind::ThreadZ};
 constexpr std::array kAxisNames = {"bx", "by", "bz", "tx", "ty", "tz"};
-
-constexpr int64_t kWarp = 32;
 
 bool is_axis(ForKind kind) {
   return is_block_axis(kind) || is_thread_axis(kind) || kind == ForKind::Warp;

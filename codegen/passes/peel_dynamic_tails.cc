@@ -13,9 +13,9 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kLanes = 16;        // lanes of a vector, approximately
-constexpr int64_t kMostRows = 28;     // in the largest tile with code for each number of rows
-constexpr int64_t kMostCopies = 700;  // limit on the vector stores in all of that code
+constexpr int64_t kLanes = 16;            // lanes of a vector, approximately
+constexpr int64_t kMostRows = 28;         // in the largest tile with code for each number of rows
+constexpr int64_t kMostTailStores = 700;  // limit on the vector stores in all of that code
 
 using Nodes = std::set<const ExprNode*>;
 
@@ -224,7 +224,7 @@ class Peeler : public RangedMutator {
                const Expr& rest, Interval inner) {
     int64_t rows = inner.max - inner.min;
     bool unrolled = std::all_of(guards.begin(), guards.end(), [](auto& g) { return g.unrolled; });
-    if (!unrolled || rows > kMostRows || count_stores(body) * rows / 2 > kMostCopies) {
+    if (!unrolled || rows > kMostRows || count_stores(body) * rows / 2 > kMostTailStores) {
       return mutate(with_rest(body, guards, rest));
     }
     Stmt chain = decided(var, place, with_truth(body, guards, false));

@@ -38,14 +38,14 @@ std::vector<int64_t> magnitudes(const Linear& form) {
   return result;
 }
 
+}  // namespace
+
 void flatten(BinaryOp op, const Expr& e, std::vector<Expr>& out) {
   auto* n = e.as<BinaryNode>();
   if (n == nullptr || n->op != op) return out.push_back(e);
   flatten(op, n->a, out);
   flatten(op, n->b, out);
 }
-
-}  // namespace
 
 std::optional<Linear> as_below_zero(const Expr& condition) {
   auto* n = as_index_comparison(condition);

@@ -168,14 +168,6 @@ bool Rewriter::merge_symbolic(Linear& form, const Term& term) {
 
 namespace {
 
-// The arguments of nested minima (or maxima).
-void flatten(BinaryOp op, const Expr& e, std::vector<Expr>& out) {
-  auto* n = e.as<BinaryNode>();
-  if (n == nullptr || n->op != op) return out.push_back(e);
-  flatten(op, n->a, out);
-  flatten(op, n->b, out);
-}
-
 // Takes the terms (and the constant) that all forms share out of them.
 Linear take_common(std::vector<Linear>& forms) {
   Linear common;

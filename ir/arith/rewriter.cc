@@ -7,8 +7,6 @@
 namespace tilewright::arith {
 namespace {
 
-bool is_comparison(BinaryOp op) { return op >= BinaryOp::EQ; }
-
 // True for index values in lanes and for comparisons of them.
 bool is_index_vector(const Expr& e) {
   if (e.type().lanes == 1) return false;

@@ -112,4 +112,7 @@ bool is_false(const Expr& e);
 // The constant in every lane; undefined when `e` is no constant.
 Expr constant_lane(const Expr& e);
 
+// Appends the operands of nested `op`: of minima, of maxima, of conjunctions.
+void flatten(BinaryOp op, const Expr& e, std::vector<Expr>& out);
+
 }  // namespace tilewright::arith

@@ -8,10 +8,6 @@
 namespace tilewright::ops {
 namespace {
 
-ElemType elem_under(const Spec& spec, const char* key) {
-  return *parse_elem_type(spec.get<std::string>(key));
-}
-
 // The largest magnitude used, the same on both sides of 0.
 double most_of(ElemType elem) { return static_cast<double>((1 << (bits_of(elem) - 1)) - 1); }
 

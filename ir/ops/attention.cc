@@ -10,7 +10,7 @@
 namespace tilewright::ops {
 namespace {
 
-void normalize(Spec& spec) {
+void normalize_attention(Spec& spec) {
   normalize_types(spec);
   const int64_t heads = spec.get<int64_t>("heads"), d = spec.get<int64_t>("d");
   spec.params.emplace("kv_heads", heads);
@@ -127,7 +127,7 @@ class Cache {
 // softmax(scale * Q K^T) V for each head. The row's maximum is subtracted first, so that no
 // exponential overflows. Weights are rounded to the type of the values, so that matrix instructions
 // multiply the two.
-Workload build(const Spec& spec) {
+Workload build_attention(const Spec& spec) {
   WorkloadBuilder b(spec);
   const int64_t heads = b.count("heads"), group = heads / b.count("kv_heads");
   Expr batch = b.dim("batch"), m = b.dim("m"), n = b.dim("n");
@@ -228,7 +228,7 @@ std::vector<Operator> attention_operators() {
                        "its sequence"),
               lengths, page, pages, scale},
              type_keys(true)}),
-       normalize, build}};
+       normalize_attention, build_attention}};
 }
 
 }  // namespace tilewright::ops

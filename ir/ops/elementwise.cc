@@ -23,7 +23,7 @@ Expr apply_binary(const std::string& fn, const Expr& x, const Expr& z) {
   return fn == "max" ? max(x, z) : min(x, z);
 }
 
-void normalize(Spec& spec) {
+void normalize_elementwise(Spec& spec) {
   normalize_types(spec);
   const std::string& fn = spec.get<std::string>("fn");
   bool floats = is_float(*parse_elem_type(spec.get<std::string>("acc")));
@@ -33,7 +33,7 @@ void normalize(Spec& spec) {
   }
 }
 
-Workload build(const Spec& spec) {
+Workload build_elementwise(const Spec& spec) {
   WorkloadBuilder b(spec);
   const std::string& fn = spec.get<std::string>("fn");
   const auto& names = binary_functions();
@@ -66,8 +66,8 @@ std::vector<Operator> elementwise_operators() {
             .choices = fns};
   return {{"elementwise", "a function of each element, or of two tensors' elements",
            "X[shape]  Z[shape] (add, sub, mul, div, max, min)  ->  Y[shape]",
-           "elementwise:shape=[512,3072],fn=gelu", join({{shape, fn}, type_keys()}), normalize,
-           build}};
+           "elementwise:shape=[512,3072],fn=gelu", join({{shape, fn}, type_keys()}),
+           normalize_elementwise, build_elementwise}};
 }
 
 }  // namespace tilewright::ops

@@ -15,13 +15,9 @@ namespace {
 constexpr size_t kMaxStatements = 64;
 constexpr size_t kMaxRank = 8;
 
-[[noreturn]] void fail(const Syntax& at, const std::string& message) {
-  throw KeyError("expr", message, at.offset);
-}
-
-class Analyzer {
+class ExprAnalyzer {
  public:
-  explicit Analyzer(const Spec& spec) : spec_(spec), bounds_(result_.dims) {}
+  explicit ExprAnalyzer(const Spec& spec) : spec_(spec), bounds_(result_.dims) {}
 
   ExprAnalysis run() {
     for (const auto& [key, value] : spec_.params) {
@@ -64,7 +60,7 @@ class Analyzer {
   int current_ = 0;
 };
 
-void Analyzer::target(const Statement& s) {
+void ExprAnalyzer::target(const Statement& s) {
   Syntax place{Syntax::Kind::Name, s.target, {}, s.offset};
   if (result_.dims.count(s.target)) fail(place, fmt::format("'{}' is an index", s.target));
   if (read_.count(s.target)) {
@@ -85,7 +81,7 @@ void Analyzer::target(const Statement& s) {
   }
 }
 
-void Analyzer::statement(int number) {
+void ExprAnalyzer::statement(int number) {
   const Statement& s = result_.statements[number];
   current_ = number;
   target(s);
@@ -94,7 +90,7 @@ void Analyzer::statement(int number) {
   result_.tensors.push_back({s.target, s.indices.size(), number});
 }
 
-void Analyzer::visit_index_name(const Syntax& s) {
+void ExprAnalyzer::visit_index_name(const Syntax& s) {
   if (!result_.dims.count(s.text)) {
     fail(s, fmt::format("'{}' is no index{}; dims gives {}", s.text,
                         suggestion(s.text, index_names()), fmt::join(index_names(), ", ")));
@@ -102,7 +98,7 @@ void Analyzer::visit_index_name(const Syntax& s) {
   used_dims_.insert(s.text);
 }
 
-void Analyzer::visit(const Syntax& s, bool as_index) {
+void ExprAnalyzer::visit(const Syntax& s, bool as_index) {
   if (s.kind == Syntax::Kind::Name) {
     visit_index_name(s);
     if (left_.count(s.text)) return;
@@ -131,7 +127,7 @@ void Analyzer::visit(const Syntax& s, bool as_index) {
 }
 
 // An index may multiply only by whole numbers, and divide only by positive whole numbers.
-void Analyzer::check_index(const Syntax& s) {
+void ExprAnalyzer::check_index(const Syntax& s) {
   switch (s.kind) {
     case Syntax::Kind::Name:
     case Syntax::Kind::Read: return;
@@ -155,7 +151,7 @@ void Analyzer::check_index(const Syntax& s) {
   }
 }
 
-TensorInfo& Analyzer::tensor(const Syntax& read) {
+TensorInfo& ExprAnalyzer::tensor(const Syntax& read) {
   if (result_.dims.count(read.text)) fail(read, fmt::format("'{}' is an index", read.text));
   read_.insert(read.text);
   if (result_.statements[current_].target == read.text) {
@@ -175,7 +171,7 @@ TensorInfo& Analyzer::tensor(const Syntax& read) {
   return result_.tensors.back();
 }
 
-void Analyzer::visit_read(const Syntax& s, bool as_index) {
+void ExprAnalyzer::visit_read(const Syntax& s, bool as_index) {
   // Visits the indices first: tensors that they read enter `tensors` before `tensor` returns a
   // place.
   for (const Syntax& index : s.args) {
@@ -197,13 +193,13 @@ void Analyzer::visit_read(const Syntax& s, bool as_index) {
   }
 }
 
-bool Analyzer::is_dynamic(const Syntax& s) const {
+bool ExprAnalyzer::is_dynamic(const Syntax& s) const {
   if (s.kind == Syntax::Kind::Name) return result_.dims.at(s.text).is_dynamic();
   return std::any_of(s.args.begin(), s.args.end(), [&](const Syntax& a) { return is_dynamic(a); });
 }
 
 // The extent of an input reaches one past the largest index that any read makes.
-void Analyzer::infer(TensorInfo& tensor, size_t d, const Syntax& index) {
+void ExprAnalyzer::infer(TensorInfo& tensor, size_t d, const Syntax& index) {
   Interval range = bounds_.bounds(index);
   const std::string shape_key = "shapes." + tensor.name;
   if (range.is_bounded() && range.min < 0) {
@@ -254,7 +250,7 @@ void Analyzer::infer(TensorInfo& tensor, size_t d, const Syntax& index) {
 }
 
 // Reads of another statement's result must stay within what it wrote.
-void Analyzer::check_inside(const TensorInfo& tensor, size_t d, const Syntax& index) {
+void ExprAnalyzer::check_inside(const TensorInfo& tensor, size_t d, const Syntax& index) {
   const Syntax& written = result_.statements[tensor.written_by].indices[d];
   const DimSize size = result_.dims.at(written.text);
   if (index.kind == Syntax::Kind::Name && index.text == written.text) return;
@@ -267,7 +263,7 @@ void Analyzer::check_inside(const TensorInfo& tensor, size_t d, const Syntax& in
                           to_string(SpecValue(size))));
 }
 
-void Analyzer::check_use() const {
+void ExprAnalyzer::check_use() const {
   for (const auto& [name, size] : result_.dims) {
     if (!used_dims_.count(name)) {
       throw KeyError("dims." + name, fmt::format("'{}' is no index of the expression", name));
@@ -292,6 +288,6 @@ const TensorInfo* ExprAnalysis::find(const std::string& name) const {
   return nullptr;
 }
 
-ExprAnalysis analyze_expr(const Spec& spec) { return Analyzer(spec).run(); }
+ExprAnalysis analyze_expr(const Spec& spec) { return ExprAnalyzer(spec).run(); }
 
 }  // namespace tilewright::ops

@@ -16,10 +16,6 @@
 namespace tilewright::ops {
 namespace {
 
-[[noreturn]] void fail(const Syntax& at, const std::string& message) {
-  throw KeyError("expr", message, at.offset);
-}
-
 // Turns checked statements into stages.
 class ExprBuilder {
  public:
@@ -282,7 +278,7 @@ void normalize_weights(Spec& spec, const ExprAnalysis& analysis) {
   spec.params["weights"] = weights;
 }
 
-void normalize(Spec& spec) {
+void normalize_expr(Spec& spec) {
   normalize_types(spec);
   ExprAnalysis analysis = analyze_expr(spec);
   normalize_tensor_keys(spec, analysis);
@@ -320,7 +316,7 @@ std::vector<Operator> expr_operators() {
       {"expr", "a tensor expression of your own",
        "inputs and output by their names in the expression",
        "expr:expr=\"C[i, j] += A[i, k] * B[j, k]\",dims.i=512,dims.j=3072,dims.k=768,weights=[B]",
-       join({{expr, dims, dtypes, shapes, weights}, type_keys()}), normalize,
+       join({{expr, dims, dtypes, shapes, weights}, type_keys()}), normalize_expr,
        [](const Spec& spec) { return ExprBuilder(spec).build(); }}};
 }
 

@@ -6,15 +6,16 @@
 #include <cctype>
 #include <charconv>
 
+#include "ir/lexer.h"
 #include "ir/ops/source.h"
 
 namespace tilewright::ops {
 namespace {
 
-constexpr int kMaxDepth = 100;      // nested parentheses and calls
+constexpr int kMaxNesting = 100;    // nested parentheses and calls
 constexpr int kMaxOperators = 400;  // in all statements together: each may make a tree deeper
 
-struct Token {
+struct SyntaxToken {
   enum class Kind { Name, Number, Symbol, End };
   Kind kind = Kind::End;
   std::string text;
@@ -26,7 +27,6 @@ struct Token {
 }
 
 bool starts_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool in_name(char c) { return starts_name(c) || is_digit(c); }
 
 size_t end_of_number(const std::string& text, size_t at) {
@@ -42,11 +42,11 @@ size_t end_of_number(const std::string& text, size_t at) {
   return at;
 }
 
-std::vector<Token> tokenize(const std::string& text) {
+std::vector<SyntaxToken> tokenize(const std::string& text) {
   static const char* kSymbols[] = {"+=", "<=", ">=", "==", "!=", "&&", "||", "//",
                                    "+",  "-",  "*",  "/",  "%",  "<",  ">",  "=",
                                    "!",  "(",  ")",  "[",  "]",  ",",  ";"};
-  std::vector<Token> tokens;
+  std::vector<SyntaxToken> tokens;
   for (size_t at = 0; at < text.size();) {
     char c = text[at];
     size_t begin = at;
@@ -56,12 +56,12 @@ std::vector<Token> tokenize(const std::string& text) {
     }
     if (starts_name(c)) {
       while (at < text.size() && in_name(text[at])) ++at;
-      tokens.push_back({Token::Kind::Name, text.substr(begin, at - begin), begin});
+      tokens.push_back({SyntaxToken::Kind::Name, text.substr(begin, at - begin), begin});
       continue;
     }
     if (is_digit(c) || (c == '.' && at + 1 < text.size() && is_digit(text[at + 1]))) {
       at = end_of_number(text, at);
-      tokens.push_back({Token::Kind::Number, text.substr(begin, at - begin), begin});
+      tokens.push_back({SyntaxToken::Kind::Number, text.substr(begin, at - begin), begin});
       continue;
     }
     const char** symbol = std::find_if(
@@ -72,10 +72,10 @@ std::vector<Token> tokenize(const std::string& text) {
       fail(at, byte < 0x20 || byte >= 0x7F ? fmt::format("unexpected byte 0x{:02x}", byte)
                                            : fmt::format("unexpected '{}'", c));
     }
-    tokens.push_back({Token::Kind::Symbol, *symbol, begin});
+    tokens.push_back({SyntaxToken::Kind::Symbol, *symbol, begin});
     at += tokens.back().text.size();
   }
-  tokens.push_back({Token::Kind::End, "", text.size()});
+  tokens.push_back({SyntaxToken::Kind::End, "", text.size()});
   return tokens;
 }
 
@@ -94,17 +94,17 @@ class Parser {
   std::vector<Statement> statements() {
     std::vector<Statement> list;
     do {
-      if (peek().kind == Token::Kind::End && !list.empty()) break;
+      if (peek().kind == SyntaxToken::Kind::End && !list.empty()) break;
       list.push_back(statement());
     } while (accept(";"));
-    if (peek().kind != Token::Kind::End) unexpected("an operator or ';'");
+    if (peek().kind != SyntaxToken::Kind::End) unexpected("an operator or ';'");
     return list;
   }
 
  private:
-  const Token& peek() const { return tokens_[at_]; }
+  const SyntaxToken& peek() const { return tokens_[at_]; }
   bool is(const char* symbol) const {
-    return peek().kind == Token::Kind::Symbol && peek().text == symbol;
+    return peek().kind == SyntaxToken::Kind::Symbol && peek().text == symbol;
   }
   bool accept(const char* symbol) { return is(symbol) && ++at_; }
   size_t take() { return tokens_[at_++].offset; }
@@ -112,11 +112,11 @@ class Parser {
     if (!accept(symbol)) unexpected(fmt::format("'{}'", symbol));
   }
   [[noreturn]] void unexpected(const std::string& expected) const {
-    std::string found = peek().kind == Token::Kind::End ? "the end" : "'" + peek().text + "'";
+    std::string found = peek().kind == SyntaxToken::Kind::End ? "the end" : "'" + peek().text + "'";
     fail(peek().offset, fmt::format("expected {}, found {}", expected, found));
   }
-  Token name(const std::string& what) {
-    if (peek().kind != Token::Kind::Name) unexpected(what);
+  SyntaxToken name(const std::string& what) {
+    if (peek().kind != SyntaxToken::Kind::Name) unexpected(what);
     return tokens_[at_++];
   }
 
@@ -129,7 +129,7 @@ class Parser {
     return binary({"*", "/", "//", "%"}, [this] { return factor(); });
   }
   Syntax factor();
-  Syntax call(const Token& function);
+  Syntax call(const SyntaxToken& function);
   Syntax cond() {
     return logic("||", [this] { return logic("&&", [this] { return test(); }); });
   }
@@ -168,15 +168,15 @@ class Parser {
   // Bounds the recursion; every cycle of the grammar passes through factor() or test().
   struct Depth {
     explicit Depth(Parser& p) : parser(p) {
-      if (++parser.depth_ > kMaxDepth) {
-        fail(parser.peek().offset, fmt::format("expressions nest deeper than {}", kMaxDepth));
+      if (++parser.depth_ > kMaxNesting) {
+        fail(parser.peek().offset, fmt::format("expressions nest deeper than {}", kMaxNesting));
       }
     }
     ~Depth() { --parser.depth_; }
     Parser& parser;
   };
 
-  std::vector<Token> tokens_;
+  std::vector<SyntaxToken> tokens_;
   size_t at_ = 0;
   int depth_ = 0, operators_ = 0;
 };
@@ -187,11 +187,12 @@ Statement Parser::statement() {
   s.target = name("a statement such as C[i,j] += A[i,k] * B[k,j]").text;
   expect("[");
   do {
-    Token index = name("the name of an index");
+    SyntaxToken index = name("the name of an index");
     s.indices.push_back({Syntax::Kind::Name, index.text, {}, index.offset});
   } while (accept(","));
   expect("]");
-  bool named = peek().kind == Token::Kind::Name && (peek().text == "max" || peek().text == "min");
+  bool named =
+      peek().kind == SyntaxToken::Kind::Name && (peek().text == "max" || peek().text == "min");
   if (named) {
     s.assignment = peek().text + "=";
     ++at_;
@@ -215,14 +216,14 @@ std::vector<Syntax> Parser::list(const char* close) {
 
 Syntax Parser::factor() {
   Depth depth(*this);
-  const Token token = peek();
+  const SyntaxToken token = peek();
   if (accept("-")) return {Syntax::Kind::Negate, "-", {factor()}, token.offset};
   if (accept("(")) {
     Syntax inner = value();
     expect(")");
     return inner;
   }
-  if (token.kind == Token::Kind::Number) {
+  if (token.kind == SyntaxToken::Kind::Number) {
     ++at_;
     double number = 0;
     const char* end = token.text.data() + token.text.size();
@@ -238,7 +239,7 @@ Syntax Parser::factor() {
   return {Syntax::Kind::Name, token.text, {}, token.offset};
 }
 
-Syntax Parser::call(const Token& function) {
+Syntax Parser::call(const SyntaxToken& function) {
   std::vector<std::string> names;
   size_t arguments = 0;
   for (const Function& f : kFunctions) {
@@ -269,10 +270,11 @@ bool Parser::parenthesis_holds_condition() const {
   static const std::string kMarks[] = {"<", "<=", ">", ">=", "==", "!=", "&&", "||", "!"};
   std::vector<bool> groups;  // per open bracket: whether it only groups
   for (size_t i = at_; i < tokens_.size(); ++i) {
-    const Token& t = tokens_[i];
-    if (t.kind != Token::Kind::Symbol) continue;
+    const SyntaxToken& t = tokens_[i];
+    if (t.kind != SyntaxToken::Kind::Symbol) continue;
     if (t.text == "(" || t.text == "[") {
-      groups.push_back(t.text == "(" && (i == at_ || tokens_[i - 1].kind != Token::Kind::Name));
+      groups.push_back(t.text == "(" &&
+                       (i == at_ || tokens_[i - 1].kind != SyntaxToken::Kind::Name));
     } else if (t.text == ")" || t.text == "]") {
       groups.pop_back();
       if (groups.empty()) return false;
@@ -350,6 +352,10 @@ std::string spell(const Syntax& s) {
 }
 
 }  // namespace
+
+void fail(const Syntax& at, const std::string& message) {
+  throw KeyError("expr", message, at.offset);
+}
 
 std::vector<Statement> parse_statements(const std::string& text) {
   return Parser(text).statements();

@@ -34,6 +34,9 @@ struct Statement {
   size_t offset = 0;
 };
 
+// Throws KeyError of the key `expr` at the offset of that syntax.
+[[noreturn]] void fail(const Syntax& at, const std::string& message);
+
 // Throws KeyError of the key `expr` at the first invalid character.
 std::vector<Statement> parse_statements(const std::string& text);
 // The statements in one canonical spelling: equal trees give equal texts, which parse to the same

@@ -15,14 +15,14 @@ Expr gelu(const Expr& x) {
   return x * constant(x, 0.5) * (constant(x, 1) + inner);
 }
 
-struct Function {
+struct NamedFunction {
   const char* name;
   bool floats_only;
   Expr (*apply)(const Expr& x);
 };
 
-const std::vector<Function>& functions() {
-  static const std::vector<Function> kTable = {
+const std::vector<NamedFunction>& functions() {
+  static const std::vector<NamedFunction> kTable = {
       {"relu", false, [](const Expr& x) { return max(x, constant(x, 0)); }},
       {"gelu", true, gelu},
       {"silu", true, [](const Expr& x) { return x / (constant(x, 1) + unary(UnaryOp::Exp, -x)); }},
@@ -40,8 +40,8 @@ const std::vector<Function>& functions() {
   return kTable;
 }
 
-const Function* find(const std::string& name) {
-  for (const Function& f : functions()) {
+const NamedFunction* find(const std::string& name) {
+  for (const NamedFunction& f : functions()) {
     if (f.name == name) return &f;
   }
   return nullptr;
@@ -50,7 +50,7 @@ const Function* find(const std::string& name) {
 }  // namespace
 
 Expr apply_function(const std::string& fn, const Expr& x) {
-  const Function* f = find(fn);
+  const NamedFunction* f = find(fn);
   TW_ASSERT(f != nullptr, "no function " + fn);
   return f->apply(x);
 }
@@ -58,14 +58,14 @@ Expr apply_function(const std::string& fn, const Expr& x) {
 const std::vector<std::string>& unary_functions() {
   static const std::vector<std::string> kNames = [] {
     std::vector<std::string> names;
-    for (const Function& f : functions()) names.emplace_back(f.name);
+    for (const NamedFunction& f : functions()) names.emplace_back(f.name);
     return names;
   }();
   return kNames;
 }
 
 bool needs_float(const std::string& fn) {
-  const Function* f = find(fn);
+  const NamedFunction* f = find(fn);
   return f != nullptr && f->floats_only;
 }
 

@@ -8,7 +8,7 @@
 namespace tilewright::ops {
 namespace {
 
-void normalize(Spec& spec) {
+void normalize_gated_mlp(Spec& spec) {
   normalize_types(spec);
   normalize_weight(spec);
   const std::string &acc = spec.get<std::string>("acc"), &out = spec.get<std::string>("out");
@@ -21,7 +21,7 @@ void normalize(Spec& spec) {
 
 // The gate's product comes first, so the elementwise product of the two follows the second one's
 // reduction (Shazeer, "GLU variants improve transformer", 2020).
-Workload build(const Spec& spec) {
+Workload build_gated_mlp(const Spec& spec) {
   WorkloadBuilder b(spec);
   const bool trans_b = b.flag("trans_b");
   Expr m = b.dim("m"), n = b.dim("n"), k = b.dim("k");
@@ -63,7 +63,7 @@ std::vector<Operator> gated_mlp_operators() {
               flag_key("trans_b", "G and U are stored [n,k]")},
              type_keys(),
              weight_keys()}),
-       normalize, build}};
+       normalize_gated_mlp, build_gated_mlp}};
 }
 
 }  // namespace tilewright::ops

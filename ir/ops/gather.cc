@@ -6,7 +6,7 @@ namespace tilewright::ops {
 namespace {
 
 // An index outside the table reads its first or last row, so no index can read past the table.
-Workload build(const Spec& spec) {
+Workload build_gather(const Spec& spec) {
   WorkloadBuilder b(spec);
   Expr rows = b.dim("rows"), cols = b.dim("cols"), count = b.dim("index");
   Buffer X = b.input("X", b.dtype, {rows, cols});
@@ -28,7 +28,7 @@ std::vector<Operator> gather_operators() {
            {size_key("rows", "rows of the table"), size_key("cols", "elements of a row"),
             size_key("index", "how many rows are taken"), dtype_key()},
            [](Spec&) {},
-           build}};
+           build_gather}};
 }
 
 }  // namespace tilewright::ops

@@ -6,14 +6,14 @@
 namespace tilewright::ops {
 namespace {
 
-void normalize(Spec& spec) {
+void normalize_grouped_matmul(Spec& spec) {
   normalize_types(spec);
   normalize_epilogue(spec);
   normalize_weight(spec);
 }
 
 // A group number out of range reads the first or the last group, so none can read past the weights.
-Workload build(const Spec& spec) {
+Workload build_grouped_matmul(const Spec& spec) {
   WorkloadBuilder b(spec);
   const bool trans_b = b.flag("trans_b");
   Expr groups = b.count("groups"), blocks = b.dim("blocks"), rows = b.count("rows");
@@ -54,7 +54,7 @@ std::vector<Operator> grouped_matmul_operators() {
                   flag_key("trans_b", "B is stored [groups,n,k]"), epilogue_key()},
                  type_keys(),
                  weight_keys()}),
-           normalize, build}};
+           normalize_grouped_matmul, build_grouped_matmul}};
 }
 
 }  // namespace tilewright::ops

@@ -1,13 +1,12 @@
 #include <fmt/format.h>
 
+#include "ir/lexer.h"
 #include "ir/ops/raw_value.h"
 
 namespace tilewright::ops {
 namespace {
 
 constexpr int kMaxDepth = 32;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 void append_utf8(std::string& out, uint32_t code) {
   if (code < 0x80) {

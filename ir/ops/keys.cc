@@ -108,6 +108,10 @@ void normalize_quantization(Spec& spec) {
 
 }  // namespace
 
+ElemType elem_under(const Spec& spec, const char* key) {
+  return *parse_elem_type(spec.get<std::string>(key));
+}
+
 KeyDef size_key(std::string name, std::string doc) {
   return {.name = std::move(name), .kind = KeyKind::Size, .doc = std::move(doc), .required = true};
 }

@@ -17,6 +17,9 @@ inline constexpr int64_t kMaxPoints = int64_t{1} << 62;
 // Converts `raw` to the value type of `key` (spelled `dotted`); throws KeyError.
 SpecValue convert(const KeyDef& key, const std::string& dotted, const RawValue& raw);
 
+// The element type that the spec gives under this key.
+ElemType elem_under(const Spec& spec, const char* key);
+
 KeyDef size_key(std::string name, std::string doc);  // required
 KeyDef count_key(std::string name, std::string doc, int64_t fallback, int64_t min);
 KeyDef extents_key(std::string name, std::string doc, int64_t fallback, int64_t min);

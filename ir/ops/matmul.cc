@@ -9,14 +9,14 @@
 namespace tilewright::ops {
 namespace {
 
-void normalize(Spec& spec) {
+void normalize_matmul(Spec& spec) {
   normalize_types(spec);
   normalize_epilogue(spec);
   normalize_activation(spec);
   normalize_weight(spec);
 }
 
-Workload build(const Spec& spec) {
+Workload build_matmul(const Spec& spec) {
   WorkloadBuilder b(spec);
   const bool trans_a = b.flag("trans_a"), trans_b = b.flag("trans_b");
   const bool batched = spec.get<DimSize>("batch") != DimSize{1, 1};
@@ -85,7 +85,7 @@ std::vector<Operator> matmul_operators() {
                  type_keys_with_narrow_rows(),
                  activation_keys(),
                  weight_keys()}),
-           normalize, build}};
+           normalize_matmul, build_matmul}};
 }
 
 }  // namespace tilewright::ops

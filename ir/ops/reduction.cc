@@ -11,7 +11,7 @@ namespace tilewright::ops {
 namespace {
 
 // Axes count from 0, or back from -1. The result is sorted and counts from 0.
-void normalize(Spec& spec) {
+void normalize_reduction(Spec& spec) {
   normalize_types(spec);
   auto axes = spec.get<std::vector<int64_t>>("axes");
   const int64_t rank = static_cast<int64_t>(spec.get<std::vector<DimSize>>("shape").size());
@@ -34,7 +34,7 @@ void normalize(Spec& spec) {
   }
 }
 
-Workload build(const Spec& spec) {
+Workload build_reduction(const Spec& spec) {
   WorkloadBuilder b(spec);
   const std::string& kind = spec.get<std::string>("kind");
   const auto& reduced = spec.get<std::vector<int64_t>>("axes");
@@ -98,7 +98,7 @@ std::vector<Operator> reduction_operators() {
   return {{"reduce", "sum, maximum, minimum or mean over axes",
            "X[shape]  ->  Y[the other axes], Y[1] over all axes",
            "reduce:shape=[512,1024],axes=[1],kind=sum", join({{shape, axes, kind}, type_keys()}),
-           normalize, build}};
+           normalize_reduction, build_reduction}};
 }
 
 }  // namespace tilewright::ops

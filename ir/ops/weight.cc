@@ -9,13 +9,7 @@
 #include "ir/ops/source.h"
 
 namespace tilewright::ops {
-namespace {
-
-ElemType elem_under(const Spec& spec, const char* key) {
-  return *parse_elem_type(spec.get<std::string>(key));
-}
-
-}  // namespace
+namespace {}  // namespace
 
 WeightOperand::WeightOperand(WorkloadBuilder& b, const std::string& name,
                              std::vector<WeightAxis> axes)

@@ -12,7 +12,7 @@ namespace {
 constexpr int kFirstOverlaps = 12030;
 
 template <class F>
-void resolve(void* handle, const char* name, F& function) {
+void require_function(void* handle, const char* name, F& function) {
   function = reinterpret_cast<F>(dlsym(handle, name));
   if (function == nullptr) {
     throw DeviceError(fmt::format("the CUDA driver has no '{}'; it is too old", name));
@@ -20,51 +20,51 @@ void resolve(void* handle, const char* name, F& function) {
 }
 
 void resolve_memory(void* handle, DriverFunctions& f) {
-  resolve(handle, "cuMemAlloc_v2", f.allocate);
-  resolve(handle, "cuMemFree_v2", f.free);
-  resolve(handle, "cuMemcpyHtoDAsync_v2", f.upload);
-  resolve(handle, "cuMemcpyDtoHAsync_v2", f.download);
-  resolve(handle, "cuMemsetD8Async", f.fill);
+  require_function(handle, "cuMemAlloc_v2", f.allocate);
+  require_function(handle, "cuMemFree_v2", f.free);
+  require_function(handle, "cuMemcpyHtoDAsync_v2", f.upload);
+  require_function(handle, "cuMemcpyDtoHAsync_v2", f.download);
+  require_function(handle, "cuMemsetD8Async", f.fill);
 }
 
 void resolve_order(void* handle, DriverFunctions& f) {
-  resolve(handle, "cuStreamCreate", f.stream_create);
-  resolve(handle, "cuStreamSynchronize", f.stream_wait);
-  resolve(handle, "cuStreamDestroy_v2", f.stream_destroy);
-  resolve(handle, "cuStreamBeginCapture_v2", f.capture_begin);
-  resolve(handle, "cuStreamEndCapture", f.capture_end);
-  resolve(handle, "cuGraphInstantiateWithFlags", f.graph_instantiate);
-  resolve(handle, "cuGraphLaunch", f.graph_launch);
-  resolve(handle, "cuGraphExecDestroy", f.graph_executable_destroy);
-  resolve(handle, "cuGraphDestroy", f.graph_destroy);
-  resolve(handle, "cuEventCreate", f.event_create);
-  resolve(handle, "cuEventRecord", f.event_record);
-  resolve(handle, "cuEventSynchronize", f.event_wait);
-  resolve(handle, "cuEventElapsedTime", f.event_elapsed);
-  resolve(handle, "cuEventDestroy_v2", f.event_destroy);
+  require_function(handle, "cuStreamCreate", f.stream_create);
+  require_function(handle, "cuStreamSynchronize", f.stream_wait);
+  require_function(handle, "cuStreamDestroy_v2", f.stream_destroy);
+  require_function(handle, "cuStreamBeginCapture_v2", f.capture_begin);
+  require_function(handle, "cuStreamEndCapture", f.capture_end);
+  require_function(handle, "cuGraphInstantiateWithFlags", f.graph_instantiate);
+  require_function(handle, "cuGraphLaunch", f.graph_launch);
+  require_function(handle, "cuGraphExecDestroy", f.graph_executable_destroy);
+  require_function(handle, "cuGraphDestroy", f.graph_destroy);
+  require_function(handle, "cuEventCreate", f.event_create);
+  require_function(handle, "cuEventRecord", f.event_record);
+  require_function(handle, "cuEventSynchronize", f.event_wait);
+  require_function(handle, "cuEventElapsedTime", f.event_elapsed);
+  require_function(handle, "cuEventDestroy_v2", f.event_destroy);
 }
 
 void resolve_device(void* handle, DriverFunctions& f) {
-  resolve(handle, "cuInit", f.init);
-  resolve(handle, "cuDriverGetVersion", f.version);
-  resolve(handle, "cuDeviceGetCount", f.device_count);
-  resolve(handle, "cuDeviceGet", f.device);
-  resolve(handle, "cuDeviceGetName", f.device_name);
-  resolve(handle, "cuDeviceGetAttribute", f.device_attribute);
-  resolve(handle, "cuDeviceTotalMem_v2", f.device_memory);
-  resolve(handle, "cuDevicePrimaryCtxRetain", f.context_retain);
-  resolve(handle, "cuDevicePrimaryCtxRelease_v2", f.context_release);
-  resolve(handle, "cuCtxSetCurrent", f.context_use);
-  resolve(handle, "cuGetErrorName", f.error_name);
-  resolve(handle, "cuGetErrorString", f.error_text);
+  require_function(handle, "cuInit", f.init);
+  require_function(handle, "cuDriverGetVersion", f.version);
+  require_function(handle, "cuDeviceGetCount", f.device_count);
+  require_function(handle, "cuDeviceGet", f.device);
+  require_function(handle, "cuDeviceGetName", f.device_name);
+  require_function(handle, "cuDeviceGetAttribute", f.device_attribute);
+  require_function(handle, "cuDeviceTotalMem_v2", f.device_memory);
+  require_function(handle, "cuDevicePrimaryCtxRetain", f.context_retain);
+  require_function(handle, "cuDevicePrimaryCtxRelease_v2", f.context_release);
+  require_function(handle, "cuCtxSetCurrent", f.context_use);
+  require_function(handle, "cuGetErrorName", f.error_name);
+  require_function(handle, "cuGetErrorString", f.error_text);
 }
 
 void resolve_kernels(void* handle, DriverFunctions& f) {
-  resolve(handle, "cuModuleLoadData", f.module_load);
-  resolve(handle, "cuModuleUnload", f.module_unload);
-  resolve(handle, "cuModuleGetFunction", f.module_function);
-  resolve(handle, "cuFuncSetAttribute", f.function_attribute);
-  resolve(handle, "cuLaunchKernel", f.launch);
+  require_function(handle, "cuModuleLoadData", f.module_load);
+  require_function(handle, "cuModuleUnload", f.module_unload);
+  require_function(handle, "cuModuleGetFunction", f.module_function);
+  require_function(handle, "cuFuncSetAttribute", f.function_attribute);
+  require_function(handle, "cuLaunchKernel", f.launch);
   int version = 0;
   if (f.version(&version) == 0 && version >= kFirstOverlaps) {
     f.launch_with = reinterpret_cast<decltype(f.launch_with)>(dlsym(handle, "cuLaunchKernelEx"));

@@ -17,7 +17,7 @@ namespace {
 
 // The part of NVRTC's interface that is used, as its manual gives it.
 using Program = void*;
-struct Functions {
+struct NvrtcFunctions {
   int (*version)(int* major, int* minor);
   int (*count_archs)(int* count);
   int (*archs)(int* archs);
@@ -36,30 +36,31 @@ struct Functions {
 
 struct Library {
   std::string problem;
-  Functions f = {};
+  NvrtcFunctions f = {};
   int major = 0, minor = 0;
   std::vector<int> archs;
 };
 
 template <class F>
-bool resolve(void* handle, const char* name, F& function) {
+bool find_function(void* handle, const char* name, F& function) {
   function = reinterpret_cast<F>(dlsym(handle, name));
   return function != nullptr;
 }
 
-bool resolve_all(void* handle, Functions& f) {
-  return resolve(handle, "nvrtcVersion", f.version) &&
-         resolve(handle, "nvrtcGetNumSupportedArchs", f.count_archs) &&
-         resolve(handle, "nvrtcGetSupportedArchs", f.archs) &&
-         resolve(handle, "nvrtcCreateProgram", f.create) &&
-         resolve(handle, "nvrtcCompileProgram", f.compile) &&
-         resolve(handle, "nvrtcGetCUBINSize", f.cubin_size) &&
-         resolve(handle, "nvrtcGetCUBIN", f.cubin) &&
-         resolve(handle, "nvrtcGetPTXSize", f.ptx_size) && resolve(handle, "nvrtcGetPTX", f.ptx) &&
-         resolve(handle, "nvrtcGetProgramLogSize", f.log_size) &&
-         resolve(handle, "nvrtcGetProgramLog", f.log) &&
-         resolve(handle, "nvrtcDestroyProgram", f.destroy) &&
-         resolve(handle, "nvrtcGetErrorString", f.error);
+bool find_functions(void* handle, NvrtcFunctions& f) {
+  return find_function(handle, "nvrtcVersion", f.version) &&
+         find_function(handle, "nvrtcGetNumSupportedArchs", f.count_archs) &&
+         find_function(handle, "nvrtcGetSupportedArchs", f.archs) &&
+         find_function(handle, "nvrtcCreateProgram", f.create) &&
+         find_function(handle, "nvrtcCompileProgram", f.compile) &&
+         find_function(handle, "nvrtcGetCUBINSize", f.cubin_size) &&
+         find_function(handle, "nvrtcGetCUBIN", f.cubin) &&
+         find_function(handle, "nvrtcGetPTXSize", f.ptx_size) &&
+         find_function(handle, "nvrtcGetPTX", f.ptx) &&
+         find_function(handle, "nvrtcGetProgramLogSize", f.log_size) &&
+         find_function(handle, "nvrtcGetProgramLog", f.log) &&
+         find_function(handle, "nvrtcDestroyProgram", f.destroy) &&
+         find_function(handle, "nvrtcGetErrorString", f.error);
 }
 
 // NVRTC asks the loader for its builtins by name alone, so the loader gets them from beside NVRTC,
@@ -87,7 +88,7 @@ Library open_library() {
     return library;
   }
   int count = 0;
-  bool works = resolve_all(handle, library.f) &&
+  bool works = find_functions(handle, library.f) &&
                library.f.version(&library.major, &library.minor) == 0 &&
                library.f.count_archs(&count) == 0 && count > 0;
   if (works) {
@@ -111,7 +112,7 @@ const Library& working_library() {
   return lib;
 }
 
-std::string log_of(const Functions& f, Program program) {
+std::string log_of(const NvrtcFunctions& f, Program program) {
   size_t size = 0;
   if (f.log_size(program, &size) != 0 || size <= 1) return "";
   std::string text(size, '\0');
@@ -122,7 +123,7 @@ std::string log_of(const Functions& f, Program program) {
 
 // Destroys the program at the end of its scope.
 struct ProgramGuard {
-  const Functions& f;
+  const NvrtcFunctions& f;
   Program program;
   ~ProgramGuard() { f.destroy(&program); }
 };

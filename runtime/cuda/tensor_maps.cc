@@ -17,7 +17,7 @@ constexpr int kUint8 = 0, kUint16 = 1, kUint32 = 2, kInt32 = 3, kUint64 = 4, kIn
               kFloat16 = 6, kFloat32 = 7, kFloat64 = 8, kBfloat16 = 9;
 
 // Copies do not look at elements; types of the driver's that are missing are bytes of their size.
-int data_type(ElemType elem) {
+int tensor_map_type(ElemType elem) {
   switch (elem) {
     case ElemType::f16: return kFloat16;
     case ElemType::bf16: return kBfloat16;
@@ -65,7 +65,7 @@ void encode_tensor_map(const DriverFunctions& driver, const TensorMapValues& map
     upper[x] = static_cast<int>(map.pixels->upper[x]);
     steps[x + 1] = static_cast<uint32_t>(map.pixels->steps[x]);
   }
-  const int type = data_type(map.elem), swizzle = static_cast<int>(map.swizzle);
+  const int type = tensor_map_type(map.elem), swizzle = static_cast<int>(map.swizzle);
   const auto dimensions = static_cast<uint32_t>(rank);
   const int status =
       map.pixels

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kMostArrivals = (1 << 20) - 1;
 constexpr int64_t kMostBytes = (1 << 20) - 1;
 
-[[noreturn]] void fail(const std::string& name, int line, std::string problem) {
+[[noreturn]] void fail_barrier(const std::string& name, int line, std::string problem) {
   Fault fault;
   fault.fault.kind = FaultKind::BadBarrier;
   fault.fault.buffer = name.substr(0, name.find('['));
@@ -22,9 +22,9 @@ constexpr int64_t kMostBytes = (1 << 20) - 1;
 
 void require_shared(const tw_emu_array& array, int64_t offset, int line) {
   if (array.storage->space == Space::Shared) return;
-  fail(array.name, line,
-       fmt::format("takes {} for an mbarrier, which is not in shared memory",
-                   name_place(array, offset, 1)));
+  fail_barrier(array.name, line,
+               fmt::format("takes {} for an mbarrier, which is not in shared memory",
+                           name_place(array, offset, 1)));
 }
 
 }  // namespace
@@ -34,15 +34,16 @@ void MBarriers::init(ThreadState& by, tw_emu_array& array, int64_t offset, int64
   require_shared(array, offset, line);
   const std::string name = name_place(array, offset, 1);
   if (count < 1 || count > kMostArrivals) {
-    fail(name, line,
-         fmt::format("makes {} an mbarrier of {} arrivals; it has 1 to {}", name, count,
-                     kMostArrivals));
+    fail_barrier(name, line,
+                 fmt::format("makes {} an mbarrier of {} arrivals; it has 1 to {}", name, count,
+                             kMostArrivals));
   }
   if (barriers_.contains(place_of(array, offset))) {
-    fail(name, line,
-         fmt::format("makes {} an mbarrier, which it is already: tw_mbarrier_invalidate() goes "
-                     "before that",
-                     name));
+    fail_barrier(
+        name, line,
+        fmt::format("makes {} an mbarrier, which it is already: tw_mbarrier_invalidate() goes "
+                    "before that",
+                    name));
   }
   memory_.claim_mbarrier(by, array, offset, line);
   Barrier b;
@@ -68,13 +69,15 @@ MBarriers::Barrier& MBarriers::at(const ThreadState& by, tw_emu_array& array, in
   const std::string name = name_place(array, offset, 1);
   auto it = barriers_.find(place_of(array, offset));
   if (it == barriers_.end()) {
-    fail(name, line, fmt::format("{} {}, which no tw_mbarrier_init() has made one", verb, name));
+    fail_barrier(name, line,
+                 fmt::format("{} {}, which no tw_mbarrier_init() has made one", verb, name));
   }
   if (memory_.unordered(by, it->second.init)) {
-    fail(name, line,
-         fmt::format("{} {}, which another thread makes an mbarrier at line {} with no barrier "
-                     "between",
-                     verb, name, it->second.init.line));
+    fail_barrier(
+        name, line,
+        fmt::format("{} {}, which another thread makes an mbarrier at line {} with no barrier "
+                    "between",
+                    verb, name, it->second.init.line));
   }
   return it->second;
 }
@@ -82,9 +85,9 @@ MBarriers::Barrier& MBarriers::at(const ThreadState& by, tw_emu_array& array, in
 void MBarriers::invalidate(ThreadState& by, tw_emu_array& array, int64_t offset, int line) {
   Barrier& b = at(by, array, offset, "ends the use of", line);
   if (!b.waiting.empty() || !b.copies.empty()) {
-    fail(b.name, line,
-         fmt::format("ends the use of {} while {}", b.name,
-                     b.copies.empty() ? "threads wait at it" : "copies are on their way"));
+    fail_barrier(b.name, line,
+                 fmt::format("ends the use of {} while {}", b.name,
+                             b.copies.empty() ? "threads wait at it" : "copies are on their way"));
   }
   memory_.release_mbarrier(array, offset);
   barriers_.erase(place_of(array, offset));
@@ -94,10 +97,11 @@ void MBarriers::arrive(ThreadState& by, tw_emu_array& array, int64_t offset, int
   Barrier& b = at(by, array, offset, "arrives at", line);
   settle(by, b, /*wanted=*/true);
   if (b.pending == 0) {
-    fail(b.name, line,
-         fmt::format("arrives at {}, all of whose {} arrivals have come in phase {} already, while "
-                     "{} of {} bytes have",
-                     b.name, b.count, b.phase, b.copied_bytes, b.expected_bytes));
+    fail_barrier(
+        b.name, line,
+        fmt::format("arrives at {}, all of whose {} arrivals have come in phase {} already, while "
+                    "{} of {} bytes have",
+                    b.name, b.count, b.phase, b.copied_bytes, b.expected_bytes));
   }
   release(by, b.arriving);
   --b.pending;
@@ -110,9 +114,9 @@ void MBarriers::expect(ThreadState& by, tw_emu_array& array, int64_t offset, int
   Barrier& b = at(by, array, offset, "announces bytes to", line);
   settle(by, b, /*wanted=*/true);
   if (bytes < 0 || b.expected_bytes + bytes > kMostBytes) {
-    fail(b.name, line,
-         fmt::format("makes {} wait for {} bytes in a phase; it counts up to {}", b.name,
-                     b.expected_bytes + bytes, kMostBytes));
+    fail_barrier(b.name, line,
+                 fmt::format("makes {} wait for {} bytes in a phase; it counts up to {}", b.name,
+                             b.expected_bytes + bytes, kMostBytes));
   }
   b.expected_bytes += bytes;
   settle(by, b, /*wanted=*/false);
@@ -122,8 +126,8 @@ bool MBarriers::wait(ThreadState& by, tw_emu_array& array, int64_t offset, int64
                      int line) {
   Barrier& b = at(by, array, offset, "waits at", line);
   if (parity != 0 && parity != 1) {
-    fail(b.name, line,
-         fmt::format("waits at {} for a phase of parity {}; it is 0 or 1", b.name, parity));
+    fail_barrier(b.name, line,
+                 fmt::format("waits at {} for a phase of parity {}; it is 0 or 1", b.name, parity));
   }
   const bool current = b.phase % 2 == static_cast<uint32_t>(parity);
   if (current) settle(by, b, /*wanted=*/true);
@@ -141,10 +145,11 @@ bool MBarriers::wait(ThreadState& by, tw_emu_array& array, int64_t offset, int64
 void MBarriers::check_copy(const ThreadState& by, tw_emu_array& array, int64_t offset, int line) {
   Barrier& b = at(by, array, offset, "counts the bytes of a copy at", line);
   if (!b.fenced) {
-    fail(b.name, line,
-         fmt::format("counts the bytes of a copy at {}, which line {} made an mbarrier with no "
-                     "tw_mbarrier_fence_init() behind it: the asynchronous proxy need not see that",
-                     b.name, b.init.line));
+    fail_barrier(
+        b.name, line,
+        fmt::format("counts the bytes of a copy at {}, which line {} made an mbarrier with no "
+                    "tw_mbarrier_fence_init() behind it: the asynchronous proxy need not see that",
+                    b.name, b.init.line));
   }
 }
 
@@ -162,9 +167,9 @@ void MBarriers::add(ThreadState& by, tw_emu_array& array, int64_t offset, BulkCo
 // whichever they are.
 void MBarriers::check_bytes(const Barrier& b, int line) const {
   if (b.pending > 0 || b.copied_bytes <= b.expected_bytes) return;
-  fail(b.name, line,
-       fmt::format("brings {} bytes to {} in phase {}, which expects {}", b.copied_bytes, b.name,
-                   b.phase, b.expected_bytes));
+  fail_barrier(b.name, line,
+               fmt::format("brings {} bytes to {} in phase {}, which expects {}", b.copied_bytes,
+                           b.name, b.phase, b.expected_bytes));
 }
 
 // Ends the phase if nothing is missing. The bytes of its copies come when somebody wants them: who

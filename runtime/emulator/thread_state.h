@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/mma_rows.h"
 #include "runtime/emulator/emulator.h"
 #include "runtime/emulator/host_abi.h"
 #include "runtime/emulator/order.h"
 
 namespace tilewright::emulator {
 
-constexpr int kWarp = 32;
 constexpr int kSelectors = 4;  // of metadata, at most
 constexpr int kWays = 4;       // in which two operands run along or across their terms
 

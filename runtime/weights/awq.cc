@@ -19,11 +19,11 @@ constexpr int kBits = 4;
 constexpr int64_t kInWord = 32 / kBits;
 constexpr std::array<int64_t, kInWord> kOrder = {0, 2, 4, 6, 1, 3, 5, 7};
 
-struct Parts {
+struct AwqParts {
   const StoredTensor &weight, &zeros, &scales;
 };
 
-Parts parts_of(const TensorFile& file, const std::string& name) {
+AwqParts awq_parts(const TensorFile& file, const std::string& name) {
   return {part(file, name, ".qweight", {ElemType::i32}, 2),
           part(file, name, ".qzeros", {ElemType::i32}, 2),
           part(file, name, ".scales", kScaleTypes, 2)};
@@ -37,9 +37,9 @@ bool is_awq(const TensorFile& file, const std::string& name) {
          scales->shape.size() == 2 && weight->shape[1] * kInWord == scales->shape[1];
 }
 
-std::optional<Layer> describe(const TensorFile& file, const std::string& name) {
+std::optional<Layer> describe_awq(const TensorFile& file, const std::string& name) {
   if (!is_awq(file, name)) return std::nullopt;
-  Parts parts = parts_of(file, name);
+  AwqParts parts = awq_parts(file, name);
   Layer layer;
   layer.name = name;
   layer.format = "awq";
@@ -71,9 +71,9 @@ void unpack(const TensorFile& file, const StoredTensor& words, HostArray* to) {
   }
 }
 
-QuantizedWeight read(const TensorFile& file, const Layer& layer, const LayerOptions&,
-                     const std::string& operand) {
-  Parts parts = parts_of(file, layer.name);
+QuantizedWeight read_awq(const TensorFile& file, const Layer& layer, const LayerOptions&,
+                         const std::string& operand) {
+  AwqParts parts = awq_parts(file, layer.name);
   QuantizedWeight w{part_array(operand, "", layer.dtype, layer.k, layer.n),
                     part_array(operand, ".scale", layer.scale, layer.groups, layer.n),
                     part_array(operand, ".zero", layer.dtype, layer.groups, layer.n),
@@ -89,6 +89,6 @@ QuantizedWeight read(const TensorFile& file, const Layer& layer, const LayerOpti
 
 }  // namespace
 
-constexpr Scheme kAwq = {".qweight", describe, read};
+constexpr Scheme kAwq = {".qweight", describe_awq, read_awq};
 
 }  // namespace tilewright::weights

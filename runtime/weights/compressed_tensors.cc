@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t kMaxExtent = int64_t{1} << 40;
 
-struct Parts {
+struct CompressedParts {
   const StoredTensor &packed, &shape, &scales;
   const StoredTensor *zeros, *indices;
 };
@@ -38,7 +38,7 @@ const StoredTensor* indices_in_use(const TensorFile& file, const std::string& na
   return unused ? nullptr : &indices;
 }
 
-Parts parts_of(const TensorFile& file, const std::string& name) {
+CompressedParts compressed_parts(const TensorFile& file, const std::string& name) {
   const StoredTensor* scale = file.find(name + ".weight_scale");
   size_t axes = scale != nullptr && scale->shape.size() < 2 ? scale->shape.size() : 2;
   const StoredTensor* zeros = file.find(name + ".weight_zero_point");
@@ -53,7 +53,7 @@ Parts parts_of(const TensorFile& file, const std::string& name) {
 bool is_packed(const StoredTensor& zeros) { return zeros.type->elem == ElemType::i32; }
 
 // k, from the stored shape; n has to be that of the packed rows.
-int64_t rows_of(const TensorFile& file, const Parts& parts) {
+int64_t rows_of(const TensorFile& file, const CompressedParts& parts) {
   TensorView shape = file.view(parts.shape);
   double n = parts.shape.count == 2 ? shape.get(0) : 0, k = n > 0 ? shape.get(1) : 0;
   if (n != static_cast<double>(parts.packed.shape[0]) || k < 1 ||
@@ -69,7 +69,7 @@ int64_t rows_of(const TensorFile& file, const Parts& parts) {
 
 // The width of a number, from the words that k of them take and those that n zero points take. The
 // format itself knows 4 and 8; other widths came with older versions of it.
-int bits_of_words(const TensorFile& file, const Parts& parts, int64_t k) {
+int bits_of_words(const TensorFile& file, const CompressedParts& parts, int64_t k) {
   const StoredTensor* zeros =
       parts.zeros != nullptr && is_packed(*parts.zeros) ? parts.zeros : nullptr;
   auto fits = [&](int bits) {
@@ -90,7 +90,7 @@ int bits_of_words(const TensorFile& file, const Parts& parts, int64_t k) {
           zeros == nullptr ? "" : fmt::format(" and {} words of zero points", zeros->shape[0])));
 }
 
-void check_scales(const TensorFile& file, const Parts& parts, const Layer& layer) {
+void check_scales(const TensorFile& file, const CompressedParts& parts, const Layer& layer) {
   bool one = parts.scales.count == 1;
   if (!one && (parts.scales.shape.size() != 2 || parts.scales.shape[0] != layer.n)) {
     bad_part(file, parts.scales,
@@ -108,8 +108,8 @@ void check_scales(const TensorFile& file, const Parts& parts, const Layer& layer
   }
 }
 
-std::optional<Layer> describe(const TensorFile& file, const std::string& name) {
-  Parts parts = parts_of(file, name);
+std::optional<Layer> describe_compressed(const TensorFile& file, const std::string& name) {
+  CompressedParts parts = compressed_parts(file, name);
   Layer layer;
   layer.name = name;
   layer.format = "compressed-tensors";
@@ -138,7 +138,8 @@ uint32_t code_of(const Layer& layer, uint32_t stored) {
 }
 
 // The zero points as unsigned numbers, like the packed ones.
-void read_zeros(const TensorFile& file, const Parts& parts, const Layer& layer, HostArray* to) {
+void read_zeros(const TensorFile& file, const CompressedParts& parts, const Layer& layer,
+                HostArray* to) {
   const int64_t n = layer.n, groups = layer.groups;
   CodeWriter codes(to);
   if (is_packed(*parts.zeros)) {
@@ -161,9 +162,9 @@ void read_zeros(const TensorFile& file, const Parts& parts, const Layer& layer, 
   }
 }
 
-QuantizedWeight read(const TensorFile& file, const Layer& layer, const LayerOptions&,
-                     const std::string& operand) {
-  Parts parts = parts_of(file, layer.name);
+QuantizedWeight read_compressed(const TensorFile& file, const Layer& layer, const LayerOptions&,
+                                const std::string& operand) {
+  CompressedParts parts = compressed_parts(file, layer.name);
   const int64_t k = layer.k, n = layer.n, groups = layer.groups;
   QuantizedWeight w{part_array(operand, "", layer.dtype, k, n),
                     part_array(operand, ".scale", layer.scale, groups, n),
@@ -191,6 +192,6 @@ QuantizedWeight read(const TensorFile& file, const Layer& layer, const LayerOpti
 
 }  // namespace
 
-constexpr Scheme kCompressedTensors = {".weight_packed", describe, read};
+constexpr Scheme kCompressedTensors = {".weight_packed", describe_compressed, read_compressed};
 
 }  // namespace tilewright::weights

@@ -17,7 +17,6 @@ static_assert(std::endian::native == std::endian::little, "files are little-endi
 
 constexpr uint32_t kMaxAxes = 4;
 constexpr int kMaxNesting = 4;
-constexpr int64_t kMaxCount = int64_t{1} << 56;
 constexpr uint64_t kDefaultAlignment = 32;
 // The least bytes of an entry: an empty key, a type and one byte; an empty name, no extents, a
 // type and an offset.

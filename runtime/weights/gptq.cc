@@ -17,12 +17,12 @@
 namespace tilewright::weights {
 namespace {
 
-struct Parts {
+struct GptqParts {
   const StoredTensor &weight, &zeros, &scales;
   const StoredTensor* indices;
 };
 
-Parts parts_of(const TensorFile& file, const std::string& name) {
+GptqParts gptq_parts(const TensorFile& file, const std::string& name) {
   const StoredTensor* indices = file.find(name + ".g_idx");
   if (indices != nullptr) indices = &part(file, name, ".g_idx", {ElemType::i32}, 1);
   return {part(file, name, ".qweight", {ElemType::i32}, 2),
@@ -31,7 +31,7 @@ Parts parts_of(const TensorFile& file, const std::string& name) {
 }
 
 // The width of a number, which the words of zero points for n columns tell.
-int bits_of_zeros(const TensorFile& file, const Parts& parts, int64_t n) {
+int bits_of_zeros(const TensorFile& file, const GptqParts& parts, int64_t n) {
   int64_t words = parts.zeros.shape[1];
   for (int bits : {2, 3, 4, 8}) {
     if (n * bits == words * 32) return bits;
@@ -42,8 +42,8 @@ int bits_of_zeros(const TensorFile& file, const Parts& parts, int64_t n) {
                        n, words));
 }
 
-std::optional<Layer> describe(const TensorFile& file, const std::string& name) {
-  Parts parts = parts_of(file, name);
+std::optional<Layer> describe_gptq(const TensorFile& file, const std::string& name) {
+  GptqParts parts = gptq_parts(file, name);
   Layer layer;
   layer.name = name;
   layer.format = "gptq";
@@ -74,9 +74,9 @@ std::optional<Layer> describe(const TensorFile& file, const std::string& name) {
   return layer;
 }
 
-QuantizedWeight read(const TensorFile& file, const Layer& layer, const LayerOptions& options,
-                     const std::string& operand) {
-  Parts parts = parts_of(file, layer.name);
+QuantizedWeight read_gptq(const TensorFile& file, const Layer& layer, const LayerOptions& options,
+                          const std::string& operand) {
+  GptqParts parts = gptq_parts(file, layer.name);
   const int64_t k = layer.k, n = layer.n, groups = layer.groups;
   QuantizedWeight w{part_array(operand, "", layer.dtype, k, n),
                     part_array(operand, ".scale", layer.scale, groups, n),
@@ -104,6 +104,6 @@ QuantizedWeight read(const TensorFile& file, const Layer& layer, const LayerOpti
 
 }  // namespace
 
-constexpr Scheme kGptq = {".qweight", describe, read};
+constexpr Scheme kGptq = {".qweight", describe_gptq, read_gptq};
 
 }  // namespace tilewright::weights

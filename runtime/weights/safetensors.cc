@@ -15,7 +15,6 @@ namespace {
 constexpr uint64_t kLengthBytes = 8;
 // The limit of the format's own library.
 constexpr uint64_t kMaxHeader = 100'000'000;
-constexpr int64_t kMaxCount = int64_t{1} << 56;
 
 // A tensor as its entry says it, before the entries are held against each other.
 struct Entry {

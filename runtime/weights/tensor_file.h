@@ -14,6 +14,9 @@
 
 namespace tilewright::weights {
 
+// The most elements that a tensor of a file may have.
+inline constexpr int64_t kMaxCount = int64_t{1} << 56;
+
 struct StoredTensor {
   std::string name;
   const StorageType* type = nullptr;

@@ -19,10 +19,6 @@
 namespace tilewright {
 namespace {
 
-bool holds(const std::vector<Buffer>& list, const Buffer& buffer) {
-  return std::find(list.begin(), list.end(), buffer) != list.end();
-}
-
 // Finds the buffer among those that the block accesses; the refusal lists their names.
 Buffer find_among(const Tree& tree, const std::vector<Buffer>& accessed, const std::string& buffer,
                   const std::string& verb, const Stmt& block) {
@@ -52,12 +48,12 @@ struct Cache {
 Path leaf_block(const Tree& tree, const std::string& name) {
   Path path = tree.block(name);
   tree.require(child_blocks(path.back()).empty(), RefusalKind::BadStructure,
-               fmt::format("block '{}' holds other blocks; a leaf block is needed", name),
+               fmt::format("block '{}' contains other blocks; a leaf block is needed", name),
                {path.back()});
   return path;
 }
 
-// The outermost statement around the block (or the block itself), within its scope, that holds none
+// The outermost statement around the block (or the block itself), within its scope, that contains none
 // of `others`. The result is a prefix of `path`.
 Path outermost_without(const Path& path, const std::vector<Stmt>& others) {
   size_t size = scope_path(path).size() + 1;
@@ -101,7 +97,7 @@ Stmt redirected(const BlockNode& block, const Buffer& from, const Buffer& to) {
 std::vector<Stmt> blocks_that_write(const Program& program, const Buffer& buffer) {
   std::vector<Stmt> found;
   for (const Stmt& s : leaf_blocks(program.body)) {
-    if (holds(buffers_written(*s.as<BlockNode>()), buffer)) found.push_back(s);
+    if (contains(buffers_written(*s.as<BlockNode>()), buffer)) found.push_back(s);
   }
   return found;
 }
@@ -109,7 +105,7 @@ std::vector<Stmt> blocks_that_write(const Program& program, const Buffer& buffer
 std::vector<Stmt> blocks_that_read(const Program& program, const Buffer& buffer) {
   std::vector<Stmt> found;
   for (const Stmt& s : leaf_blocks(program.body)) {
-    if (holds(buffers_read(*s.as<BlockNode>()), buffer)) found.push_back(s);
+    if (contains(buffers_read(*s.as<BlockNode>()), buffer)) found.push_back(s);
   }
   return found;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ir/predicates.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 #include "schedule/primitive_json.h"
@@ -50,10 +51,6 @@ Buffer find_weight(const Tree& tree, const Module& module, const std::string& na
 }
 
 // The load that an operand is, ignoring casts.
-const LoadNode* load_of(const Expr& e) {
-  if (auto* n = e.as<CastNode>()) return load_of(n->value);
-  return e.as<LoadNode>();
-}
 
 // True when `e` is a product with the weight's element as a factor (ignoring casts), so `e` is 0
 // where the element is 0. The factor may also be the element minus its zero point, which is then
@@ -66,7 +63,7 @@ bool vanishes_with(const Expr& e, const Module& module, Contraction& c) {
     return vanishes_with(n->a, module, c) || vanishes_with(n->b, module, c);
   }
   if (!n || n->op != BinaryOp::Sub) return false;
-  const LoadNode *q = load_of(n->a), *zero = load_of(n->b);
+  const LoadNode *q = load_under_casts(n->a), *zero = load_under_casts(n->b);
   if (!q || !zero || q->buffer != c.weight || zero->buffer == c.weight) return false;
   bool packed = std::any_of(module.packs.begin(), module.packs.end(), [&](const Program& pack) {
     return pack.params.back().buffer == zero->buffer;

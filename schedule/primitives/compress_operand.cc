@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 #include "schedule/primitive_json.h"
 #include "schedule/primitives/compress_pack.h"
@@ -16,7 +17,7 @@ namespace tilewright {
 namespace {
 
 // The operands of the primitive, once everything is checked.
-struct Product {
+struct CompressedProduct {
   const BlockNode* block;  // the contraction
   const BlockNode* maker;  // the block that makes the operand
   const StoreNode* store;  // the maker's store
@@ -33,11 +34,6 @@ bool is_factor(const Expr& e, const Buffer& buffer) {
   if (auto* n = e.as<LoadNode>()) return n->buffer == buffer;
   auto* n = e.as<BinaryNode>();
   return n && n->op == BinaryOp::Mul && (is_factor(n->a, buffer) || is_factor(n->b, buffer));
-}
-
-const LoadNode* load_of(const Expr& e) {
-  if (auto* n = e.as<CastNode>()) return load_of(n->value);
-  return e.as<LoadNode>();
 }
 
 // The only load of a buffer in the statement; null where there is none or more than one.
@@ -110,7 +106,7 @@ Expr loop_of(const Tree& tree, const Path& path, const Expr& iter) {
 }
 
 // Finds the operand's reduction dimension, and its position in both blocks.
-void match_dimensions(const Tree& tree, const Stmt& s, Product& p) {
+void match_dimensions(const Tree& tree, const Stmt& s, CompressedProduct& p) {
   const LoadNode* read = only_load(p.block->body, p.operand);
   const LoadNode* made = only_load(p.maker->body, p.weight);
   const size_t rank = 2;
@@ -139,8 +135,8 @@ const LoadNode* zero_of(const Expr& value, const Module& module, const Buffer& w
   const LoadNode* zero = nullptr;
   for_each_expr(value, [&](const Expr& e) {
     auto* n = e.as<BinaryNode>();
-    const LoadNode* code = n && n->op == BinaryOp::Sub ? load_of(n->a) : nullptr;
-    const LoadNode* less = n && n->op == BinaryOp::Sub ? load_of(n->b) : nullptr;
+    const LoadNode* code = n && n->op == BinaryOp::Sub ? load_under_casts(n->a) : nullptr;
+    const LoadNode* less = n && n->op == BinaryOp::Sub ? load_under_casts(n->b) : nullptr;
     if (!code || !less || code->buffer != weight) return;
     for (const Param& param : module.main.params) {
       if (param.buffer == less->buffer && param.role == ParamRole::Weight) zero = less;
@@ -149,12 +145,12 @@ const LoadNode* zero_of(const Expr& value, const Module& module, const Buffer& w
   return zero;
 }
 
-Product match(const Tree& tree, const Module& module, const CompressOperand& c) {
+CompressedProduct match(const Tree& tree, const Module& module, const CompressOperand& c) {
   tree.require(c.keep >= 1 && c.keep <= c.of && c.of <= 64, RefusalKind::BadArgument,
                fmt::format("expected a pattern of 1 <= keep <= of <= 64, got {}:{}", c.keep, c.of));
   if (c.vector < 1) tree.bad_argument("vector", "1 or more", std::to_string(c.vector));
   Path path = tree.block(c.block);
-  Product p{};
+  CompressedProduct p{};
   p.block = path.back().as<BlockNode>();
   p.operand = tree.buffer(c.operand);
   p.weight = weight_of(tree, module, c.weight);
@@ -190,7 +186,7 @@ Product match(const Tree& tree, const Module& module, const CompressOperand& c) 
 // rows.
 class KeptValue : public Mutator {
  public:
-  KeptValue(const Product& p, const CompressOperand& c, const Buffer& values)
+  KeptValue(const CompressedProduct& p, const CompressOperand& c, const Buffer& values)
       : p_(p), c_(c), values_(values) {}
 
   bool is_whole() const { return is_whole_; }
@@ -213,7 +209,7 @@ class KeptValue : public Mutator {
   }
 
  private:
-  const Product& p_;
+  const CompressedProduct& p_;
   const CompressOperand& c_;
   const Buffer& values_;
   bool is_whole_ = true;
@@ -222,7 +218,8 @@ class KeptValue : public Mutator {
 // The contraction's body over the kept elements.
 class KeptProduct : public Mutator {
  public:
-  KeptProduct(const Product& p, const CompressOperand& c, const Buffer& operand, const Buffer& rows)
+  KeptProduct(const CompressedProduct& p, const CompressOperand& c, const Buffer& operand,
+              const Buffer& rows)
       : p_(p), c_(c), operand_(operand), rows_(rows) {
     at_.assign(2, Expr());
     at_[static_cast<size_t>(p.k_dim)] = p.block_k;
@@ -245,7 +242,7 @@ class KeptProduct : public Mutator {
   }
 
  private:
-  const Product& p_;
+  const CompressedProduct& p_;
   const CompressOperand& c_;
   const Buffer &operand_, &rows_;
   std::vector<Expr> at_;
@@ -254,7 +251,7 @@ class KeptProduct : public Mutator {
 // The program with both blocks running over `extent` elements along k.
 class Shortened : public Mutator {
  public:
-  Shortened(const Product& p, Expr extent, Stmt block_body, Stmt maker_body)
+  Shortened(const CompressedProduct& p, Expr extent, Stmt block_body, Stmt maker_body)
       : p_(p), extent_(std::move(extent)), block_body_(std::move(block_body)),
         maker_body_(std::move(maker_body)) {}
 
@@ -276,12 +273,12 @@ class Shortened : public Mutator {
   }
 
  private:
-  const Product& p_;
+  const CompressedProduct& p_;
   Expr extent_;
   Stmt block_body_, maker_body_;
 };
 
-NmPattern pattern_of(const Product& p, const CompressOperand& c) {
+NmPattern pattern_of(const CompressedProduct& p, const CompressOperand& c) {
   NmPattern pattern{c.keep, c.of, c.vector, p.k_dim, p.column_dim};
   pattern.rows = p.k;
   pattern.columns = const_shape(p.operand)[static_cast<size_t>(p.column_dim)];
@@ -301,7 +298,7 @@ NmPattern pattern_of(const Product& p, const CompressOperand& c) {
 
 Applied CompressOperand::apply(const Module& module) const {
   Tree tree(kName, module.main);
-  const Product p = match(tree, module, *this);
+  const CompressedProduct p = match(tree, module, *this);
   Compressed packed =
       compress_weight(p.weight, pattern_of(p, *this), fresh_name(module.main, weight + "_values"),
                       fresh_name(module.main, weight + "_rows"));

@@ -12,11 +12,6 @@
 namespace tilewright {
 namespace {
 
-bool equal_all(const std::vector<Expr>& a, const std::vector<Expr>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const Expr& x, const Expr& y) { return equal(x, y); });
-}
-
 // True when both store the same values at the same indices, up to the names of iterators.
 bool store_alike(const Pointwise& a, const Pointwise& b) {
   const Buffer &x = a.store->buffer, &y = b.store->buffer;

@@ -16,10 +16,8 @@
 namespace tilewright {
 namespace {
 
-const ForNode& loop_of(const Stmt& s) { return *s.as<ForNode>(); }
-
 // A decomposed product: the terms of the partial sums, and the factors applied to the sums.
-struct Product {
+struct ScaledProduct {
   Expr shifted;              // the varying factor from which something is subtracted
   std::vector<Expr> others;  // the other varying factors
   std::vector<Expr> zeros;   // the values subtracted from `shifted`
@@ -38,7 +36,7 @@ Expr narrow_of(const Expr& factor) {
   return widened ? widened->value : factor;
 }
 
-const LoadNode* element_of(const Expr& factor) {
+const LoadNode* rounded_element_of(const Expr& factor) {
   const Expr narrow = narrow_of(factor);
   auto* rounded = narrow.as<CastNode>();
   const bool is_rounded = rounded && is_float(rounded->type.elem);
@@ -200,7 +198,7 @@ class Factorer {
       product_.zeros.push_back(zero);
       return take_apart(n->a, true);
     }
-    tree_.require(element_of(e) != nullptr, RefusalKind::Unsupported,
+    tree_.require(rounded_element_of(e) != nullptr, RefusalKind::Unsupported,
                   fmt::format("a factor of block '{}' that varies in loop '{}' is no element of a "
                               "buffer",
                               args_.block, args_.loop),
@@ -219,7 +217,7 @@ class Factorer {
     bool apart = !product_.scales.empty() || !product_.zeros.empty();
     const std::vector<Expr> factors = terms();
     const bool narrow = std::all_of(factors.begin(), factors.end(), [](const Expr& e) {
-      const ElemType elem = element_of(e)->buffer->elem;
+      const ElemType elem = rounded_element_of(e)->buffer->elem;
       return is_float(elem) && bits_of(elem) == 8;
     });
     tree_.require(
@@ -231,7 +229,7 @@ class Factorer {
                               args_.block, args_.loop),
                   {path_.back()});
     for (const Expr& x : product_.others) {
-      const Buffer& read = element_of(x)->buffer;
+      const Buffer& read = rounded_element_of(x)->buffer;
       for (const Stmt& leaf : leaf_blocks(loops_[0])) {
         std::vector<Buffer> written = buffers_written(*leaf.as<BlockNode>());
         bool ours = std::find(written.begin(), written.end(), read) != written.end();
@@ -256,7 +254,7 @@ class Factorer {
     double most = 1;
     bool integers = true;
     for (const Expr& e : terms()) {
-      ElemType elem = element_of(e)->buffer->elem;
+      ElemType elem = rounded_element_of(e)->buffer->elem;
       integers &= is_integer(elem);
       if (integers) most *= most_of(elem);
     }
@@ -438,7 +436,7 @@ class Factorer {
   size_t inner_ = 0;           // index of the first loop that a partial sum runs over
   const StoreNode* store_ = nullptr;
   Expr update_;  // the value added to the stored element
-  Product product_;
+  ScaledProduct product_;
   ElemType type_ = ElemType::f32;
   Buffer partial_, sum_;
   int64_t start_ = 0;           // value subtracted from `shifted` where the sums start

@@ -10,11 +10,9 @@
 namespace tilewright {
 namespace {
 
-const ForNode& loop_of(const Stmt& s) { return *s.as<ForNode>(); }
-
 bool is_axis(ForKind kind) { return kind >= ForKind::BlockX; }
 
-void require_serial(const Tree& tree, const Stmt& s) {
+void require_no_kind(const Tree& tree, const Stmt& s) {
   tree.require(
       loop_of(s).for_kind == ForKind::Serial, RefusalKind::BadStructure,
       fmt::format("loop '{}' is already {}", loop_of(s).var.name(), name_of(loop_of(s).for_kind)),
@@ -69,7 +67,7 @@ Applied set_kind(std::string_view primitive, const Module& module, const std::st
                  ForKind kind) {
   Tree tree(primitive, module.main);
   Path path = tree.loop(loop);
-  require_serial(tree, path.back());
+  require_no_kind(tree, path.back());
   require_legal_kind(tree, path, kind);
   Stmt changed = with_kind(loop_of(path.back()), kind);
   return {{replace_stmt(module.main, path.back().get(), changed), module.packs}, {}};

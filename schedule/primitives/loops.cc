@@ -16,8 +16,6 @@
 namespace tilewright {
 namespace {
 
-const ForNode& loop_of(const Stmt& s) { return *s.as<ForNode>(); }
-
 void require_serial(const Tree& tree, const Stmt& s) {
   const ForNode& loop = loop_of(s);
   tree.require(loop.for_kind == ForKind::Serial, RefusalKind::BadStructure,

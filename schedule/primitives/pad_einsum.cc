@@ -17,9 +17,6 @@
 namespace tilewright {
 namespace {
 
-const ForNode& loop_of(const Stmt& s) { return *s.as<ForNode>(); }
-const BlockNode& block_of(const Stmt& s) { return *s.as<BlockNode>(); }
-
 using Padded = PaddedExtents;
 
 bool uses_padded(const Expr& e, const Padded& padded) {
@@ -150,11 +147,6 @@ struct StandIn {
   Buffer from, to;
   std::vector<Expr> used;
 };
-
-bool equal_all(const std::vector<Expr>& a, const std::vector<Expr>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const Expr& x, const Expr& y) { return equal(x, y); });
-}
 
 // Makes the padded buffers and the blocks that fill and drain them.
 class Padder {

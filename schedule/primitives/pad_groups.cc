@@ -8,17 +8,12 @@
 #include "ir/visitor.h"
 #include "schedule/primitive_json.h"
 #include "schedule/primitives/nest.h"
+#include "schedule/primitives/pointwise.h"
 #include "schedule/primitives/reduction.h"
 #include "schedule/tree.h"
 
 namespace tilewright {
 namespace {
-
-const LoadNode* element_of(const Expr& factor) {
-  auto* widened = factor.as<CastNode>();
-  auto* load = (widened ? widened->value : factor).as<LoadNode>();
-  return load && !load->predicate.defined() ? load : nullptr;
-}
 
 // The dimension whose index is the variable, if no other index uses it; otherwise -1.
 int dimension_of(const LoadNode& n, const Var& var) {

@@ -41,6 +41,12 @@ Pointwise Pointwise::of(const Tree& tree, const Stmt& s) {
   return p;
 }
 
+const LoadNode* element_of(const Expr& e) {
+  auto* converted = e.as<CastNode>();
+  auto* load = (converted ? converted->value : e).as<LoadNode>();
+  return load && !load->predicate.defined() ? load : nullptr;
+}
+
 std::optional<std::vector<int>> iterators_of(const BlockNode& block,
                                              const std::vector<Expr>& indices,
                                              const std::vector<Expr>& shape) {

@@ -22,6 +22,9 @@ struct Pointwise {
   const Stmt& stmt() const { return path.back(); }
 };
 
+// The unconditional load that this is, directly or under one cast; else null.
+const LoadNode* element_of(const Expr& e);
+
 // Matches `indices` to the block's iterators, each used at most once. A 0 along a dimension of
 // extent 1 and iterators of extent 1 that no index names are allowed. The result maps each iterator
 // to the dimension that it indexes (-1: none). Nothing for other indices.

@@ -14,10 +14,6 @@
 namespace tilewright {
 namespace {
 
-bool holds(const std::vector<Buffer>& list, const Buffer& buffer) {
-  return std::find(list.begin(), list.end(), buffer) != list.end();
-}
-
 // The buffer that the block writes; no other block may write it.
 Buffer require_own_buffer(const Tree& tree, const Stmt& s) {
   const BlockNode& block = *s.as<BlockNode>();
@@ -27,7 +23,7 @@ Buffer require_own_buffer(const Tree& tree, const Stmt& s) {
   require_intermediate(tree, written[0], "its values are needed outside", {s});
   for (const Stmt& other : leaf_blocks(tree.program().body)) {
     auto* node = other.as<BlockNode>();
-    tree.require(node == &block || !holds(buffers_written(*node), written[0]),
+    tree.require(node == &block || !contains(buffers_written(*node), written[0]),
                  RefusalKind::Dependence,
                  fmt::format("block '{}' also writes '{}', the buffer of block '{}'", node->name,
                              written[0]->name, block.name),
@@ -96,7 +92,7 @@ void require_every_element(const Tree& tree, const Stmt& s, const Buffer& buffer
 bool reads(const Program& program, const Buffer& buffer) {
   std::vector<Stmt> blocks = leaf_blocks(program.body);
   return std::any_of(blocks.begin(), blocks.end(), [&](const Stmt& s) {
-    return holds(buffers_read(*s.as<BlockNode>()), buffer);
+    return contains(buffers_read(*s.as<BlockNode>()), buffer);
   });
 }
 
@@ -129,7 +125,7 @@ Applied Precompute::apply(const Module& module) const {
   Buffer buffer = require_own_buffer(tree, s);
   Buffer weight = require_weight(tree, module, s, buffer);
   auto* root = module.main.body.as<BlockNode>();
-  tree.require(scope_of(path).get() == root && holds(root->allocs, buffer),
+  tree.require(scope_of(path).get() == root && contains(root->allocs, buffer),
                RefusalKind::BadStructure,
                fmt::format("'{}' is not allocated in the outermost block, around block '{}'",
                            buffer->name, block),

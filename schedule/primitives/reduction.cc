@@ -13,9 +13,6 @@
 namespace tilewright {
 namespace {
 
-const ForNode& loop_of(const Stmt& s) { return *s.as<ForNode>(); }
-const BlockNode& block_of(const Stmt& s) { return *s.as<BlockNode>(); }
-
 bool uses_any(const Expr& e, const std::vector<Stmt>& loops) {
   return std::any_of(loops.begin(), loops.end(),
                      [&](const Stmt& s) { return uses_var(e, loop_of(s).var); });

@@ -16,11 +16,6 @@
 namespace tilewright {
 namespace {
 
-bool equal_all(const std::vector<Expr>& a, const std::vector<Expr>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const Expr& x, const Expr& y) { return equal(x, y); });
-}
-
 // Redirects accesses of one buffer to another one at these indices.
 class Redirect : public Mutator {
  public:

@@ -49,9 +49,9 @@ Expr half_of(const Expr& value, const Expr& half, ElemType type) {
 
 // Rewrites the writing block, with an iterator over the halves in front, and the reading blocks,
 // with one more reduce iterator.
-class Rewriter : public Mutator {
+class HalvedStores : public Mutator {
  public:
-  Rewriter(const Pointwise& of, Buffer to, const Program& program)
+  HalvedStores(const Pointwise& of, Buffer to, const Program& program)
       : of_(of), to_(std::move(to)), names_(program) {}
 
  protected:
@@ -127,7 +127,7 @@ Applied StoreHalves::apply(const Module& module) const {
   Buffer to = make_buffer(from->name, *to_type, shape, from->scope);
   Module result = module;
   std::string scope = scope_of(of.path).as<BlockNode>()->name;
-  result.main.body = Rewriter(of, to, module.main)(module.main.body);
+  result.main.body = HalvedStores(of, to, module.main)(module.main.body);
   result.main = add_alloc(without_buffer(result.main, from), scope, to);
   return {std::move(result), {}};
 }

@@ -16,9 +16,9 @@ bool holds(ElemType to, ElemType from) {
 }
 
 // Rewrites the block's store, and every read of what it stores.
-class Rewriter : public Mutator {
+class RoundedStores : public Mutator {
  public:
-  Rewriter(Buffer from, Buffer to, Expr rounded)
+  RoundedStores(Buffer from, Buffer to, Expr rounded)
       : from_(std::move(from)), to_(std::move(to)), rounded_(std::move(rounded)) {}
 
  protected:
@@ -53,7 +53,7 @@ Applied StoreRounded::apply(const Module& module) const {
   Buffer to = make_buffer(from->name, widened->value.type().elem, from->shape, from->scope);
   Module result = module;
   std::string scope = scope_of(of.path).as<BlockNode>()->name;
-  result.main.body = Rewriter(from, to, widened->value)(module.main.body);
+  result.main.body = RoundedStores(from, to, widened->value)(module.main.body);
   result.main = add_alloc(without_buffer(result.main, from), scope, to);
   return {std::move(result), {}};
 }

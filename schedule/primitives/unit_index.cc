@@ -13,9 +13,9 @@
 namespace tilewright {
 namespace {
 
-class Rewriter : public Mutator {
+class UnitIndices : public Mutator {
  public:
-  Rewriter(std::string buffer, size_t dim, Var iterator)
+  UnitIndices(std::string buffer, size_t dim, Var iterator)
       : buffer_(std::move(buffer)), dim_(dim), iterator_(std::move(iterator)) {}
 
   int changed() const { return changed_; }
@@ -62,7 +62,7 @@ Applied UnitIndex::apply(const Module& module) const {
                       fmt::format("a spatial iterator of block '{}' with one iteration", block),
                       iterator, {path.back()});
   }
-  Rewriter rewriter(buffer, dim < 0 ? SIZE_MAX : static_cast<size_t>(dim), iter->var);
+  UnitIndices rewriter(buffer, dim < 0 ? SIZE_MAX : static_cast<size_t>(dim), iter->var);
   const Stmt init = rewriter(old.init), body = rewriter(old.body);
   tree.require(
       rewriter.changed() > 0, RefusalKind::BadStructure,

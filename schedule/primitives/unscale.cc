@@ -15,11 +15,6 @@ namespace {
 constexpr int kMostBits = 8;
 
 // The load that a value is, possibly converted.
-const LoadNode* element_of(const Expr& e) {
-  auto* converted = e.as<CastNode>();
-  auto* load = (converted ? converted->value : e).as<LoadNode>();
-  return load && !load->predicate.defined() ? load : nullptr;
-}
 
 // A decomposed value: select(cond, (code - zero) * scale, 0), of which only the code is required.
 struct Value {
@@ -75,9 +70,9 @@ class WithinBounds : public Mutator {
 };
 
 // Rewrites the block's store, and every read of what it stores.
-class Rewriter : public Mutator {
+class UnscaledStores : public Mutator {
  public:
-  Rewriter(const Pointwise& of, Buffer to, Expr stored, Value value, std::vector<int> dims)
+  UnscaledStores(const Pointwise& of, Buffer to, Expr stored, Value value, std::vector<int> dims)
       : of_(of), to_(std::move(to)), stored_(std::move(stored)), value_(std::move(value)),
         dims_(std::move(dims)) {}
 
@@ -169,7 +164,7 @@ Applied Unscale::apply(const Module& module) const {
   Module result = module;
   std::string scope = scope_of(of.path).as<BlockNode>()->name;
   result.main.body =
-      Rewriter(of, to, stored_value(value, *to_type), value, *dims)(module.main.body);
+      UnscaledStores(of, to, stored_value(value, *to_type), value, *dims)(module.main.body);
   result.main = add_alloc(without_buffer(result.main, from), scope, to);
   return {std::move(result), {}};
 }

@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kSpec = "matmul:m=64,n=64,k=64";
+constexpr const char* kDisturbedSpec = "matmul:m=64,n=64,k=64";
 
 class Disturbed : public Cli {
  protected:
@@ -23,8 +23,9 @@ class Disturbed : public Cli {
 };
 
 TEST_F(Disturbed, ReplayAndBenchSaySoInTextAndJson) {
-  ASSERT_EQ(run(std::string("tune --quiet --trials 4 --threads 1 --seed 1 ") + kSpec).code, 0);
-  const std::string spec = std::string(" --threads 1 ") + kSpec;
+  ASSERT_EQ(run(std::string("tune --quiet --trials 4 --threads 1 --seed 1 ") + kDisturbedSpec).code,
+            0);
+  const std::string spec = std::string(" --threads 1 ") + kDisturbedSpec;
   const Ran replayed = beside_a_neighbour("replay --json" + spec);
   ASSERT_EQ(replayed.code, 0) << replayed.err;
   const Json replay = replayed.json()["results"][0];

@@ -5,13 +5,12 @@
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/worker_pool.h"
 #include "tests/cli/fake_gpu.h"
+#include "tests/cli/support.h"
 
 namespace tilewright::cli {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr double kPatience = 60;  // seconds; a job that must time out gets less
 
 class GpuDevice : public FakeGpu {
  protected:

@@ -12,12 +12,12 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-constexpr const char* kSm80 = " --target cuda:sm_80";
+constexpr const char* kExportSm80 = " --target cuda:sm_80";
 
 class GpuExportCommand : public FakeGpu {
  protected:
   Json export_one(const std::string& arguments, const std::string& environment = "") {
-    Ran ran = run("export --json -o out " + arguments + kSm80, environment);
+    Ran ran = run("export --json -o out " + arguments + kExportSm80, environment);
     EXPECT_EQ(ran.code, 0) << ran.err;
     return ran.code == 0 ? ran.json()["results"][0] : Json();
   }

@@ -15,7 +15,6 @@ using testing::Not;
 constexpr const char* kMatmul = "matmul:m=512,n=256,k=128,dtype=f16";
 const std::string kTarget = "--target cuda:sm_80 ";
 // No driver, also where there is one.
-const std::string kNoGpu = "TILEWRIGHT_CUDA_DRIVER=/no/such/libcuda.so";
 
 class GpuOffline : public Cli {
  protected:

@@ -12,8 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kSpec = "--target cuda:sm_80 matmul:m=1..2048,n=1024,k=512,dtype=f16 ";
-const std::string kNoGpu = "TILEWRIGHT_CUDA_DRIVER=/no/such/libcuda.so";
+const std::string kRangesSpec = "--target cuda:sm_80 matmul:m=1..2048,n=1024,k=512,dtype=f16 ";
 
 class GpuRanges : public Cli {
  protected:
@@ -62,24 +61,26 @@ void GpuRanges::expect_proved_kernels() {
 }
 
 void GpuRanges::expect_commands_tell_of(const Json& dispatch) {
-  const Json best = run("best --json " + kSpec).json()["results"][0]["dispatch"];
+  const Json best = run("best --json " + kRangesSpec).json()["results"][0]["dispatch"];
   EXPECT_EQ(best["ranges"].size(), dispatch["ranges"].size());
   EXPECT_EQ(best["predicted"], true);
-  EXPECT_THAT(run("best " + kSpec).out, HasSubstr("predicted, not measured: "));
-  EXPECT_EQ(run("explain --json " + kSpec).json()["results"][0]["dispatch"]["points"],
+  EXPECT_THAT(run("best " + kRangesSpec).out, HasSubstr("predicted, not measured: "));
+  EXPECT_EQ(run("explain --json " + kRangesSpec).json()["results"][0]["dispatch"]["points"],
             dispatch["points"]);
-  EXPECT_THAT(run("explain " + kSpec).out, HasSubstr("predicted, not measured: "));
+  EXPECT_THAT(run("explain " + kRangesSpec).out, HasSubstr("predicted, not measured: "));
   EXPECT_EQ(run("db check").code, 0);
   ASSERT_EQ(run("db export --serve slim.db").code, 0);
-  EXPECT_EQ(run("best --json --db slim.db " + kSpec).json()["results"][0]["dispatch"]["points"],
-            dispatch["points"]);
+  EXPECT_EQ(
+      run("best --json --db slim.db " + kRangesSpec).json()["results"][0]["dispatch"]["points"],
+      dispatch["points"]);
 }
 
 void GpuRanges::expect_the_kernel_of_the_size(const Json& dispatch) {
   write("a.npy", {3, 512});
   write("b.npy", {512, 1024});
-  Ran ran = run("run --json --emulate --dim m=3 --in A=a.npy --in B=b.npy --out C=c.npy " + kSpec,
-                kNoGpu);
+  Ran ran =
+      run("run --json --emulate --dim m=3 --in A=a.npy --in B=b.npy --out C=c.npy " + kRangesSpec,
+          kNoGpu);
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(ran.json()["record"], dispatch["ranges"][0]["record"]);
   EXPECT_EQ(ran.json()["range"]["first"], 1);
@@ -87,7 +88,7 @@ void GpuRanges::expect_the_kernel_of_the_size(const Json& dispatch) {
 }
 
 TEST_F(GpuRanges, ATableIsLearntFromTheModelAndShown) {
-  const Json dispatch = tune(kSpec)["dispatch"];
+  const Json dispatch = tune(kRangesSpec)["dispatch"];
   EXPECT_EQ(dispatch["predicted"], true);
   EXPECT_EQ(dispatch["dim"], "m");
   const Json& ranges = dispatch["ranges"];

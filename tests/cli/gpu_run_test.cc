@@ -11,8 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kNoGpu = "TILEWRIGHT_CUDA_DRIVER=/no/such/libcuda.so";
-constexpr const char* kSm80 = "--target cuda:sm_80 ";
+constexpr const char* kRunSm80 = "--target cuda:sm_80 ";
 
 class GpuRunCommand : public FakeGpu {
  protected:
@@ -90,7 +89,7 @@ TEST_F(GpuRunCommand, TheEmulatorIsForCudaTargets) {
 
 TEST_F(GpuRunCommand, WithoutAGpuItSaysWhyAndWhatCanBeDone) {
   for (const char* command : {"run --out C=c.npy ", "bench "}) {
-    Ran ran = run(std::string(command) + kSm80 + kSmall, kNoGpu);
+    Ran ran = run(std::string(command) + kRunSm80 + kSmall, kNoGpu);
     EXPECT_EQ(ran.code, 4) << command;
     EXPECT_THAT(ran.err, HasSubstr("kernels of target 'cuda:sm_80' do not run here: no GPU"));
     EXPECT_THAT(ran.err, HasSubstr("run --emulate")) << command;
@@ -140,7 +139,7 @@ class GpuBenchCommand : public FakeGpu {
   }
   Ran bench(const std::string& words, const std::string& environment = "") {
     return run(
-        "bench --rounds 2 " + words + " " + kSm80,
+        "bench --rounds 2 " + words + " " + kRunSm80,
         driver() + " TILEWRIGHT_CUDA=off TILEWRIGHT_PEERS='" + dir_.string() + "' " + environment);
   }
 };

@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 
 // matmul:m=4,n=4,k=4 as the forged kernel's only arguments have it: A, B, C.
-constexpr const char* kSpec = "matmul:m=4,n=4,k=4";
+constexpr const char* kHostileKernelSpec = "matmul:m=4,n=4,k=4";
 constexpr const char* kRight =
     "for (int i = 0; i < 4; ++i) for (int j = 0; j < 4; ++j) { float s = 0;"
     "for (int k = 0; k < 4; ++k) s += a[4 * i + k] * b[4 * k + j]; c[4 * i + j] = s; }";
@@ -23,7 +23,8 @@ class HostileKernel : public Cli {
   void SetUp() override {
     Cli::SetUp();
     made_ = (dir_ / "made").string();
-    ASSERT_EQ(run(std::string("tune --quiet --trials 1 --threads 1 ") + kSpec).code, 0);
+    ASSERT_EQ(run(std::string("tune --quiet --trials 1 --threads 1 ") + kHostileKernelSpec).code,
+              0);
     for (const char* name : {"a.npy", "b.npy"}) {
       HostArray array(name, ElemType::f32, {4, 4});
       for (int64_t i = 0; i < 16; ++i) array.set(i, static_cast<double>(i % 5));
@@ -71,7 +72,7 @@ class HostileKernel : public Cli {
     std::vector<Ran> all;
     for (const char* command : {"replay --threads 1 ", "bench --threads 1 --rounds 1 ",
                                 "run --threads 1 --in A=a.npy --in B=b.npy --out C=c.npy "}) {
-      all.push_back(run(command + std::string(kSpec)));
+      all.push_back(run(command + std::string(kHostileKernelSpec)));
     }
     return all;
   }
@@ -114,7 +115,7 @@ TEST_F(HostileKernel, AnInitializerRunsNowhere) {
   for (const char* command :
        {"explain --threads 1 ", "best --threads 1 ", "show --config --threads 1 ",
         "show --asm --threads 1 ", "export --threads 1 -o out "}) {
-    run(command + std::string(kSpec));
+    run(command + std::string(kHostileKernelSpec));
     EXPECT_FALSE(fs::exists(made_)) << command;
   }
   run("report -o report.html");
@@ -152,23 +153,24 @@ TEST_F(HostileKernel, AWrongResultIsTold) {
   expect_all(3, "C[3, 3] is ");
   Ran unchecked = run(
       std::string("run --json --no-check --threads 1 --in A=a.npy --in B=b.npy --out C=c.npy ") +
-      kSpec);
+      kHostileKernelSpec);
   EXPECT_EQ(unchecked.code, 0) << unchecked.err;
   EXPECT_EQ(unchecked.json()["checked"], false);
   EXPECT_TRUE(fs::exists(dir_ / "c.npy"));
 }
 
 TEST_F(HostileKernel, RunSaysHowMuchItCompared) {
-  Ran ran =
-      run(std::string("run --json --threads 1 --in A=a.npy --in B=b.npy --out C=c.npy ") + kSpec);
+  Ran ran = run(std::string("run --json --threads 1 --in A=a.npy --in B=b.npy --out C=c.npy ") +
+                kHostileKernelSpec);
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(ran.json()["checked"], true);
   EXPECT_EQ(ran.json()["compared"], 16);
   EXPECT_EQ(ran.json()["compared_by_sums"], false) << "there are no others";
   forge("");
-  EXPECT_THAT(
-      run(std::string("run --threads 1 --in A=a.npy --in B=b.npy --out C=c.npy ") + kSpec).err,
-      HasSubstr("C[0, 0] was not written"));
+  EXPECT_THAT(run(std::string("run --threads 1 --in A=a.npy --in B=b.npy --out C=c.npy ") +
+                  kHostileKernelSpec)
+                  .err,
+              HasSubstr("C[0, 0] was not written"));
 }
 
 }  // namespace

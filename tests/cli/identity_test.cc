@@ -12,13 +12,13 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kSpec = "matmul:m=32,n=32,k=32";
+constexpr const char* kIdentitySpec = "matmul:m=32,n=32,k=32";
 
 class Identity : public Cli {
  protected:
   void tune(int threads) {
-    const Ran ran = run(std::string("tune ") + kSpec + " --trials 6 --quiet --seed 1 --threads " +
-                        std::to_string(threads));
+    const Ran ran = run(std::string("tune ") + kIdentitySpec +
+                        " --trials 6 --quiet --seed 1 --threads " + std::to_string(threads));
     ASSERT_EQ(ran.code, 0) << ran.err;
   }
   // tune-cli on one processor.
@@ -47,7 +47,8 @@ class Identity : public Cli {
 TEST_F(Identity, AKernelForOneThreadIsAHitOnEveryCpuset) {
   tune(1);
   for (int cpu : available_cpus()) {
-    const Json row = replayed(on_cpu(cpu, std::string("replay ") + kSpec + " --require --json"));
+    const Json row =
+        replayed(on_cpu(cpu, std::string("replay ") + kIdentitySpec + " --require --json"));
     EXPECT_EQ(row["outcome"], "hit");
     EXPECT_TRUE(row["hit"].get<bool>());
     EXPECT_TRUE(row["checked"].get<bool>());
@@ -58,28 +59,29 @@ TEST_F(Identity, AKernelForTwoThreadsIsNearOnOneProcessor) {
   tune(2);
   const int cpu = available_cpus().back();
   const std::string reason = "tuned for 2 threads, asked for 1, this process may use 1 processor";
-  const Ran ran = on_cpu(cpu, std::string("replay ") + kSpec + " --require --json");
+  const Ran ran = on_cpu(cpu, std::string("replay ") + kIdentitySpec + " --require --json");
   const Json row = replayed(ran);
   EXPECT_EQ(row["outcome"], "near");
   EXPECT_EQ(row["near"], reason);
   EXPECT_TRUE(row["checked"].get<bool>());
-  EXPECT_THAT(on_cpu(cpu, std::string("replay ") + kSpec).out, HasSubstr("near: " + reason));
+  EXPECT_THAT(on_cpu(cpu, std::string("replay ") + kIdentitySpec).out,
+              HasSubstr("near: " + reason));
   const Json best = on_cpu(cpu, std::string("best --json")).json();
   EXPECT_EQ(best["results"][0]["near"], reason);
   EXPECT_EQ(best["results"][0]["threads"], 2);
   EXPECT_EQ(best["hidden"], 0);
-  EXPECT_EQ(on_cpu(cpu, std::string("show --config ") + kSpec).code, 0);
-  EXPECT_EQ(on_cpu(cpu, std::string("explain ") + kSpec).code, 0);
-  const Json bench = on_cpu(cpu, std::string("bench --rounds 1 --json ") + kSpec).json();
+  EXPECT_EQ(on_cpu(cpu, std::string("show --config ") + kIdentitySpec).code, 0);
+  EXPECT_EQ(on_cpu(cpu, std::string("explain ") + kIdentitySpec).code, 0);
+  const Json bench = on_cpu(cpu, std::string("bench --rounds 1 --json ") + kIdentitySpec).json();
   EXPECT_EQ(bench["results"][0]["near"], reason);
 }
 
 TEST_F(Identity, AKernelForOneThreadIsNearWhereMoreAreThereAndNoneIsAskedFor) {
   if (available_threads() < 2) GTEST_SKIP() << "one processor";
   tune(1);
-  const Json row = replayed(run(std::string("replay --require --json ") + kSpec));
+  const Json row = replayed(run(std::string("replay --require --json ") + kIdentitySpec));
   EXPECT_EQ(row["outcome"], "near");
-  EXPECT_EQ(run(std::string("replay --require --threads 2 ") + kSpec).code, 7)
+  EXPECT_EQ(run(std::string("replay --require --threads 2 ") + kIdentitySpec).code, 7)
       << "a number that is given is held to";
 }
 
@@ -89,7 +91,7 @@ TEST_F(Identity, AMachineOfAnotherCoreCountAndAnEarlierVersionServes) {
   write_as(database::make_target(facts.chip, facts.features, 96, facts.extra + " l3=12345"));
   const int cpu = available_cpus().front();
   const Json row =
-      replayed(on_cpu(cpu, std::string("replay --db other.db --require --json ") + kSpec));
+      replayed(on_cpu(cpu, std::string("replay --db other.db --require --json ") + kIdentitySpec));
   EXPECT_EQ(row["outcome"], "hit");
   EXPECT_EQ(run("db check --db other.db").code, 0);
 }
@@ -98,8 +100,8 @@ TEST_F(Identity, AnotherChipOfTheseInstructionSetsServesAndIsHiddenByBest) {
   tune(1);
   const TargetFacts facts = target_facts(Target::parse("native"));
   write_as(database::make_target("Other (family 1 model 2)", facts.features, 0, facts.extra));
-  const Json row =
-      replayed(run(std::string("replay --db other.db --threads 1 --require --json ") + kSpec));
+  const Json row = replayed(
+      run(std::string("replay --db other.db --threads 1 --require --json ") + kIdentitySpec));
   EXPECT_EQ(row["outcome"], "near");
   EXPECT_THAT(row["near"].get<std::string>(),
               HasSubstr("tuned for another chip: 'Other (family 1 model 2)', this is '"));
@@ -118,7 +120,7 @@ TEST_F(Identity, AnotherChipOfTheseInstructionSetsServesAndIsHiddenByBest) {
 TEST_F(Identity, WithoutTheInstructionSetsThereIsNoKernel) {
   if (Target::parse("native").name != "avx512") GTEST_SKIP() << "no AVX-512 to hide";
   tune(1);
-  const Ran ran = run(std::string("replay --threads 1 --require --json ") + kSpec,
+  const Ran ran = run(std::string("replay --threads 1 --require --json ") + kIdentitySpec,
                       "TILEWRIGHT_CPU_WITHOUT=avx512,amx");
   EXPECT_EQ(ran.code, 7) << ran.out;
   EXPECT_THAT(ran.json()["results"][0]["miss"].get<std::string>(),

@@ -15,6 +15,7 @@
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
 #include "runtime/worker_pool.h"
+#include "tests/cli/support.h"
 #include "tuner/gpu_offline_kernel.h"
 #include "tuner/sketch.h"
 
@@ -22,8 +23,6 @@ namespace tilewright::cli {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr double kPatience = 60;  // seconds; a job that must time out gets less
 
 class OnDevice : public testing::Test {
  protected:

@@ -49,7 +49,7 @@ class ReportCommand : public Cli {
     using namespace database;
     Store store = Store::open(dir_ / "tilewright.db", Mode::ReadWrite);
     Record record = store.records().records.at(0);
-    record.verdict = Verdict::Wrong;
+    record.verdict = database::Verdict::Wrong;
     record.reason = reason;
     record.samples.clear();
     record.median_seconds = record.best_seconds = 0;

@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr int64_t kM = 13, kN = 21, kK = 9;
-constexpr const char* kSpec = "'matmul:m=13,n=21,k=9,epilogue=[bias,relu]'";
+constexpr const char* kRunSpec = "'matmul:m=13,n=21,k=9,epilogue=[bias,relu]'";
 constexpr const char* kInputs = "--in A=a.npy --in B=b.npy --in bias=bias.npy ";
 
 class RunCommand : public Cli {
@@ -48,7 +48,7 @@ class RunCommand : public Cli {
 
   // Refused with code 2 and this message; nothing is written.
   void expect_refused(const std::string& arguments, const std::string& message,
-                      const std::string& spec = kSpec) {
+                      const std::string& spec = kRunSpec) {
     Ran ran = run("run --default " + arguments + " " + spec);
     EXPECT_EQ(ran.code, 2) << arguments;
     EXPECT_THAT(ran.err, HasSubstr(message)) << arguments;
@@ -57,15 +57,16 @@ class RunCommand : public Cli {
 };
 
 TEST_F(RunCommand, TheDefaultComputesTheProduct) {
-  Ran ran = run(std::string("run --json --default --threads 2 --out C=c.npy ") + kInputs + kSpec);
+  Ran ran =
+      run(std::string("run --json --default --threads 2 --out C=c.npy ") + kInputs + kRunSpec);
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(ran.json()["out"], "c.npy");
   expect_the_product("c.npy");
 }
 
 TEST_F(RunCommand, TheBestComputesTheProduct) {
-  ASSERT_EQ(run(std::string("tune --quiet --trials 3 --threads 1 ") + kSpec).code, 0);
-  Ran ran = run(std::string("run --threads 1 --out C=c.npy ") + kInputs + kSpec,
+  ASSERT_EQ(run(std::string("tune --quiet --trials 3 --threads 1 ") + kRunSpec).code, 0);
+  Ran ran = run(std::string("run --threads 1 --out C=c.npy ") + kInputs + kRunSpec,
                 "TILEWRIGHT_CC=/nonexistent/cc");
   ASSERT_EQ(ran.code, 0) << ran.err;
   expect_the_product("c.npy");
@@ -73,7 +74,7 @@ TEST_F(RunCommand, TheBestComputesTheProduct) {
 
 TEST_F(RunCommand, WithoutAKernelItExitsWithSeven) {
   ASSERT_EQ(run(std::string("tune --quiet --trials 2 --threads 1 ") + kSmall).code, 0);
-  Ran ran = run(std::string("run --threads 1 --out C=c.npy ") + kInputs + kSpec);
+  Ran ran = run(std::string("run --threads 1 --out C=c.npy ") + kInputs + kRunSpec);
   EXPECT_EQ(ran.code, 7) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr("--default runs the untuned kernel"));
 }

@@ -17,6 +17,9 @@ namespace tilewright::cli {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
+constexpr double kPatience = 60;  // seconds; a job that must time out gets less
+const std::string kNoGpu = "TILEWRIGHT_CUDA_DRIVER=/no/such/libcuda.so";
+
 struct Ran {
   int code;
   std::string out, err;

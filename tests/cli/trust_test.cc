@@ -42,7 +42,7 @@ class ForgedDatabase : public Cli {
   void forge(const fs::path& path) {
     using namespace database;
     Store store = Store::open(path, Mode::ReadWrite);
-    for (Record record : store.records({.verdict = Verdict::Valid}).records) {
+    for (Record record : store.records({.verdict = database::Verdict::Valid}).records) {
       if (record.artifact_hash.empty()) continue;
       Artifact kernel = *store.artifact(record).value;
       kernel.bytes = marking_object(Json::parse(kernel.description));

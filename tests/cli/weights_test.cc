@@ -17,8 +17,8 @@ using test::raw;
 using test::SafetensorsFile;
 using testing::HasSubstr;
 
-constexpr int64_t kM = 3, kN = 32, kK = 64;
-constexpr const char* kSpec = "matmul:m=3,n=32,k=64";
+constexpr int64_t kWeightsM = 3, kWeightsN = 32, kWeightsK = 64;
+constexpr const char* kWeightsSpec = "matmul:m=3,n=32,k=64";
 
 class Weights : public Cli {
  protected:
@@ -29,8 +29,8 @@ class Weights : public Cli {
   // A, whose elements are small whole numbers.
   void SetUp() override {
     Cli::SetUp();
-    HostArray a("A", ElemType::f32, {kM, kK});
-    for (int64_t i = 0; i < a.count(); ++i) a.set(i, a_at(i / kK, i % kK));
+    HostArray a("A", ElemType::f32, {kWeightsM, kWeightsK});
+    for (int64_t i = 0; i < a.count(); ++i) a.set(i, a_at(i / kWeightsK, i % kWeightsK));
     write_npy(dir_ / "a.npy", a);
   }
   static double a_at(int64_t i, int64_t k) { return static_cast<double>((i * 5 + k * 3) % 7 - 3); }
@@ -38,26 +38,26 @@ class Weights : public Cli {
   // The result with --in B=`source`, against the product with b(k, j). Few of its bits are in use,
   // so every order of summation gives the same, or nearly so.
   template <class B>
-  void expect_product(const std::string& source, B b, const std::string& spec = kSpec,
+  void expect_product(const std::string& source, B b, const std::string& spec = kWeightsSpec,
                       const std::string& options = "") {
     Ran ran = run("run --default --threads 1 --in A=a.npy --in 'B=" + source + "' --out C=c.npy " +
                   options + " " + spec);
     ASSERT_EQ(ran.code, 0) << ran.err;
     NpyArray c = read_npy(dir_ / "c.npy");
-    for (int64_t i = 0; i < kM; ++i) {
-      for (int64_t j = 0; j < kN; ++j) {
+    for (int64_t i = 0; i < kWeightsM; ++i) {
+      for (int64_t j = 0; j < kWeightsN; ++j) {
         double sum = 0, size = 0;
-        for (int64_t k = 0; k < kK; ++k) {
+        for (int64_t k = 0; k < kWeightsK; ++k) {
           sum += a_at(i, k) * b(k, j);
           size += std::abs(a_at(i, k) * b(k, j));
         }
-        ASSERT_NEAR(c.get(i * kN + j), sum, 1e-5 * size) << source << " " << i << ", " << j;
+        ASSERT_NEAR(c.get(i * kWeightsN + j), sum, 1e-5 * size) << source << " " << i << ", " << j;
       }
     }
   }
 
   void expect_refused(const std::string& source, const std::string& message,
-                      const std::string& spec = kSpec) {
+                      const std::string& spec = kWeightsSpec) {
     fs::remove(dir_ / "c.npy");  // of an earlier run
     Ran ran = run("run --default --in A=a.npy --in 'B=" + source + "' --out C=c.npy " + spec);
     EXPECT_EQ(ran.code, 2) << source;
@@ -66,13 +66,13 @@ class Weights : public Cli {
   }
 };
 
-// Elements of a plain B [kN, kK], as a linear layer stores them.
+// Elements of a plain B [kWeightsN, kWeightsK], as a linear layer stores them.
 float plain_at(int64_t j, int64_t k) { return static_cast<float>((j * 11 + k * 5) % 13 - 6) / 4; }
 
 std::string plain_bf16() {
   std::vector<uint16_t> bits;
-  for (int64_t j = 0; j < kN; ++j) {
-    for (int64_t k = 0; k < kK; ++k) bits.push_back(test::bfloat_bits(plain_at(j, k)));
+  for (int64_t j = 0; j < kWeightsN; ++j) {
+    for (int64_t k = 0; k < kWeightsK; ++k) bits.push_back(test::bfloat_bits(plain_at(j, k)));
   }
   return raw(bits);
 }
@@ -80,10 +80,10 @@ std::string plain_bf16() {
 TEST_F(Weights, RunTakesAPlainTensorOfEitherFormat) {
   write("m.safetensors", SafetensorsFile()
                              .add("norm", "F32", {2}, std::string(8, '\0'))
-                             .add("q.weight", "BF16", {kN, kK}, plain_bf16())
+                             .add("q.weight", "BF16", {kWeightsN, kWeightsK}, plain_bf16())
                              .bytes());
   write("m.gguf", GgufFile()
-                      .add("q.weight", 30, {kK, kN}, plain_bf16())
+                      .add("q.weight", 30, {kWeightsK, kWeightsN}, plain_bf16())
                       .add("norm", 0, {2}, std::string(8, '\0'))
                       .bytes());
   auto b = [](int64_t k, int64_t j) { return plain_at(j, k); };
@@ -93,7 +93,8 @@ TEST_F(Weights, RunTakesAPlainTensorOfEitherFormat) {
 
 TEST_F(Weights, ModelsInSeveralFilesGoByTheirIndex) {
   write("1.safetensors", SafetensorsFile().add("norm", "F32", {2}, std::string(8, '\0')).bytes());
-  write("2.safetensors", SafetensorsFile().add("q.weight", "BF16", {kN, kK}, plain_bf16()).bytes());
+  write("2.safetensors",
+        SafetensorsFile().add("q.weight", "BF16", {kWeightsN, kWeightsK}, plain_bf16()).bytes());
   write("m.safetensors.index.json",
         R"({"weight_map": {"norm": "1.safetensors", "q.weight": "2.safetensors"}})");
   expect_product(
@@ -115,14 +116,15 @@ TEST_F(Weights, ModelsInSeveralFilesGoByTheirIndex) {
 
 TEST_F(Weights, PathsMayHaveColons) {
   fs::create_directories(dir_ / "a:b");
-  write("a:b/m.safetensors", SafetensorsFile().add("x:y", "BF16", {kN, kK}, plain_bf16()).bytes());
+  write("a:b/m.safetensors",
+        SafetensorsFile().add("x:y", "BF16", {kWeightsN, kWeightsK}, plain_bf16()).bytes());
   expect_product(
       "a:b/m.safetensors:x:y", [](int64_t k, int64_t j) { return plain_at(j, k); },
       "matmul:m=3,n=32,k=64,trans_b=true");
 }
 
 TEST_F(Weights, RunTakesTheValuesOfAQuantizedLayer) {
-  test::LayerNumbers l = layer_numbers(kK, kN, 16, 4, /*shuffled=*/true);
+  test::LayerNumbers l = layer_numbers(kWeightsK, kWeightsN, 16, 4, /*shuffled=*/true);
   write("m.safetensors", gptq_file(l, /*less_one=*/true).bytes());
   auto b = [&](int64_t k, int64_t j) {
     int64_t g = l.group(k);
@@ -135,30 +137,30 @@ TEST_F(Weights, RunTakesTheValuesOfAQuantizedLayer) {
 }
 
 TEST_F(Weights, TheKindOfGptqComesFromAnOptionOrTheConfiguration) {
-  test::LayerNumbers l = layer_numbers(kK, kN, 16, 4);
+  test::LayerNumbers l = layer_numbers(kWeightsK, kWeightsN, 16, 4);
   write("m.safetensors", gptq_file(l, /*less_one=*/false).bytes());
   auto b = [&](int64_t k, int64_t j) {
     int difference = static_cast<int>(l.q_at(k, j)) - static_cast<int>(l.zero_at(k / 16, j));
     return test::to_half(l.scale_at(k / 16, j) * static_cast<float>(difference));
   };
-  expect_product("m.safetensors:layer", b, kSpec, "--gptq-format gptq_v2");
+  expect_product("m.safetensors:layer", b, kWeightsSpec, "--gptq-format gptq_v2");
   write("quantize_config.json", R"({"bits": 4, "checkpoint_format": "gptq_v2"})");
   expect_product("m.safetensors:layer", b);
-  EXPECT_EQ(run(std::string("run --gptq-format v3 ") + kSpec).code, 2);
+  EXPECT_EQ(run(std::string("run --gptq-format v3 ") + kWeightsSpec).code, 2);
 }
 
 TEST_F(Weights, RunTakesTheValuesOfBlocks) {
   // Q8_0: an f16 scale and 32 bytes.
   std::string blocks;
-  for (int64_t j = 0; j < kN; ++j) {
-    for (int64_t block = 0; block < kK / 32; ++block) {
+  for (int64_t j = 0; j < kWeightsN; ++j) {
+    for (int64_t block = 0; block < kWeightsK / 32; ++block) {
       blocks += raw(test::half_bits(0.25f));
       for (int64_t k = 0; k < 32; ++k) {
         blocks += static_cast<char>(4 * plain_at(j, block * 32 + k));
       }
     }
   }
-  write("m.gguf", GgufFile().add("blk.0.q", 8, {kK, kN}, blocks).bytes());
+  write("m.gguf", GgufFile().add("blk.0.q", 8, {kWeightsK, kWeightsN}, blocks).bytes());
   expect_product("m.gguf:blk.0.q", [](int64_t k, int64_t j) { return plain_at(j, k); });
 }
 
@@ -170,7 +172,7 @@ double worth(const test::LayerNumbers& l, int64_t k, int64_t j) {
 }
 
 TEST_F(Weights, RunTakesPackedIntegersWithTheirScalesAndZeroPoints) {
-  test::LayerNumbers l = layer_numbers(kK, kN, 16, 4);
+  test::LayerNumbers l = layer_numbers(kWeightsK, kWeightsN, 16, 4);
   auto b = [&](int64_t k, int64_t j) { return worth(l, k, j); };
   const std::string spec = "matmul:m=3,n=32,k=64,w.dtype=u4,w.group=16,w.scale=f16,w.zero=u4";
   write("gptq.safetensors", gptq_file(l, /*less_one=*/true).bytes());
@@ -186,12 +188,12 @@ TEST_F(Weights, RunTakesPackedIntegersWithTheirScalesAndZeroPoints) {
 }
 
 TEST_F(Weights, ActOrderTakesTheColumnsOfAAlong) {
-  test::LayerNumbers l = layer_numbers(kK, kN, 16, 4, /*shuffled=*/true);
+  test::LayerNumbers l = layer_numbers(kWeightsK, kWeightsN, 16, 4, /*shuffled=*/true);
   auto b = [&](int64_t k, int64_t j) { return worth(l, k, j); };
   write("m.safetensors", gptq_file(l, /*less_one=*/true).bytes());
   const std::string spec = "matmul:m=3,n=32,k=64,w.dtype=u4,w.group=16,w.scale=f16,w.zero=u4";
   expect_product("m.safetensors:layer", b, spec);
-  HostArray a("A", ElemType::f32, {kK, kM});
+  HostArray a("A", ElemType::f32, {kWeightsK, kWeightsM});
   write_npy(dir_ / "a.npy", a);
   expect_refused("m.safetensors:layer",
                  "has its rows in act-order, which only B of a matmul without",
@@ -199,7 +201,7 @@ TEST_F(Weights, ActOrderTakesTheColumnsOfAAlong) {
 }
 
 TEST_F(Weights, SymmetricLayersAndBlocksHaveNoZeroPoints) {
-  test::LayerNumbers l = layer_numbers(kK, kN, 32, 4);
+  test::LayerNumbers l = layer_numbers(kWeightsK, kWeightsN, 32, 4);
   std::fill(l.zero.begin(), l.zero.end(), 8);
   for (float& scale : l.scale) scale = test::to_half(test::to_bfloat(scale + 0.01f));
   auto b = [&](int64_t k, int64_t j) { return worth(l, k, j); };
@@ -207,20 +209,20 @@ TEST_F(Weights, SymmetricLayersAndBlocksHaveNoZeroPoints) {
   expect_product("ct.safetensors:layer", b,
                  "matmul:m=3,n=32,k=64,w.dtype=i4,w.group=32,w.scale=bf16");
   std::string blocks;  // Q4_0
-  for (int64_t j = 0; j < kN; ++j) {
-    for (int64_t g = 0; g < kK / 32; ++g) {
+  for (int64_t j = 0; j < kWeightsN; ++j) {
+    for (int64_t g = 0; g < kWeightsK / 32; ++g) {
       blocks += raw(test::half_bits(l.scale_at(g, j)));
       for (int64_t k = g * 32; k < g * 32 + 16; ++k) {
         blocks += static_cast<char>(l.q_at(k, j) | l.q_at(k + 16, j) << 4);
       }
     }
   }
-  write("m.gguf", GgufFile().add("blk.0.q", 2, {kK, kN}, blocks).bytes());
+  write("m.gguf", GgufFile().add("blk.0.q", 2, {kWeightsK, kWeightsN}, blocks).bytes());
   expect_product("m.gguf:blk.0.q", b, "matmul:m=3,n=32,k=64,w.dtype=i4,w.group=32,w.scale=f16");
 }
 
 TEST_F(Weights, WhatDoesNotFitIsRefused) {
-  write("m.safetensors", awq_file(layer_numbers(kK, kN, 16, 4)).bytes());
+  write("m.safetensors", awq_file(layer_numbers(kWeightsK, kWeightsN, 16, 4)).bytes());
   write("other.gguf", GgufFile().add("iq", 20, {32, 2}, std::string(36, '\0')).bytes());
   expect_refused("m.safetensors:other",
                  "--in B: m.safetensors has no tensor or quantized layer 'other'; tune-cli weights "
@@ -239,7 +241,8 @@ TEST_F(Weights, WhatDoesNotFitIsRefused) {
 }
 
 TEST_F(Weights, ListsTensorsAndLayers) {
-  SafetensorsFile made = gptq_file(layer_numbers(kK, kN, 16, 4, true), true, true, "h.0.q");
+  SafetensorsFile made =
+      gptq_file(layer_numbers(kWeightsK, kWeightsN, 16, 4, true), true, true, "h.0.q");
   made.add("half.qweight", "I32", {1, 1}, std::string(4, '\0'));
   write("m.safetensors", made.bytes());
   Ran ran = run("weights m.safetensors --json");
@@ -256,8 +259,8 @@ TEST_F(Weights, ListsTensorsAndLayers) {
   Json layer = json["layers"][0];
   EXPECT_EQ(layer["name"], "h.0.q");
   EXPECT_EQ(layer["format"], "gptq");
-  EXPECT_EQ(layer["k"], kK);
-  EXPECT_EQ(layer["n"], kN);
+  EXPECT_EQ(layer["k"], kWeightsK);
+  EXPECT_EQ(layer["n"], kWeightsN);
   EXPECT_EQ(layer["act_order"], true);
   EXPECT_EQ(layer["w"], "w.dtype=u4,w.group=16,w.scale=f16,w.zero=u4");
   EXPECT_THAT(json["layers"][1]["problem"].get<std::string>(),

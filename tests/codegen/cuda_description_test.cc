@@ -71,7 +71,7 @@ TEST(CudaDescription, ComesBackAsItWas) {
   EXPECT_EQ(back.packing.processor, "x86_64");
 }
 
-std::string refusal(const std::function<void(json&)>& damage) {
+std::string refusal_description(const std::function<void(json&)>& damage) {
   json j = json::parse(example().to_json());
   damage(j);
   try {
@@ -167,34 +167,38 @@ TEST(CudaDescription, MapsOfWindowsComeBackAsTheyWere) {
 }
 
 TEST(CudaDescription, SaysWhatIsWrongWithIt) {
-  EXPECT_THAT(refusal([](json& j) { j = json::array(); }), HasSubstr("expected an object"));
-  EXPECT_THAT(refusal([](json& j) { j["kind"] = "cpu"; }), HasSubstr("not that of a CUDA kernel"));
-  EXPECT_THAT(refusal([](json& j) { j["version"] = 9; }),
+  EXPECT_THAT(refusal_description([](json& j) { j = json::array(); }),
+              HasSubstr("expected an object"));
+  EXPECT_THAT(refusal_description([](json& j) { j["kind"] = "cpu"; }),
+              HasSubstr("not that of a CUDA kernel"));
+  EXPECT_THAT(refusal_description([](json& j) { j["version"] = 9; }),
               HasSubstr("version 9, this build reads 1"));
-  EXPECT_THAT(refusal([](json& j) { j["launches"][0]["buffers"][1] = 7; }),
+  EXPECT_THAT(refusal_description([](json& j) { j["launches"][0]["buffers"][1] = 7; }),
               HasSubstr("launches[0]: there is no buffer 7"));
-  EXPECT_THAT(refusal([](json& j) { j["launches"][0]["grid"][0] = "m"; }),
+  EXPECT_THAT(refusal_description([](json& j) { j["launches"][0]["grid"][0] = "m"; }),
               HasSubstr("launches[0]: there is no dimension 'm'"));
-  EXPECT_THAT(refusal([](json& j) {
+  EXPECT_THAT(refusal_description([](json& j) {
                 j["launches"][0]["grid"][0] = json::array({"^", 1, 2});
               }),
               HasSubstr("expected a size"));
-  EXPECT_THAT(refusal([](json& j) {
+  EXPECT_THAT(refusal_description([](json& j) {
                 j["launches"][1]["block"] = {32, 0, 1};
               }),
               HasSubstr("launches[1]: a block has an extent of 0"));
-  EXPECT_THAT(refusal([](json& j) { j["launches"][1]["grid"].erase(2); }),
+  EXPECT_THAT(refusal_description([](json& j) { j["launches"][1]["grid"].erase(2); }),
               HasSubstr("launches[1]: grid and block have three extents each"));
-  EXPECT_THAT(refusal([](json& j) { j["scratch"][0]["elem"] = "f31"; }),
+  EXPECT_THAT(refusal_description([](json& j) { j["scratch"][0]["elem"] = "f31"; }),
               HasSubstr("scratch[0]: unknown element type 'f31'"));
-  EXPECT_THAT(refusal([](json& j) { j["facts"].erase(1); }),
+  EXPECT_THAT(refusal_description([](json& j) { j["facts"].erase(1); }),
               HasSubstr("facts: one a launch is expected"));
-  EXPECT_THAT(refusal([](json& j) { j["packing"]["object"] = "no base64"; }),
+  EXPECT_THAT(refusal_description([](json& j) { j["packing"]["object"] = "no base64"; }),
               HasSubstr("packing: key 'object' is no base64"));
-  EXPECT_THAT(
-      refusal([](json& j) { j["packing"]["description"]["packs"][0]["params"][1]["name"] = "D"; }),
-      HasSubstr("packing: it makes 'D', which no kernel takes"));
-  EXPECT_THAT(refusal([](json& j) { j.erase("launches"); }), HasSubstr("missing key 'launches'"));
+  EXPECT_THAT(refusal_description([](json& j) {
+                j["packing"]["description"]["packs"][0]["params"][1]["name"] = "D";
+              }),
+              HasSubstr("packing: it makes 'D', which no kernel takes"));
+  EXPECT_THAT(refusal_description([](json& j) { j.erase("launches"); }),
+              HasSubstr("missing key 'launches'"));
 }
 
 }  // namespace

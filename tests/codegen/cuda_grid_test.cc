@@ -67,7 +67,7 @@ CudaSource source_of(const Schedule& s) {
   return generate_cuda(s.module(), Target::parse("cuda:sm_80"));
 }
 
-std::string refusal(const Schedule& s) {
+std::string refusal_grid(const Schedule& s) {
   try {
     source_of(s);
   } catch (const LoweringError& e) {
@@ -77,7 +77,7 @@ std::string refusal(const Schedule& s) {
 }
 
 // Runs the lowered program in the interpreter, whose threads wait at barriers.
-void expect_same_meaning_on_gpu(const Schedule& s) {
+void expect_same_sums_on_gpu(const Schedule& s) {
   NdArrays before = test::arrays_of(s.program(), false);
   interpret(s.program(), before);
   Program lowered = lower_for_cuda(s.program(), Target::parse("cuda:sm_80"));
@@ -98,7 +98,7 @@ TEST(CudaGrid, PersistentBlocksTakeTilesInTurns) {
   for (int64_t blocks : {1, 2, 3, 4}) {
     for (int64_t stages : {1, 3}) {
       SCOPED_TRACE(fmt::format("{} blocks, {} stages", blocks, stages));
-      expect_same_meaning_on_gpu(persistent(5 * kTile, stages, blocks));
+      expect_same_sums_on_gpu(persistent(5 * kTile, stages, blocks));
     }
   }
 }
@@ -125,7 +125,7 @@ TEST(CudaGrid, SharedSumsAreThoseOfOneBlock) {
   for (int64_t tiles : {1, 2, 5, 7}) {
     for (int64_t blocks : {1, 2, 3, 4, 6, 16, 50}) {
       SCOPED_TRACE(fmt::format("{} tiles, {} blocks", tiles, blocks));
-      expect_same_meaning_on_gpu(streamed(tiles * kTile, blocks % 2 == 0 ? 3 : 1, blocks));
+      expect_same_sums_on_gpu(streamed(tiles * kTile, blocks % 2 == 0 ? 3 : 1, blocks));
     }
   }
 }
@@ -147,20 +147,22 @@ TEST(CudaGrid, WhereEachBlockGetsWholeTilesNothingIsShared) {
 TEST(CudaGrid, RefusesWhatItCannotShare) {
   Summed alone = summed(5 * kTile, 3);
   alone.s.annotate(alone.terms, kStreamedKey, int64_t{1});
-  EXPECT_THAT(refusal(alone.s), HasSubstr("blocks are to share the terms of loop 'k_0': the loop "
-                                          "over blocks needs 'persistent_blocks'"));
-  EXPECT_THAT(refusal(persistent(5 * kTile, 3, 0)),
+  EXPECT_THAT(refusal_grid(alone.s),
+              HasSubstr("blocks are to share the terms of loop 'k_0': the loop "
+                        "over blocks needs 'persistent_blocks'"));
+  EXPECT_THAT(refusal_grid(persistent(5 * kTile, 3, 0)),
               HasSubstr("'persistent_blocks' of loop 'i_0' must be a number of 1 or more, on an "
                         "outermost loop over blocks from 0"));
   Summed inner = summed(5 * kTile, 3);
   inner.s.annotate(inner.tiles, kPersistentKey, int64_t{3});
   inner.s.annotate(inner.s.loops(inner.s.block("Y")).back(), kStreamedKey, int64_t{1});
-  EXPECT_THAT(refusal(inner.s), HasSubstr("it must stand right under loop 'i_0' over blocks"));
+  EXPECT_THAT(refusal_grid(inner.s), HasSubstr("it must stand right under loop 'i_0' over blocks"));
   Summed most = summed(5 * kTile, 3, "Y[i] max= X[i,k] * Z[k]");
   most.s.annotate(most.tiles, kPersistentKey, int64_t{3});
   most.s.annotate(most.terms, kStreamedKey, int64_t{1});
-  EXPECT_THAT(refusal(most.s), HasSubstr("it must add to one buffer in registers, and do nothing "
-                                         "else that lasts"));
+  EXPECT_THAT(refusal_grid(most.s),
+              HasSubstr("it must add to one buffer in registers, and do nothing "
+                        "else that lasts"));
 }
 
 }  // namespace

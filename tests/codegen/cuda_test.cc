@@ -29,7 +29,7 @@ std::string text_of(const Schedule& s, const std::string& target = "cuda:sm_80")
 }
 
 // The message with which code generation refuses.
-std::string refusal(const Module& module, const Target& target = sm_80()) {
+std::string refusal_cuda(const Module& module, const Target& target = sm_80()) {
   try {
     generate_cuda(module, target);
   } catch (const LoweringError& e) {
@@ -37,7 +37,7 @@ std::string refusal(const Module& module, const Target& target = sm_80()) {
   }
   return "was not refused";
 }
-std::string refusal(const Schedule& s) { return refusal(s.module()); }
+std::string refusal_cuda(const Schedule& s) { return refusal_cuda(s.module()); }
 
 // Runs the lowered program in the interpreter, whose threads wait at barriers.
 void expect_same_meaning_on_gpu(const Schedule& s) {
@@ -212,34 +212,39 @@ TEST(CudaPipeline, TargetsWithoutAsynchronousCopiesStore) {
 TEST(CudaPipeline, RefusesLoopsThatCopyNothing) {
   Schedule s = scheduled("expr:expr=Y[i] += X[i,k],dims.i=64,dims.k=64");
   s.annotate(s.loops(s.block("Y"))[1], "pipeline_stages", 3);
-  EXPECT_THAT(refusal(s), HasSubstr("loop 'k' is to be pipelined, but no iteration of it begins "
-                                    "with copies from global to shared memory"));
-  EXPECT_THAT(refusal(staged(9)), HasSubstr("'pipeline_stages' of loop 'k_0' must be a number from "
-                                            "1 to 8"));
+  EXPECT_THAT(refusal_cuda(s),
+              HasSubstr("loop 'k' is to be pipelined, but no iteration of it begins "
+                        "with copies from global to shared memory"));
+  EXPECT_THAT(refusal_cuda(staged(9)),
+              HasSubstr("'pipeline_stages' of loop 'k_0' must be a number from "
+                        "1 to 8"));
 }
 
 TEST(CudaRefusals, NameWhatDoesNotFit) {
   Schedule s = scheduled("elementwise:shape=4096,fn=relu");
   s.bind(s.loops(s.block("Y"))[0], ForKind::ThreadX);
-  EXPECT_THAT(refusal(s), HasSubstr("a kernel has blocks of 4096 threads; cuda:sm_80 has at most "
-                                    "1024"));
+  EXPECT_THAT(refusal_cuda(s),
+              HasSubstr("a kernel has blocks of 4096 threads; cuda:sm_80 has at most "
+                        "1024"));
 
   Schedule threads = scheduled("elementwise:shape=32,fn=relu");
   threads.parallel(threads.loops(threads.block("Y"))[0]);
-  EXPECT_THAT(refusal(threads), HasSubstr("loop 'i0' is parallel, which no GPU kernel is made of"));
+  EXPECT_THAT(refusal_cuda(threads),
+              HasSubstr("loop 'i0' is parallel, which no GPU kernel is made of"));
 
   Schedule global = scheduled("elementwise:shape=8x32,fn=relu");
   Block copy = global.cache_read(global.block("Y"), "X", Scope::Global);
   Loop row = global.loops(global.block("Y"))[0];
   global.compute_at(copy, row);
   global.bind(row, ForKind::BlockX);
-  EXPECT_THAT(refusal(global), HasSubstr("buffer 'X_global' lives inside a kernel; its scope must "
-                                         "be shared, local or register, not global"));
+  EXPECT_THAT(refusal_cuda(global),
+              HasSubstr("buffer 'X_global' lives inside a kernel; its scope must "
+                        "be shared, local or register, not global"));
 
   Schedule between = scheduled("elementwise:shape=8x32,fn=relu");
   between.cache_read(between.block("Y"), "X", Scope::Shared);
-  EXPECT_THAT(refusal(between), HasSubstr("buffer 'X_shared' of scope shared passes from one "
-                                          "kernel to another; its scope must be global"));
+  EXPECT_THAT(refusal_cuda(between), HasSubstr("buffer 'X_shared' of scope shared passes from one "
+                                               "kernel to another; its scope must be global"));
 }
 
 TEST(CudaRefusals, SharedMemoryIsThatOfTheTarget) {
@@ -248,8 +253,8 @@ TEST(CudaRefusals, SharedMemoryIsThatOfTheTarget) {
   std::vector<Loop> loops = s.loops(s.block("Y"));
   s.compute_at(copy, loops[0]);
   s.bind(loops[0], ForKind::BlockX);
-  EXPECT_EQ(refusal(s.module(), Target::parse("cuda:sm_80")), "was not refused");
-  EXPECT_THAT(refusal(s.module(), Target::parse("cuda:sm_75")),
+  EXPECT_EQ(refusal_cuda(s.module(), Target::parse("cuda:sm_80")), "was not refused");
+  EXPECT_THAT(refusal_cuda(s.module(), Target::parse("cuda:sm_75")),
               HasSubstr("a kernel needs 80000 bytes of shared memory with 'X_shared'; a block of "
                         "cuda:sm_75 has at most 65536"));
 }
@@ -258,7 +263,7 @@ TEST(CudaRefusals, LoopsThatAreNoMatrixInstruction) {
   Schedule s = scheduled("matmul:m=16,n=8,k=16,dtype=f16");
   Loop i = s.loops(s.block("C_acc"))[0];
   s.annotate(i, "mma", std::string("m16n8k16_f32_f16"));
-  EXPECT_THAT(refusal(s),
+  EXPECT_THAT(refusal_cuda(s),
               HasSubstr("loop 'i' is marked as mma 'm16n8k16_f32_f16', but stands in no "
                         "loop over warps"));
   auto marked = [&](const std::string& row) {
@@ -268,7 +273,7 @@ TEST(CudaRefusals, LoopsThatAreNoMatrixInstruction) {
     std::vector<Loop> rows = t.split(loops[0], {2, 16});
     t.annotate(rows[1], "mma", row);
     t.bind(rows[0], ForKind::Warp);
-    return refusal(t);
+    return refusal_cuda(t);
   };
   EXPECT_THAT(marked("m1n1k1"), HasSubstr("is marked as mma 'm1n1k1': there is no such row"));
   EXPECT_THAT(marked("m16n8k256_s32_b1_xor"),
@@ -281,13 +286,13 @@ TEST(CudaRefusals, LoopsThatAreNoMatrixInstruction) {
 TEST(CudaRefusals, LoopsOverLanesAndRowsOfSharedMemory) {
   Schedule lanes = scheduled("elementwise:shape=8x32,fn=relu");
   lanes.annotate(lanes.loops(lanes.block("Y"))[1], kLanesKey, int64_t{1});
-  EXPECT_THAT(refusal(lanes),
+  EXPECT_THAT(refusal_cuda(lanes),
               HasSubstr("is marked as one over lanes; it must have 32 iterations of "
                         "one reduction, in a loop over warps"));
   Schedule rows = relu(4);
   rows.annotate(rows.loops(rows.block("Y"))[0], kSharedRowsKey, std::string("folded"));
-  EXPECT_THAT(refusal(rows), HasSubstr("'shared_rows' of loop 'bx' is 'folded'; it may be "
-                                       "'swizzled'"));
+  EXPECT_THAT(refusal_cuda(rows), HasSubstr("'shared_rows' of loop 'bx' is 'folded'; it may be "
+                                            "'swizzled'"));
 }
 
 TEST(CudaRefusals, LoopsThatAreNoDotProductOfBytes) {
@@ -299,7 +304,7 @@ TEST(CudaRefusals, LoopsThatAreNoDotProductOfBytes) {
     for (const char* operand : {"A", "B"}) s.compute_at(s.cache_read(c, operand, scope), k[0]);
     s.annotate(k[1], kDotKey, int64_t{1});
     s.bind(s.loops(c)[0], ForKind::BlockX);
-    return refusal(s);
+    return refusal_cuda(s);
   };
   const std::string bytes = "matmul:m=2,n=2,k=8,dtype=i8,trans_b=true";
   const std::string shape =
@@ -314,8 +319,9 @@ TEST(CudaRefusals, LoopsThatAreNoDotProductOfBytes) {
 TEST(CudaRefusals, CodesThatShareAByteAreWrittenTogether) {
   Schedule s = scheduled("matmul:m=8,n=8,k=8,w.dtype=u4,w.group=8");
   s.cache_read(s.block("B_value"), "B", Scope::Global);
-  EXPECT_THAT(refusal(s), HasSubstr("elements of 'B_global' share bytes that several threads would "
-                                    "write; copy whole bytes at once"));
+  EXPECT_THAT(refusal_cuda(s),
+              HasSubstr("elements of 'B_global' share bytes that several threads would "
+                        "write; copy whole bytes at once"));
 }
 
 }  // namespace

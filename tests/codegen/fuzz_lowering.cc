@@ -4,7 +4,7 @@
 
 #include "codegen/lowering.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 Module lower_module(const Module& scheduled, const Target& target) {
@@ -57,4 +57,4 @@ std::string describe(const LoweringCase& c) {
   return fmt::format("for {}, {}", c.target.name, describe(c.schedule));
 }
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -10,7 +10,7 @@
 #include "codegen/target.h"
 #include "tests/schedule/fuzz_schedule.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 
 // The reason why the lowered module is wrong. Empty when it is right or when lowering refuses it;
 // nothing when a step is refused. Adds the refusals of lowering to `*refused` unless that is null.
@@ -32,4 +32,4 @@ LoweringCase fuzz_lowering(uint64_t seed);
 // Target, spec, seed, trace and failure.
 std::string describe(const LoweringCase& c);
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

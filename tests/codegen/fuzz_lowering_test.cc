@@ -7,7 +7,7 @@
 
 #include "tests/codegen/fuzz_lowering.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 constexpr uint64_t kCases = 480;  // unless TILEWRIGHT_FUZZ_CASES says otherwise
@@ -118,4 +118,4 @@ INSTANTIATE_TEST_SUITE_P(Cases, FuzzLoweringFound, ::testing::ValuesIn(kFound),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

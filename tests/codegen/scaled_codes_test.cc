@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kLanes = 8, kWord = 32;
 
-using Decode = void(const uint8_t* words, float* out);
+using DecodeScaled = void(const uint8_t* words, float* out);
 
 class ScaledCodes : public testing::TestWithParam<ElemType> {};
 
@@ -38,7 +38,7 @@ TEST_P(ScaledCodes, AreTheirValuesTimesAPowerOfTwo) {
   }
   const test::CompiledText text(
       prelude.text() + "void decode(const uint8_t* p, float* out) {\n" + body + "}\n", "-mavx2");
-  auto* decode = text.function<Decode>("decode");
+  auto* decode = text.function<DecodeScaled>("decode");
   ASSERT_NE(decode, nullptr);
   std::mt19937 random(7);
   for (int round = 0; round < 50; ++round) {

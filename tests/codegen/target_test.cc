@@ -17,7 +17,7 @@ const std::set<std::string> kAvx512 = {"avx",      "avx2",     "f16c",     "fma"
 
 // The message of the TargetError that `fn` throws, and whether the target is a known one.
 template <class Fn>
-std::pair<std::string, bool> refusal(Fn&& fn) {
+std::pair<std::string, bool> refusal_target(Fn&& fn) {
   try {
     fn();
   } catch (const TargetError& e) {
@@ -50,7 +50,7 @@ TEST(Target, OneThatThisMachineDoesNotRunIsRefusedWithWhatIsMissing) {
   Target future = Target::parse("generic");
   future.name = "future";
   future.features = {"avx1024"};
-  auto [message, known] = refusal([&] { future.require_here(); });
+  auto [message, known] = refusal_target([&] { future.require_here(); });
   EXPECT_THAT(message, HasSubstr("target 'future' do not run on this machine, which lacks avx1024; "
                                  "the widest that does is "));
   EXPECT_TRUE(known);
@@ -60,7 +60,7 @@ TEST(Target, OneThatThisMachineDoesNotRunIsRefusedWithWhatIsMissing) {
 TEST(Target, ListsItsNamesWhenAskedForAnother) {
   for (const char* name :
        {"sse9", "cuda:", "cuda:sm_", "cuda:sm_x", "cuda:sm_90b", "cuda:sm_9a0"}) {
-    auto [message, known] = refusal([&] { Target::parse(name); });
+    auto [message, known] = refusal_target([&] { Target::parse(name); });
     EXPECT_EQ(message, std::string("there is no target '") + name +
                            "'; the targets are native, avx512, avx2, generic, cuda:sm_75, "
                            "cuda:sm_80, cuda:sm_86, cuda:sm_89, cuda:sm_90a, cuda:sm_100, "
@@ -71,7 +71,7 @@ TEST(Target, ListsItsNamesWhenAskedForAnother) {
 
 TEST(Target, AnArchitectureOfWhichNothingIsKnownIsRefused) {
   for (const char* name : {"cuda:sm_70", "cuda:sm_90"}) {
-    auto [message, known] = refusal([&] { Target::parse(name); });
+    auto [message, known] = refusal_target([&] { Target::parse(name); });
     EXPECT_THAT(message, HasSubstr(std::string("'") + name +
                                    "': nothing is known of this architecture; the targets are "));
     EXPECT_TRUE(known);
@@ -91,7 +91,7 @@ TEST(Target, ThoseOfCudaSayWhatAGpuHasAndDoNotRunHere) {
     EXPECT_GE(t.gpu.threads_per_sm, t.gpu.threads_per_block);
     EXPECT_GT(t.gpu.tensor_f16, t.gpu.f32);
     EXPECT_EQ(t.gpu.has_async_copy(), t.gpu.tensor_tf32 > 0) << "both came with sm_80";
-    auto [message, known] = refusal([&] { t.require_here(); });
+    auto [message, known] = refusal_target([&] { t.require_here(); });
     EXPECT_THAT(message, HasSubstr(std::string("kernels of target '") + name +
                                    "' do not run here: this build runs kernels on CPUs"));
     EXPECT_TRUE(known);

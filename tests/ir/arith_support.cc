@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 int64_t floor_quotient(int64_t a, int64_t b) {
@@ -145,4 +145,4 @@ Expr ExprGenerator::index_vector(int depth, int lanes) {
   }
 }
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -7,7 +7,7 @@
 
 #include "ir/expr.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 
 using Assignment = std::map<const ExprNode*, int64_t>;
 
@@ -40,4 +40,4 @@ class ExprGenerator {
   std::vector<RangedVar> vars_;
 };
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

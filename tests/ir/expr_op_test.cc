@@ -180,7 +180,7 @@ TEST(ExprOp, InlineFormRoundTrips) {
   EXPECT_EQ(canonical_text(parse_spec(canonical_text(s))), canonical_text(s));
 }
 
-std::string refusal(const std::string& expr, const std::string& rest) {
+std::string refusal_expr_op(const std::string& expr, const std::string& rest) {
   try {
     parse_spec(spec(expr, rest));
   } catch (const SpecError& e) {
@@ -190,7 +190,7 @@ std::string refusal(const std::string& expr, const std::string& rest) {
 }
 
 TEST(ExprRefusal, CaretStandsInTheText) {
-  EXPECT_THAT(refusal("C[i] += A[i,q]", "dims.i=4"),
+  EXPECT_THAT(refusal_expr_op("C[i] += A[i,q]", "dims.i=4"),
               HasSubstr("spec: expr: 'q' is no index; dims gives i\n"
                         "  expr:expr=\"C[i] += A[i,q]\",dims.i=4\n"
                         "                         ^\n"));
@@ -203,46 +203,46 @@ TEST(ExprRefusal, CaretStandsInTheText) {
   }
 }
 
-struct Refusal {
+struct ExprOpRefusal {
   const char* expr;
   const char* message;
   const char* rest = "dims.i=4,dims.j=4";
 };
 
-class ExprRefusals : public testing::TestWithParam<Refusal> {};
+class ExprRefusals : public testing::TestWithParam<ExprOpRefusal> {};
 
 TEST_P(ExprRefusals, SaysWhatIsWrong) {
-  EXPECT_THAT(refusal(GetParam().expr, GetParam().rest), HasSubstr(GetParam().message));
+  EXPECT_THAT(refusal_expr_op(GetParam().expr, GetParam().rest), HasSubstr(GetParam().message));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Syntax, ExprRefusals,
-    testing::Values(Refusal{"3",
-                            "expected a statement such as C[i,j] += A[i,k] * B[k,j], found '3'"},
-                    Refusal{"C = A[i]", "expected '[', found '='"},
-                    Refusal{"C[2] = A[i]", "expected the name of an index, found '2'"},
-                    Refusal{"C[i] - A[i]", "expected '=', '+=', 'max=' or 'min=', found '-'"},
-                    Refusal{"C[i] max A[i]", "expected '=', found 'A'"},
-                    Refusal{"C[i] =", "expected a value, found the end"},
-                    Refusal{"C[i] = A[i] A[i]", "expected an operator or ';', found 'A'"},
-                    Refusal{"C[i] = (A[i]", "expected ')', found the end"},
-                    Refusal{"C[i] = A[i", "expected ']', found the end"},
-                    Refusal{"C[i] = expp(A[i])", "no function 'expp'; did you mean 'exp'?"},
-                    Refusal{"C[i] = max(A[i])", "'max' takes 2 arguments, got 1"},
-                    Refusal{"C[i] = exp(A[i], 1)", "'exp' takes 1 argument, got 2"},
-                    Refusal{"C[i] = select(A[i], 1, 2)", "expected a comparison, found ','"},
-                    Refusal{"C[i] = 1.2.3", "'1.2.3' is not a number"},
-                    Refusal{"C[i] = A[i] $ 2", "unexpected '$'"},
-                    Refusal{"C[i] = A[i] * \xc3\xa4", "unexpected byte 0xc3"}));
+    testing::Values(
+        ExprOpRefusal{"3", "expected a statement such as C[i,j] += A[i,k] * B[k,j], found '3'"},
+        ExprOpRefusal{"C = A[i]", "expected '[', found '='"},
+        ExprOpRefusal{"C[2] = A[i]", "expected the name of an index, found '2'"},
+        ExprOpRefusal{"C[i] - A[i]", "expected '=', '+=', 'max=' or 'min=', found '-'"},
+        ExprOpRefusal{"C[i] max A[i]", "expected '=', found 'A'"},
+        ExprOpRefusal{"C[i] =", "expected a value, found the end"},
+        ExprOpRefusal{"C[i] = A[i] A[i]", "expected an operator or ';', found 'A'"},
+        ExprOpRefusal{"C[i] = (A[i]", "expected ')', found the end"},
+        ExprOpRefusal{"C[i] = A[i", "expected ']', found the end"},
+        ExprOpRefusal{"C[i] = expp(A[i])", "no function 'expp'; did you mean 'exp'?"},
+        ExprOpRefusal{"C[i] = max(A[i])", "'max' takes 2 arguments, got 1"},
+        ExprOpRefusal{"C[i] = exp(A[i], 1)", "'exp' takes 1 argument, got 2"},
+        ExprOpRefusal{"C[i] = select(A[i], 1, 2)", "expected a comparison, found ','"},
+        ExprOpRefusal{"C[i] = 1.2.3", "'1.2.3' is not a number"},
+        ExprOpRefusal{"C[i] = A[i] $ 2", "unexpected '$'"},
+        ExprOpRefusal{"C[i] = A[i] * \xc3\xa4", "unexpected byte 0xc3"}));
 
 TEST(ExprRefusal, DeepNestingIsBounded) {
   std::string deep(5000, '(');
-  EXPECT_THAT(refusal("C[i] = " + deep + "1" + std::string(5000, ')'), "dims.i=4"),
+  EXPECT_THAT(refusal_expr_op("C[i] = " + deep + "1" + std::string(5000, ')'), "dims.i=4"),
               HasSubstr("expressions nest deeper than 100"));
-  EXPECT_THAT(refusal("C[i] = " + std::string(5000, '-') + "1", "dims.i=4"),
+  EXPECT_THAT(refusal_expr_op("C[i] = " + std::string(5000, '-') + "1", "dims.i=4"),
               HasSubstr("expressions nest deeper than 100"));
   std::string nots = "C[i] = select(" + std::string(5000, '!') + "i < 1, 1, 2)";
-  EXPECT_THAT(refusal(nots, "dims.i=4"), HasSubstr("expressions nest deeper than 100"));
+  EXPECT_THAT(refusal_expr_op(nots, "dims.i=4"), HasSubstr("expressions nest deeper than 100"));
 }
 
 // A chain needs no parentheses to make a deep tree.
@@ -252,11 +252,11 @@ TEST(ExprRefusal, ChainsAreBounded) {
     for (int i = 0; i < count; ++i) text += next;
     return text;
   };
-  EXPECT_THAT(refusal("C[i] = " + chain("A[i]", " + A[i]", 50000), "dims.i=4"),
+  EXPECT_THAT(refusal_expr_op("C[i] = " + chain("A[i]", " + A[i]", 50000), "dims.i=4"),
               HasSubstr("more than 400 operators"));
-  EXPECT_THAT(
-      refusal("C[i] = select(" + chain("i < 1", " && i < 1", 50000) + ", 1, 2)", "dims.i=4"),
-      HasSubstr("more than 400 operators"));
+  EXPECT_THAT(refusal_expr_op("C[i] = select(" + chain("i < 1", " && i < 1", 50000) + ", 1, 2)",
+                              "dims.i=4"),
+              HasSubstr("more than 400 operators"));
   Program longest = lower(parse_workload(R"({"op": "expr", "dims": {"i": 4}, "expr": "C[i] = )" +
                                          chain("A[i]", " + A[i]", 400) + "\"}"));
   EXPECT_TRUE(equal(parse_program(to_string(longest)), longest)) << "what is accepted reads back";
@@ -265,54 +265,60 @@ TEST(ExprRefusal, ChainsAreBounded) {
 INSTANTIATE_TEST_SUITE_P(
     Meaning, ExprRefusals,
     testing::Values(
-        Refusal{"C[i] = A[i]", "dims.j: 'j' is no index of the expression"},
-        Refusal{"C[i,i] = A[i,j]", "the index 'i' stands twice on the left"},
-        Refusal{"C[i] = A[i,j]", "the index 'j' is not on the left of '='; use +=, max= or min="},
-        Refusal{"i[j] = A[i,j]", "'i' is an index"}, Refusal{"C[i] += j[i]", "'j' is an index"},
-        Refusal{"C[i] += C[j]", "'C' reads itself"},
-        Refusal{"B[i] += A[i,j]; B[i] = A[i,i]", "'B' is written twice"},
-        Refusal{"B[i] = D[i]; D[j] = B[j]", "'D' is read before the statement that writes it"},
-        Refusal{"B[i] = A[i]; D[j] = A[j]", "'B' is never read"},
-        Refusal{"B[i] += A[i,j] * A[j]", "'A' has 2 dimensions, got 1 indices"},
-        Refusal{"B[i] += A[i*j]", "an index must be affine"},
-        Refusal{"B[i] += A[i/j]", "an index cannot be a fraction"},
-        Refusal{"B[i] += A[i//j]", "'//' needs a positive whole number on its right"},
-        Refusal{"B[i] += A[j] * A[i%0]", "'%' needs a positive whole number on its right"},
-        Refusal{"B[i] += A[i+0.5] * A[j]", "'0.5' is not a whole number"},
-        Refusal{"B[i] += A[exp(i)] * A[j]", "an index is made of indices, whole numbers"},
-        Refusal{"B[i] += A[i-j]", "this index of 'A' goes down to -3; guard the read by select"},
-        Refusal{"B[i] = A[i]; C[i,j] = B[i+j]",
-                "this index of 'B' ranges over 0..6, outside its 4"},
-        Refusal{"B[i] += A[I[j]]",
-                "the size of 'A' does not follow from this index; give shapes.A"},
-        Refusal{"B[i] += A[i//2] / (A[j] // 2)", "'//' stands only between indices"}));
+        ExprOpRefusal{"C[i] = A[i]", "dims.j: 'j' is no index of the expression"},
+        ExprOpRefusal{"C[i,i] = A[i,j]", "the index 'i' stands twice on the left"},
+        ExprOpRefusal{"C[i] = A[i,j]",
+                      "the index 'j' is not on the left of '='; use +=, max= or min="},
+        ExprOpRefusal{"i[j] = A[i,j]", "'i' is an index"},
+        ExprOpRefusal{"C[i] += j[i]", "'j' is an index"},
+        ExprOpRefusal{"C[i] += C[j]", "'C' reads itself"},
+        ExprOpRefusal{"B[i] += A[i,j]; B[i] = A[i,i]", "'B' is written twice"},
+        ExprOpRefusal{"B[i] = D[i]; D[j] = B[j]",
+                      "'D' is read before the statement that writes it"},
+        ExprOpRefusal{"B[i] = A[i]; D[j] = A[j]", "'B' is never read"},
+        ExprOpRefusal{"B[i] += A[i,j] * A[j]", "'A' has 2 dimensions, got 1 indices"},
+        ExprOpRefusal{"B[i] += A[i*j]", "an index must be affine"},
+        ExprOpRefusal{"B[i] += A[i/j]", "an index cannot be a fraction"},
+        ExprOpRefusal{"B[i] += A[i//j]", "'//' needs a positive whole number on its right"},
+        ExprOpRefusal{"B[i] += A[j] * A[i%0]", "'%' needs a positive whole number on its right"},
+        ExprOpRefusal{"B[i] += A[i+0.5] * A[j]", "'0.5' is not a whole number"},
+        ExprOpRefusal{"B[i] += A[exp(i)] * A[j]", "an index is made of indices, whole numbers"},
+        ExprOpRefusal{"B[i] += A[i-j]",
+                      "this index of 'A' goes down to -3; guard the read by select"},
+        ExprOpRefusal{"B[i] = A[i]; C[i,j] = B[i+j]",
+                      "this index of 'B' ranges over 0..6, outside its 4"},
+        ExprOpRefusal{"B[i] += A[I[j]]",
+                      "the size of 'A' does not follow from this index; give shapes.A"},
+        ExprOpRefusal{"B[i] += A[i//2] / (A[j] // 2)", "'//' stands only between indices"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Keys, ExprRefusals,
     testing::Values(
-        Refusal{"C[i] += A[j]", "expr needs the key dims", "dtype=f32"},
-        Refusal{"C[i] = A[i]", "dtypes.Z: the expression has no tensor 'Z'; it has A, C",
-                "dims.i=4,dtypes.Z=f32"},
-        Refusal{"C[i] = A[i]", "shapes.C: the expression has no input 'C'; it has A",
-                "dims.i=4,shapes.C=[4]"},
-        Refusal{"C[i] = A[i]", "weights: the expression has no input 'C'; it has A",
-                "dims.i=4,weights=C"},
-        Refusal{"C[i] = A[i]", "this index of 'A' goes up to 3, beyond its size of 3",
-                "dims.i=4,shapes.A=[3]"},
-        Refusal{"C[i] = A[i]", "shapes.A: 'A' has 1 dimensions, got 2 sizes",
-                "dims.i=4,shapes.A=[4,4]"},
-        Refusal{"C[i] = A[i]", "shapes.A: sizes of a shape cannot be ranges",
-                "dims.i=4,shapes.A=[4..8]"},
-        Refusal{"C[i] = A[i] * 0.5", "'0.5' is no value of i32", "dims.i=4,dtype=i8"},
-        Refusal{"C[i] = A[i] / 2", "'/' needs a float accumulator, not i32", "dims.i=4,dtype=i8"},
-        Refusal{"C[i] = exp(A[i])", "'exp' needs a float accumulator, not i32",
-                "dims.i=4,dtype=i8"},
-        Refusal{"C[i] += A[i+j] * A[i]", "reads of 'A' disagree on its size, which is dynamic",
-                "dims.i=1..4,dims.j=4"},
-        Refusal{"C[i] += A[i//2]", "does not follow from this index of a dynamic dimension",
-                "dims.i=1..4"},
-        Refusal{"B[i] = A[i]; C[i,j] = B[j]", "outside its 1..4 elements",
-                "dims.i=1..4,dims.j=2..4"}));
+        ExprOpRefusal{"C[i] += A[j]", "expr needs the key dims", "dtype=f32"},
+        ExprOpRefusal{"C[i] = A[i]", "dtypes.Z: the expression has no tensor 'Z'; it has A, C",
+                      "dims.i=4,dtypes.Z=f32"},
+        ExprOpRefusal{"C[i] = A[i]", "shapes.C: the expression has no input 'C'; it has A",
+                      "dims.i=4,shapes.C=[4]"},
+        ExprOpRefusal{"C[i] = A[i]", "weights: the expression has no input 'C'; it has A",
+                      "dims.i=4,weights=C"},
+        ExprOpRefusal{"C[i] = A[i]", "this index of 'A' goes up to 3, beyond its size of 3",
+                      "dims.i=4,shapes.A=[3]"},
+        ExprOpRefusal{"C[i] = A[i]", "shapes.A: 'A' has 1 dimensions, got 2 sizes",
+                      "dims.i=4,shapes.A=[4,4]"},
+        ExprOpRefusal{"C[i] = A[i]", "shapes.A: sizes of a shape cannot be ranges",
+                      "dims.i=4,shapes.A=[4..8]"},
+        ExprOpRefusal{"C[i] = A[i] * 0.5", "'0.5' is no value of i32", "dims.i=4,dtype=i8"},
+        ExprOpRefusal{"C[i] = A[i] / 2", "'/' needs a float accumulator, not i32",
+                      "dims.i=4,dtype=i8"},
+        ExprOpRefusal{"C[i] = exp(A[i])", "'exp' needs a float accumulator, not i32",
+                      "dims.i=4,dtype=i8"},
+        ExprOpRefusal{"C[i] += A[i+j] * A[i]",
+                      "reads of 'A' disagree on its size, which is dynamic",
+                      "dims.i=1..4,dims.j=4"},
+        ExprOpRefusal{"C[i] += A[i//2]", "does not follow from this index of a dynamic dimension",
+                      "dims.i=1..4"},
+        ExprOpRefusal{"B[i] = A[i]; C[i,j] = B[j]", "outside its 1..4 elements",
+                      "dims.i=1..4,dims.j=2..4"}));
 
 }  // namespace
 }  // namespace tilewright

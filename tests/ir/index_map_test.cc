@@ -209,7 +209,7 @@ TEST(IndexMap, RandomSplitsFusionsAndPermutationsAreBijections) {
   EXPECT_GT(padded, 50);
 }
 
-std::string refusal(const std::string& text, const Point& shape) {
+std::string refusal_index_map(const std::string& text, const Point& shape) {
   try {
     IndexMap::parse(text).inverse(exprs(shape));
   } catch (const IrError& e) {
@@ -219,37 +219,45 @@ std::string refusal(const std::string& text, const Point& shape) {
 }
 
 TEST(IndexMap, MapsWithoutAnInverseAreRefused) {
-  EXPECT_THAT(refusal("(i, j) -> (i)", {2, 3}),
+  EXPECT_THAT(refusal_index_map("(i, j) -> (i)", {2, 3}),
               HasSubstr("the input 'j' is in none of its outputs"));
-  EXPECT_THAT(refusal("(i) -> (floordiv(i, 2))", {4}),
+  EXPECT_THAT(refusal_index_map("(i) -> (floordiv(i, 2))", {4}),
               HasSubstr("a part of the input 'i' is in none of its outputs"));
-  EXPECT_THAT(refusal("(i) -> (floormod(i, 2))", {4}),
+  EXPECT_THAT(refusal_index_map("(i) -> (floormod(i, 2))", {4}),
               HasSubstr("a part of the input 'i' is in none of its outputs"));
-  EXPECT_THAT(refusal("(i) -> (i, i)", {4}),
+  EXPECT_THAT(refusal_index_map("(i) -> (i, i)", {4}),
               HasSubstr("a part of the input 'i' is in its outputs twice"));
-  EXPECT_THAT(refusal("(i) -> (floordiv(i, 2), i)", {4}), HasSubstr("twice"));
-  EXPECT_THAT(refusal("(i, j) -> (i + j)", {4, 4}), HasSubstr("leaves gaps or joins values"));
-  EXPECT_THAT(refusal("(i) -> (i * 2)", {4}), HasSubstr("leaves gaps"));
-  EXPECT_THAT(refusal("(i) -> (i + 1)", {4}), HasSubstr("leaves gaps"));
-  EXPECT_THAT(refusal("(i) -> (i)", {4, 4}), HasSubstr("takes 1 indices, the shape has 2"));
+  EXPECT_THAT(refusal_index_map("(i) -> (floordiv(i, 2), i)", {4}), HasSubstr("twice"));
+  EXPECT_THAT(refusal_index_map("(i, j) -> (i + j)", {4, 4}),
+              HasSubstr("leaves gaps or joins values"));
+  EXPECT_THAT(refusal_index_map("(i) -> (i * 2)", {4}), HasSubstr("leaves gaps"));
+  EXPECT_THAT(refusal_index_map("(i) -> (i + 1)", {4}), HasSubstr("leaves gaps"));
+  EXPECT_THAT(refusal_index_map("(i) -> (i)", {4, 4}),
+              HasSubstr("takes 1 indices, the shape has 2"));
   // Rounding up in the middle of an input would give one element two positions.
-  EXPECT_THAT(refusal("(i) -> (floordiv(i, 6), floordiv(floormod(i, 6), 4), "
-                      "floormod(floormod(i, 6), 4))",
-                      {12}),
+  EXPECT_THAT(refusal_index_map("(i) -> (floordiv(i, 6), floordiv(floormod(i, 6), 4), "
+                                "floormod(floormod(i, 6), 4))",
+                                {12}),
               HasSubstr("cuts a part of an index unevenly"));
 }
 
 TEST(IndexMap, ExpressionsThatAreNoDigitsAreRefused) {
-  EXPECT_THAT(refusal("(i) -> (i * i)", {4}), HasSubstr("(i * i) multiplies two indices"));
-  EXPECT_THAT(refusal("(i) -> (3 - i)", {4}), HasSubstr("subtracts more than a constant"));
-  EXPECT_THAT(refusal("(i) -> (i * -1)", {4}), HasSubstr("multiplies by a negative constant"));
-  EXPECT_THAT(refusal("(i) -> (max(i, 1))", {4}), HasSubstr("is not made of +, *, floordiv"));
-  EXPECT_THAT(refusal("(i) -> (cast<index>(cast<i32>(i)))", {4}), HasSubstr("is not made of"));
-  EXPECT_THAT(refusal("(i) -> (floordiv(i, 0))", {4}), HasSubstr("no positive constant"));
-  EXPECT_THAT(refusal("(i, j) -> (floordiv(i, j))", {4, 4}), HasSubstr("no positive constant"));
-  EXPECT_THAT(refusal("(i) -> (floordiv(i + 1, 4))", {4}),
+  EXPECT_THAT(refusal_index_map("(i) -> (i * i)", {4}),
+              HasSubstr("(i * i) multiplies two indices"));
+  EXPECT_THAT(refusal_index_map("(i) -> (3 - i)", {4}),
+              HasSubstr("subtracts more than a constant"));
+  EXPECT_THAT(refusal_index_map("(i) -> (i * -1)", {4}),
+              HasSubstr("multiplies by a negative constant"));
+  EXPECT_THAT(refusal_index_map("(i) -> (max(i, 1))", {4}),
+              HasSubstr("is not made of +, *, floordiv"));
+  EXPECT_THAT(refusal_index_map("(i) -> (cast<index>(cast<i32>(i)))", {4}),
+              HasSubstr("is not made of"));
+  EXPECT_THAT(refusal_index_map("(i) -> (floordiv(i, 0))", {4}), HasSubstr("no positive constant"));
+  EXPECT_THAT(refusal_index_map("(i, j) -> (floordiv(i, j))", {4, 4}),
+              HasSubstr("no positive constant"));
+  EXPECT_THAT(refusal_index_map("(i) -> (floordiv(i + 1, 4))", {4}),
               HasSubstr("a sum whose constant part is no multiple"));
-  EXPECT_THAT(refusal("(i, j) -> (floordiv(i + j, 4))", {4, 4}), HasSubstr("overlap"));
+  EXPECT_THAT(refusal_index_map("(i, j) -> (floordiv(i + j, 4))", {4, 4}), HasSubstr("overlap"));
   Var other("x");
   IndexMap map{{Var("i")}, {other}};
   EXPECT_THROW(map.image({4}), IrError);

@@ -172,7 +172,7 @@ TEST(Attention, NoLengthsAreNoPartOfTheMeaning) {
               HasSubstr(R"("lengths":"both")"));
 }
 
-void expect_refused(const std::string& spec, const std::string& message) {
+void expect_refused_ops_attention(const std::string& spec, const std::string& message) {
   try {
     parse_spec(spec);
     ADD_FAILURE() << spec << " was not refused";
@@ -182,17 +182,20 @@ void expect_refused(const std::string& spec, const std::string& message) {
 }
 
 TEST(Attention, Refuses) {
-  expect_refused("attention:heads=6,kv_heads=4,m=2,n=2,d=4",
-                 "expected a divisor of heads=6, got 4");
-  expect_refused("attention:m=5,n=4,d=4,causal=true", "n must not be below m; got m=5 and n=4");
-  expect_refused("attention:m=1..5,n=4..9,d=4,causal=true",
-                 "n must not be below m; got m=1..5 and n=4..9");
-  expect_refused("attention:m=2,n=2,d=4,lengths=queries",
-                 "lengths: expected one of none, keys, both, got 'queries'");
-  expect_refused("attention:m=2,n=2,d=4,page=16", "a paged cache has both: keys of a page, and");
-  expect_refused("attention:m=2,n=2,d=4,pages=16", "such as page=16,pages=256");
-  expect_refused("attention:m=2,n=2", "attention needs the key d");
-  expect_refused("attention:m=2,n=2,d=4,dtype=i8", "expected one of f64, f32, f16, bf16, got");
+  expect_refused_ops_attention("attention:heads=6,kv_heads=4,m=2,n=2,d=4",
+                               "expected a divisor of heads=6, got 4");
+  expect_refused_ops_attention("attention:m=5,n=4,d=4,causal=true",
+                               "n must not be below m; got m=5 and n=4");
+  expect_refused_ops_attention("attention:m=1..5,n=4..9,d=4,causal=true",
+                               "n must not be below m; got m=1..5 and n=4..9");
+  expect_refused_ops_attention("attention:m=2,n=2,d=4,lengths=queries",
+                               "lengths: expected one of none, keys, both, got 'queries'");
+  expect_refused_ops_attention("attention:m=2,n=2,d=4,page=16",
+                               "a paged cache has both: keys of a page, and");
+  expect_refused_ops_attention("attention:m=2,n=2,d=4,pages=16", "such as page=16,pages=256");
+  expect_refused_ops_attention("attention:m=2,n=2", "attention needs the key d");
+  expect_refused_ops_attention("attention:m=2,n=2,d=4,dtype=i8",
+                               "expected one of f64, f32, f16, bf16, got");
 }
 
 }  // namespace

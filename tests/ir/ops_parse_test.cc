@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string refusal(const std::string& argument) {
+std::string refusal_ops_parse(const std::string& argument) {
   try {
     parse_specs(argument);
   } catch (const SpecError& e) {
@@ -143,9 +143,9 @@ TEST(SpecParse, FileArgumentIsRead) {
   std::filesystem::remove(path);
   ASSERT_EQ(specs.size(), 1u);
   EXPECT_EQ(specs[0].op, "softmax");
-  EXPECT_THAT(refusal("missing/specs.json"),
+  EXPECT_THAT(refusal_ops_parse("missing/specs.json"),
               HasSubstr("missing/specs.json: the file cannot be opened"));
-  EXPECT_THAT(refusal("/tmp"), HasSubstr("/tmp: a directory; expected a file of specs"));
+  EXPECT_THAT(refusal_ops_parse("/tmp"), HasSubstr("/tmp: a directory; expected a file of specs"));
 }
 
 // The inputs of scripts/bench_all: each file parses, each spec makes a workload, and no spec occurs
@@ -183,12 +183,12 @@ TEST(SpecParse, ACountOfUsesIsNoPartOfTheMeaning) {
   EXPECT_EQ(spec_to_inline(s), "softmax:m=4,n=8");
   EXPECT_EQ(parse_spec(R"({"op": "softmax", "m": 4, "n": 8, "count": 1})").get<int64_t>("count"),
             1);
-  EXPECT_THAT(refusal("softmax:m=4,n=8,count=0"),
+  EXPECT_THAT(refusal_ops_parse("softmax:m=4,n=8,count=0"),
               HasSubstr("count: expected a whole number from 1 to 1099511627776, got '0'"));
 }
 
 TEST(SpecRefusal, InlineShowsTheCaretUnderTheKeyAndTheKnownKeys) {
-  EXPECT_EQ(refusal("softmax:m=4,nn=8"),
+  EXPECT_EQ(refusal_ops_parse("softmax:m=4,nn=8"),
             "spec: unknown key 'nn' of softmax\n"
             "  softmax:m=4,nn=8\n"
             "              ^\n"
@@ -204,189 +204,205 @@ TEST(SpecRefusal, FilesShowLineAndColumn) {
 }
 
 TEST(SpecRefusal, LongLinesAreCutAroundTheCaret) {
-  std::string message =
-      refusal("softmax:name=" + std::string(300, 'x') + ",m=2,n=0,acc=f32" + std::string(300, ' '));
+  std::string message = refusal_ops_parse("softmax:name=" + std::string(300, 'x') +
+                                          ",m=2,n=0,acc=f32" + std::string(300, ' '));
   std::string line = "  ..." + std::string(41, 'x') + ",m=2,n=0,acc=f32";
   EXPECT_THAT(message, HasSubstr(line));
   EXPECT_THAT(message, HasSubstr("...\n" + std::string(line.find("=0") + 1, ' ') + "^"));
-  EXPECT_THAT(refusal("softmax:m=" + std::string(300, '1')),
+  EXPECT_THAT(refusal_ops_parse("softmax:m=" + std::string(300, '1')),
               HasSubstr("got '" + std::string(40, '1') + "...'"));
 }
 
-struct Refusal {
+struct OpsParseRefusal {
   const char* argument;
   const char* message;
 };
 
-class SpecRefusals : public testing::TestWithParam<Refusal> {};
+class SpecRefusals : public testing::TestWithParam<OpsParseRefusal> {};
 
 TEST_P(SpecRefusals, SaysWhatIsWrong) {
-  EXPECT_THAT(refusal(GetParam().argument), HasSubstr(GetParam().message));
+  EXPECT_THAT(refusal_ops_parse(GetParam().argument), HasSubstr(GetParam().message));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Keys, SpecRefusals,
-    testing::Values(Refusal{"matmull:m=1", "unknown operator 'matmull'; did you mean 'matmul'?"},
-                    Refusal{"matmul", "matmul needs the keys m, n, k"},
-                    Refusal{"matmul:m=1,n=2", "matmul needs the key k"},
-                    Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernal=3", "did you mean 'kernel'?"},
-                    Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,padding=1",
-                            "unknown key 'padding' of conv2d; did you mean 'pad'?"},
-                    Refusal{"matmul:M=1,n=2,k=3", "unknown key 'M' of matmul; did you mean 'm'?"},
-                    Refusal{"sfotmax:m=1", "unknown operator 'sfotmax'; did you mean 'softmax'?"},
-                    Refusal{"matmul:m=1,m=2", "the key 'm' is given twice"},
-                    Refusal{R"({"op":"softmax","m":1,"m":2,"n":3})", "the key 'm' is given twice"},
-                    Refusal{R"({"op":"matmul","w":{"dtype":"i4"},"w.dtype":"i8"})",
-                            "the key 'w.dtype' is given twice"},
-                    Refusal{R"({"m":1})", "a spec needs the key 'op'"},
-                    Refusal{R"({"op":7})", "op: expected the name of an operator, got 7"},
-                    Refusal{R"({"op":"softmax","m":1,"n":2,"name":3})",
-                            "name: expected text, got 3"},
-                    Refusal{"matmul:m", "expected key=value, found 'm'"},
-                    Refusal{"matmul:m=1,", "expected key=value, found ''"},
-                    Refusal{"matmul:m=", "the key 'm' has no value"},
-                    Refusal{"matmul:=1", "a value without a key"},
-                    Refusal{":m=1", "expected OP:key=value"},
-                    Refusal{"reduce:shape=[1,2", "'[' is never closed"},
-                    Refusal{"reduce:shape=1]", "']' closes nothing"},
-                    Refusal{"softmax:name=\"x", "a quote without its closing quote"}));
+    testing::Values(
+        OpsParseRefusal{"matmull:m=1", "unknown operator 'matmull'; did you mean 'matmul'?"},
+        OpsParseRefusal{"matmul", "matmul needs the keys m, n, k"},
+        OpsParseRefusal{"matmul:m=1,n=2", "matmul needs the key k"},
+        OpsParseRefusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernal=3", "did you mean 'kernel'?"},
+        OpsParseRefusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,padding=1",
+                        "unknown key 'padding' of conv2d; did you mean 'pad'?"},
+        OpsParseRefusal{"matmul:M=1,n=2,k=3", "unknown key 'M' of matmul; did you mean 'm'?"},
+        OpsParseRefusal{"sfotmax:m=1", "unknown operator 'sfotmax'; did you mean 'softmax'?"},
+        OpsParseRefusal{"matmul:m=1,m=2", "the key 'm' is given twice"},
+        OpsParseRefusal{R"({"op":"softmax","m":1,"m":2,"n":3})", "the key 'm' is given twice"},
+        OpsParseRefusal{R"({"op":"matmul","w":{"dtype":"i4"},"w.dtype":"i8"})",
+                        "the key 'w.dtype' is given twice"},
+        OpsParseRefusal{R"({"m":1})", "a spec needs the key 'op'"},
+        OpsParseRefusal{R"({"op":7})", "op: expected the name of an operator, got 7"},
+        OpsParseRefusal{R"({"op":"softmax","m":1,"n":2,"name":3})", "name: expected text, got 3"},
+        OpsParseRefusal{"matmul:m", "expected key=value, found 'm'"},
+        OpsParseRefusal{"matmul:m=1,", "expected key=value, found ''"},
+        OpsParseRefusal{"matmul:m=", "the key 'm' has no value"},
+        OpsParseRefusal{"matmul:=1", "a value without a key"},
+        OpsParseRefusal{":m=1", "expected OP:key=value"},
+        OpsParseRefusal{"reduce:shape=[1,2", "'[' is never closed"},
+        OpsParseRefusal{"reduce:shape=1]", "']' closes nothing"},
+        OpsParseRefusal{"softmax:name=\"x", "a quote without its closing quote"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Values, SpecRefusals,
     testing::Values(
-        Refusal{"softmax:m=0,n=1", "m: expected a whole number from 1 to 1099511627776, got '0'"},
-        Refusal{"softmax:m=99999999999999999999,n=1", "got '99999999999999999999'"},
-        Refusal{"softmax:m=4x,n=1", "got '4x'"},
-        Refusal{"softmax:m=9..4,n=1", "m: the range 9..4 ends before it begins"},
-        Refusal{"softmax:m=0..4,n=1", "m: expected a whole number from 1"},
-        Refusal{R"({"op":"softmax","m":"4","n":1})",
-                "m: expected a size or a range such as 16..4096, got the string \"4\""},
-        Refusal{R"({"op":"softmax","m":4.0,"n":1})", "got '4.0'"},
-        Refusal{R"({"op":"softmax","m":[4],"n":1})", "got a list"},
-        Refusal{R"({"op":"softmax","m":null,"n":1})", "got null"},
-        Refusal{R"({"op":"softmax","m":{"a":1},"n":1})", "unknown key 'm.a'"},
-        Refusal{"softmax:m=1,n=1,dtype=f33", "got 'f33'; did you mean 'f32'?"},
-        Refusal{"softmax:m=1,n=1,dtype=i8", "dtype: expected one of f64, f32, f16, bf16, got 'i8'"},
-        Refusal{"matmul:m=1,n=1,k=1,acc=i32", "acc: f32 inputs cannot accumulate in i32"},
-        Refusal{"matmul:m=1,n=1,k=1,trans_a=1", "trans_a: expected true or false, got '1'"},
-        Refusal{R"({"op":"matmul","m":1,"n":1,"k":1,"trans_a":"true"})",
-                "trans_a: expected true or false, got the string \"true\""},
-        Refusal{"layer_norm:m=1,n=1,eps=-1", "eps: expected a positive number, got '-1'"},
-        Refusal{"layer_norm:m=1,n=1,eps=nan", "eps: expected a positive number, got 'nan'"},
-        Refusal{"matmul:m=1,n=1,k=1,epilogue=relu+tanh", "got 'tanh'"},
-        Refusal{"matmul:m=1,n=1,k=1,epilogue=relu+relu", "epilogue: 'relu' is given twice"},
-        Refusal{"matmul:m=1,n=1,k=1,dtype=i8,epilogue=gelu",
-                "epilogue: 'gelu' needs a float accumulator or output"},
-        Refusal{R"({"op":"matmul","m":1,"n":1,"k":1,"epilogue":[3]})",
-                "epilogue: expected a list of bias, relu, gelu, silu, add, got 3"},
-        Refusal{"elementwise:shape=[],fn=relu", "shape: expected at least one size"},
-        Refusal{"elementwise:shape=[2,0],fn=relu", "shape: expected a whole number from 1"},
-        Refusal{"elementwise:shape=1x1x1x1x1x1x1x1x1,fn=relu", "expected at most 8 sizes, got 9"},
-        Refusal{"elementwise:shape=4,fn=gelu,dtype=i8", "fn: 'gelu' needs a float accumulator"},
-        Refusal{"reduce:shape=4x4,axes=2,kind=sum", "axis 2 is outside a shape of 2 dimensions"},
-        Refusal{"reduce:shape=4x4,axes=[1,-1],kind=sum", "axes: axis 1 is given twice"},
-        Refusal{"reduce:shape=4x4,axes=[],kind=sum", "axes: expected at least one axis"},
-        Refusal{"reduce:shape=4x4,axes=1,kind=mean,dtype=i8", "kind: a mean needs a float"}));
+        OpsParseRefusal{"softmax:m=0,n=1",
+                        "m: expected a whole number from 1 to 1099511627776, got '0'"},
+        OpsParseRefusal{"softmax:m=99999999999999999999,n=1", "got '99999999999999999999'"},
+        OpsParseRefusal{"softmax:m=4x,n=1", "got '4x'"},
+        OpsParseRefusal{"softmax:m=9..4,n=1", "m: the range 9..4 ends before it begins"},
+        OpsParseRefusal{"softmax:m=0..4,n=1", "m: expected a whole number from 1"},
+        OpsParseRefusal{R"({"op":"softmax","m":"4","n":1})",
+                        "m: expected a size or a range such as 16..4096, got the string \"4\""},
+        OpsParseRefusal{R"({"op":"softmax","m":4.0,"n":1})", "got '4.0'"},
+        OpsParseRefusal{R"({"op":"softmax","m":[4],"n":1})", "got a list"},
+        OpsParseRefusal{R"({"op":"softmax","m":null,"n":1})", "got null"},
+        OpsParseRefusal{R"({"op":"softmax","m":{"a":1},"n":1})", "unknown key 'm.a'"},
+        OpsParseRefusal{"softmax:m=1,n=1,dtype=f33", "got 'f33'; did you mean 'f32'?"},
+        OpsParseRefusal{"softmax:m=1,n=1,dtype=i8",
+                        "dtype: expected one of f64, f32, f16, bf16, got 'i8'"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,acc=i32", "acc: f32 inputs cannot accumulate in i32"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,trans_a=1", "trans_a: expected true or false, got '1'"},
+        OpsParseRefusal{R"({"op":"matmul","m":1,"n":1,"k":1,"trans_a":"true"})",
+                        "trans_a: expected true or false, got the string \"true\""},
+        OpsParseRefusal{"layer_norm:m=1,n=1,eps=-1", "eps: expected a positive number, got '-1'"},
+        OpsParseRefusal{"layer_norm:m=1,n=1,eps=nan", "eps: expected a positive number, got 'nan'"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,epilogue=relu+tanh", "got 'tanh'"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,epilogue=relu+relu", "epilogue: 'relu' is given twice"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,dtype=i8,epilogue=gelu",
+                        "epilogue: 'gelu' needs a float accumulator or output"},
+        OpsParseRefusal{R"({"op":"matmul","m":1,"n":1,"k":1,"epilogue":[3]})",
+                        "epilogue: expected a list of bias, relu, gelu, silu, add, got 3"},
+        OpsParseRefusal{"elementwise:shape=[],fn=relu", "shape: expected at least one size"},
+        OpsParseRefusal{"elementwise:shape=[2,0],fn=relu", "shape: expected a whole number from 1"},
+        OpsParseRefusal{"elementwise:shape=1x1x1x1x1x1x1x1x1,fn=relu",
+                        "expected at most 8 sizes, got 9"},
+        OpsParseRefusal{"elementwise:shape=4,fn=gelu,dtype=i8",
+                        "fn: 'gelu' needs a float accumulator"},
+        OpsParseRefusal{"reduce:shape=4x4,axes=2,kind=sum",
+                        "axis 2 is outside a shape of 2 dimensions"},
+        OpsParseRefusal{"reduce:shape=4x4,axes=[1,-1],kind=sum", "axes: axis 1 is given twice"},
+        OpsParseRefusal{"reduce:shape=4x4,axes=[],kind=sum", "axes: expected at least one axis"},
+        OpsParseRefusal{"reduce:shape=4x4,axes=1,kind=mean,dtype=i8",
+                        "kind: a mean needs a float"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Convolutions, SpecRefusals,
     testing::Values(
-        Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3x3x3",
-                "kernel: conv2d has 2 spatial axes, got 3 numbers"},
-        Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=1x2x3",
-                "kernel: conv2d has 2 spatial axes, got 3 numbers"},
-        Refusal{"conv2d:n=1,h=2,w=8,ci=4,co=4,kernel=3",
-                "kernel: the window spans 3 elements along h, but the padded input has 2"},
-        Refusal{"capsule_conv2d:n=1,h=8,w=2,ci=4,co=4,kernel=5,pad=1",
-                "kernel: the window spans 5 elements along w, but the padded input has 4"},
-        Refusal{"conv1d:n=1,l=4,ci=4,co=4,kernel=3,dilation=2", "spans 5 elements along l"},
-        Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,groups=3",
-                "groups: 3 groups do not divide ci=4"},
-        Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=6,kernel=3,groups=4",
-                "groups: 4 groups do not divide co=6"},
-        Refusal{"conv2d:n=1,h=8,w=8,ci=4..8,co=6,kernel=3", "ci: channels cannot be a range"},
-        Refusal{"depthwise_conv2d:n=1,h=8,w=8,c=4..8,kernel=3", "c: channels cannot be a range"},
-        Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,stride=0",
-                "stride: expected a whole number from 1"},
-        Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,pad=-1",
-                "pad: expected a whole number from 0"},
-        Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,layout=nchv", "did you mean 'nchw'?"},
-        Refusal{"conv2d_transpose:n=1,h=8,w=8,ci=4,co=4,kernel=3,pad=3",
-                "pad: a transposed convolution crops by pad, which must be under the kernel's 3"},
-        Refusal{"conv2d_transpose:n=1,h=1,w=8,ci=4,co=4,kernel=3,pad=2",
-                "pad: cropping leaves no output along h"}));
+        OpsParseRefusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3x3x3",
+                        "kernel: conv2d has 2 spatial axes, got 3 numbers"},
+        OpsParseRefusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=1x2x3",
+                        "kernel: conv2d has 2 spatial axes, got 3 numbers"},
+        OpsParseRefusal{"conv2d:n=1,h=2,w=8,ci=4,co=4,kernel=3",
+                        "kernel: the window spans 3 elements along h, but the padded input has 2"},
+        OpsParseRefusal{"capsule_conv2d:n=1,h=8,w=2,ci=4,co=4,kernel=5,pad=1",
+                        "kernel: the window spans 5 elements along w, but the padded input has 4"},
+        OpsParseRefusal{"conv1d:n=1,l=4,ci=4,co=4,kernel=3,dilation=2", "spans 5 elements along l"},
+        OpsParseRefusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,groups=3",
+                        "groups: 3 groups do not divide ci=4"},
+        OpsParseRefusal{"conv2d:n=1,h=8,w=8,ci=4,co=6,kernel=3,groups=4",
+                        "groups: 4 groups do not divide co=6"},
+        OpsParseRefusal{"conv2d:n=1,h=8,w=8,ci=4..8,co=6,kernel=3",
+                        "ci: channels cannot be a range"},
+        OpsParseRefusal{"depthwise_conv2d:n=1,h=8,w=8,c=4..8,kernel=3",
+                        "c: channels cannot be a range"},
+        OpsParseRefusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,stride=0",
+                        "stride: expected a whole number from 1"},
+        OpsParseRefusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,pad=-1",
+                        "pad: expected a whole number from 0"},
+        OpsParseRefusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,layout=nchv",
+                        "did you mean 'nchw'?"},
+        OpsParseRefusal{
+            "conv2d_transpose:n=1,h=8,w=8,ci=4,co=4,kernel=3,pad=3",
+            "pad: a transposed convolution crops by pad, which must be under the kernel's 3"},
+        OpsParseRefusal{"conv2d_transpose:n=1,h=1,w=8,ci=4,co=4,kernel=3,pad=2",
+                        "pad: cropping leaves no output along h"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Weights, SpecRefusals,
     testing::Values(
-        Refusal{"matmul:m=1,n=1,k=1,w.group=32", "w.group: belongs to a low-bit weight"},
-        Refusal{"matmul:m=1,n=1,k=1,w.values=f16", "w.values: belongs to a low-bit weight"},
-        Refusal{"matmul:m=1,n=1,k=1,w.dtype=nf4,w.values=f32",
-                "w.values: expected one of none, f16, bf16"},
-        Refusal{"gated_mlp:m=1,n=8,k=8,dtype=i8",
-                "out: the gate times what it gates is no i32; give a float output"},
-        Refusal{"gated_mlp:m=1,n=8,k=8..16,w.dtype=i4",
-                "w.dtype: a weight in a form of its own has constant sizes; the k of G is a range"},
-        Refusal{"matmul:m=1,n=1,k=1,w.dtype=i4,w.group=0",
-                "w.group: expected a number of elements"},
-        Refusal{"matmul:m=1,n=1,k=1,w.dtype=i5", "w.dtype: expected one of i8, u8"},
-        Refusal{"matmul:m=1,n=1,k=1,w.dtype=nf4,w.zero=u4", "w.zero: nf4 codes have no zero point"},
-        Refusal{"matmul:m=1,n=1,k=1,w.dtype=u4,w.zero=u2",
-                "w.zero: u2 cannot hold every value of u4"},
-        Refusal{"matmul:m=1,n=1,k=1,w.sparse=5:4",
-                "w.sparse: N:M keeps N of M elements, so N is at most M, got 5:4"},
-        Refusal{"matmul:m=1,n=1,k=1,w.sparse=24", "w.sparse: expected none or N:M"},
-        Refusal{"matmul:m=1,n=1,k=1,w.sparse=2:x",
-                "w.sparse: expected a whole number from 2 to 64"},
-        Refusal{"matmul:m=1,n=1,k=1,w.vector=8", "w.vector: belongs to a sparse weight"},
-        Refusal{"matmul:m=1,n=8,k=8,dtype=i8,w.dtype=nf4",
-                "w.dtype: nf4 weights cannot accumulate in i32; give acc=f32"},
-        Refusal{"matmul:m=1,n=8,k=8,dtype=i8,w.dtype=i4,w.scale=f32",
-                "w.scale: scaled weights cannot accumulate in i32; give acc=f32"},
-        Refusal{"matmul:m=1,n=8,k=8,dtype=u8,w.dtype=u4,w.zero=f16",
-                "w.zero: f16 zero points cannot accumulate in i32"},
-        Refusal{"matmul:m=1,n=8,k=8,dtype=i8,w.dtype=i4,w.group=4",
-                "w.group: there are neither scales nor zero points to share; scales need a float "
-                "accumulator: acc=f32,w.scale=f32"},
-        Refusal{"matmul:m=1,n=8,k=8,w.dtype=i4,w.scale=none,w.group=4",
-                "w.group: there are neither scales nor zero points to share"},
-        Refusal{"matmul:m=1,n=8,k=8..16,w.dtype=i4",
-                "w.dtype: a weight in a form of its own has constant sizes; the k of B is a range"},
-        Refusal{"matmul:m=1,n=8..16,k=8,w.sparse=2:4",
-                "w.sparse: a weight in a form of its own has constant sizes; the j of B"},
-        Refusal{"matmul:m=1,n=8,k=8,w.dtype=i1,w.sparse=2:4",
-                "w.sparse: the codes of i1 are -1 and 1: none is worth nothing"},
-        Refusal{"matmul:m=1,n=8,k=8,w.dtype=u4,w.zero=f16,w.sparse=2:4",
-                "w.zero: an element that is left out equals its zero point"},
-        Refusal{"softmax:m=1,n=1,w.dtype=i4", "unknown key 'w.dtype' of softmax"}));
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,w.group=32", "w.group: belongs to a low-bit weight"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,w.values=f16", "w.values: belongs to a low-bit weight"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,w.dtype=nf4,w.values=f32",
+                        "w.values: expected one of none, f16, bf16"},
+        OpsParseRefusal{"gated_mlp:m=1,n=8,k=8,dtype=i8",
+                        "out: the gate times what it gates is no i32; give a float output"},
+        OpsParseRefusal{
+            "gated_mlp:m=1,n=8,k=8..16,w.dtype=i4",
+            "w.dtype: a weight in a form of its own has constant sizes; the k of G is a range"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,w.dtype=i4,w.group=0",
+                        "w.group: expected a number of elements"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,w.dtype=i5", "w.dtype: expected one of i8, u8"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,w.dtype=nf4,w.zero=u4",
+                        "w.zero: nf4 codes have no zero point"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,w.dtype=u4,w.zero=u2",
+                        "w.zero: u2 cannot hold every value of u4"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,w.sparse=5:4",
+                        "w.sparse: N:M keeps N of M elements, so N is at most M, got 5:4"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,w.sparse=24", "w.sparse: expected none or N:M"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,w.sparse=2:x",
+                        "w.sparse: expected a whole number from 2 to 64"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,w.vector=8", "w.vector: belongs to a sparse weight"},
+        OpsParseRefusal{"matmul:m=1,n=8,k=8,dtype=i8,w.dtype=nf4",
+                        "w.dtype: nf4 weights cannot accumulate in i32; give acc=f32"},
+        OpsParseRefusal{"matmul:m=1,n=8,k=8,dtype=i8,w.dtype=i4,w.scale=f32",
+                        "w.scale: scaled weights cannot accumulate in i32; give acc=f32"},
+        OpsParseRefusal{"matmul:m=1,n=8,k=8,dtype=u8,w.dtype=u4,w.zero=f16",
+                        "w.zero: f16 zero points cannot accumulate in i32"},
+        OpsParseRefusal{
+            "matmul:m=1,n=8,k=8,dtype=i8,w.dtype=i4,w.group=4",
+            "w.group: there are neither scales nor zero points to share; scales need a float "
+            "accumulator: acc=f32,w.scale=f32"},
+        OpsParseRefusal{"matmul:m=1,n=8,k=8,w.dtype=i4,w.scale=none,w.group=4",
+                        "w.group: there are neither scales nor zero points to share"},
+        OpsParseRefusal{
+            "matmul:m=1,n=8,k=8..16,w.dtype=i4",
+            "w.dtype: a weight in a form of its own has constant sizes; the k of B is a range"},
+        OpsParseRefusal{"matmul:m=1,n=8..16,k=8,w.sparse=2:4",
+                        "w.sparse: a weight in a form of its own has constant sizes; the j of B"},
+        OpsParseRefusal{"matmul:m=1,n=8,k=8,w.dtype=i1,w.sparse=2:4",
+                        "w.sparse: the codes of i1 are -1 and 1: none is worth nothing"},
+        OpsParseRefusal{"matmul:m=1,n=8,k=8,w.dtype=u4,w.zero=f16,w.sparse=2:4",
+                        "w.zero: an element that is left out equals its zero point"},
+        OpsParseRefusal{"softmax:m=1,n=1,w.dtype=i4", "unknown key 'w.dtype' of softmax"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Activations, SpecRefusals,
     testing::Values(
-        Refusal{"matmul:m=1,n=8,k=8,a.dtype=i8",
-                "a.dtype: i8 operands are multiplied by integers; give an integer w.dtype, such as "
-                "w.dtype=i8"},
-        Refusal{"matmul:m=1,n=8,k=8,a.dtype=i8,w.dtype=nf4",
-                "a.dtype: i8 operands are multiplied by integers"},
-        Refusal{"matmul:m=1,n=8,k=8,dtype=i8,acc=f32,a.dtype=i8,w.dtype=i8",
-                "a.dtype: quantizes f32, f16 or bf16 operands to i8; dtype is i8"},
-        Refusal{"matmul:m=1,n=8,k=8,dtype=f64,a.dtype=i8,w.dtype=i8", "dtype is f64"},
-        Refusal{"matmul:m=1,n=8,k=8,acc=f64,a.dtype=i8,w.dtype=i8",
-                "acc: sums of quantized rows are scaled in f32; got f64"},
-        Refusal{"matmul:m=1,n=8,k=8,a.dtype=u4,w.dtype=i8",
-                "a.dtype: expected one of i8, got 'u4'"},
-        Refusal{"conv1d:n=1,l=8,ci=4,co=4,kernel=3,a.dtype=i8,w.dtype=i8",
-                "unknown key 'a.dtype' of conv1d"}));
+        OpsParseRefusal{
+            "matmul:m=1,n=8,k=8,a.dtype=i8",
+            "a.dtype: i8 operands are multiplied by integers; give an integer w.dtype, such as "
+            "w.dtype=i8"},
+        OpsParseRefusal{"matmul:m=1,n=8,k=8,a.dtype=i8,w.dtype=nf4",
+                        "a.dtype: i8 operands are multiplied by integers"},
+        OpsParseRefusal{"matmul:m=1,n=8,k=8,dtype=i8,acc=f32,a.dtype=i8,w.dtype=i8",
+                        "a.dtype: quantizes f32, f16 or bf16 operands to i8; dtype is i8"},
+        OpsParseRefusal{"matmul:m=1,n=8,k=8,dtype=f64,a.dtype=i8,w.dtype=i8", "dtype is f64"},
+        OpsParseRefusal{"matmul:m=1,n=8,k=8,acc=f64,a.dtype=i8,w.dtype=i8",
+                        "acc: sums of quantized rows are scaled in f32; got f64"},
+        OpsParseRefusal{"matmul:m=1,n=8,k=8,a.dtype=u4,w.dtype=i8",
+                        "a.dtype: expected one of i8, got 'u4'"},
+        OpsParseRefusal{"conv1d:n=1,l=8,ci=4,co=4,kernel=3,a.dtype=i8,w.dtype=i8",
+                        "unknown key 'a.dtype' of conv1d"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Sizes, SpecRefusals,
-    testing::Values(Refusal{"matmul:m=1048576,n=2097152,k=1",
-                            "the tensor C[1048576, 2097152] has more than 2^40 elements"},
-                    Refusal{"matmul:m=1099511627776,n=1099511627776,k=1099511627776",
-                            "more than 2^40 elements"},
-                    Refusal{"matmul:m=1048576,n=1048576,k=1048576,epilogue=relu", "no error"},
-                    Refusal{"conv2d:n=1,h=1000000,w=1000000,ci=1,co=1,kernel=1048576,pad=1048576",
-                            "more than 2^40 elements"}));
+    testing::Values(
+        OpsParseRefusal{"matmul:m=1048576,n=2097152,k=1",
+                        "the tensor C[1048576, 2097152] has more than 2^40 elements"},
+        OpsParseRefusal{"matmul:m=1099511627776,n=1099511627776,k=1099511627776",
+                        "more than 2^40 elements"},
+        OpsParseRefusal{"matmul:m=1048576,n=1048576,k=1048576,epilogue=relu", "no error"},
+        OpsParseRefusal{"conv2d:n=1,h=1000000,w=1000000,ci=1,co=1,kernel=1048576,pad=1048576",
+                        "more than 2^40 elements"}));
 
 struct JsonRefusals : SpecRefusals {};
 
@@ -397,35 +413,40 @@ TEST_P(JsonRefusals, PointAtTheCharacter) {
 INSTANTIATE_TEST_SUITE_P(
     Json, JsonRefusals,
     testing::Values(
-        Refusal{"", "specs.json: no spec; expected JSON, or inline specs one a line"},
-        Refusal{"# nothing\n\n", "specs.json: no spec; expected JSON, or inline specs one a line"},
-        Refusal{"hello", "specs.json:1:1: unknown operator 'hello'"},
-        Refusal{"softmax:m=4,n=8\n\n# a\n  softmax:m=4,q=8", "specs.json:4:15: unknown key 'q'"},
-        Refusal{"softmax:m=4,n=8\n{\"op\": 1}", "specs.json:2:8: op: expected the name of"},
-        Refusal{"softmax:m=4,n=8\n[]", "specs.json:2:1: expected one spec a line"},
-        Refusal{"[\x01", "found byte 0x01"},
-        Refusal{"[\n{\"op\" 1}]", "specs.json:2:7: not valid JSON: expected ':' behind the key"},
-        Refusal{"{\"a\": 1,}", "specs.json:1:9: not valid JSON: expected a key in double quotes"},
-        Refusal{"{\"a\": 1 2}", "expected ',' or '}', found '2'"},
-        Refusal{"[1 2]", "expected ',' or ']', found '2'"},
-        Refusal{"[1] 2", "specs.json:1:5: not valid JSON: more text behind the end"},
-        Refusal{"[01]", "a number does not begin with 0"},
-        Refusal{"[1.]", "expected a digit, found ']'"},
-        Refusal{"[1e]", "expected a digit, found ']'"},
-        Refusal{"[-]", "expected a digit, found ']'"},
-        Refusal{"[\"abc", "a string without its closing quote"},
-        Refusal{"[\"a\nb\"]", "a control character in a string"},
-        Refusal{"[\"\\q\"]", "unknown escape in a string, found 'q'"},
-        Refusal{"[\"\\u12g4\"]", "expected four hex digits behind \\u, found 'g'"},
-        Refusal{"[\"\\ud800x\"]", "a surrogate without its other half"},
-        Refusal{"[\"\\ud800\\u0041\"]", "a surrogate without its second half"},
-        Refusal{"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "values nest deeper than 32"},
-        Refusal{"[]", "the list holds no spec"},
-        Refusal{"{\"workloads\": 7}",
-                "expected a spec, a list of specs or {\"workloads\": [...]}, got 7"},
-        Refusal{"[7]", "specs.json:1:2: expected a spec as an object, got 7"},
-        Refusal{"{\"workloads\": 7}", "expected a spec, a list of specs"},
-        Refusal{"{\"workloads\": [], \"x\": 1}", "unknown key 'x' beside 'workloads'"}));
+        OpsParseRefusal{"", "specs.json: no spec; expected JSON, or inline specs one a line"},
+        OpsParseRefusal{"# nothing\n\n",
+                        "specs.json: no spec; expected JSON, or inline specs one a line"},
+        OpsParseRefusal{"hello", "specs.json:1:1: unknown operator 'hello'"},
+        OpsParseRefusal{"softmax:m=4,n=8\n\n# a\n  softmax:m=4,q=8",
+                        "specs.json:4:15: unknown key 'q'"},
+        OpsParseRefusal{"softmax:m=4,n=8\n{\"op\": 1}", "specs.json:2:8: op: expected the name of"},
+        OpsParseRefusal{"softmax:m=4,n=8\n[]", "specs.json:2:1: expected one spec a line"},
+        OpsParseRefusal{"[\x01", "found byte 0x01"},
+        OpsParseRefusal{"[\n{\"op\" 1}]",
+                        "specs.json:2:7: not valid JSON: expected ':' behind the key"},
+        OpsParseRefusal{"{\"a\": 1,}",
+                        "specs.json:1:9: not valid JSON: expected a key in double quotes"},
+        OpsParseRefusal{"{\"a\": 1 2}", "expected ',' or '}', found '2'"},
+        OpsParseRefusal{"[1 2]", "expected ',' or ']', found '2'"},
+        OpsParseRefusal{"[1] 2", "specs.json:1:5: not valid JSON: more text behind the end"},
+        OpsParseRefusal{"[01]", "a number does not begin with 0"},
+        OpsParseRefusal{"[1.]", "expected a digit, found ']'"},
+        OpsParseRefusal{"[1e]", "expected a digit, found ']'"},
+        OpsParseRefusal{"[-]", "expected a digit, found ']'"},
+        OpsParseRefusal{"[\"abc", "a string without its closing quote"},
+        OpsParseRefusal{"[\"a\nb\"]", "a control character in a string"},
+        OpsParseRefusal{"[\"\\q\"]", "unknown escape in a string, found 'q'"},
+        OpsParseRefusal{"[\"\\u12g4\"]", "expected four hex digits behind \\u, found 'g'"},
+        OpsParseRefusal{"[\"\\ud800x\"]", "a surrogate without its other half"},
+        OpsParseRefusal{"[\"\\ud800\\u0041\"]", "a surrogate without its second half"},
+        OpsParseRefusal{"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+                        "values nest deeper than 32"},
+        OpsParseRefusal{"[]", "the list holds no spec"},
+        OpsParseRefusal{"{\"workloads\": 7}",
+                        "expected a spec, a list of specs or {\"workloads\": [...]}, got 7"},
+        OpsParseRefusal{"[7]", "specs.json:1:2: expected a spec as an object, got 7"},
+        OpsParseRefusal{"{\"workloads\": 7}", "expected a spec, a list of specs"},
+        OpsParseRefusal{"{\"workloads\": [], \"x\": 1}", "unknown key 'x' beside 'workloads'"}));
 
 }  // namespace
 }  // namespace tilewright

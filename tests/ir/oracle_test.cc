@@ -92,7 +92,7 @@ TEST(Oracle, RemembersDearStages) {
   EXPECT_LE(reads, 3000);  // the maximum once, the sum once, each output once
 }
 
-std::string refusal(const std::function<void()>& fn) {
+std::string refusal_oracle(const std::function<void()>& fn) {
   try {
     fn();
   } catch (const std::exception& e) {
@@ -104,21 +104,21 @@ std::string refusal(const std::function<void()>& fn) {
 TEST(Oracle, RefusesWhatIsMissing) {
   Workload w = make_workload(parse_spec("matmul:m=2..4,n=2,k=2"));
   auto inputs = constant_inputs(w, 1);
-  EXPECT_THAT(refusal([&] { Oracle(w, inputs); }),
+  EXPECT_THAT(refusal_oracle([&] { Oracle(w, inputs); }),
               testing::HasSubstr("the dimension m of matmul needs a value"));
-  EXPECT_THAT(refusal([&] {
+  EXPECT_THAT(refusal_oracle([&] {
                 Oracle(w, inputs, {{"m", 5}});
               }),
               testing::HasSubstr("the dimension m of matmul is 5, outside 2..4"));
-  EXPECT_THAT(refusal([&] {
+  EXPECT_THAT(refusal_oracle([&] {
                 Oracle(w, {{"A", inputs["A"]}}, {{"m", 3}});
               }),
               testing::HasSubstr("the input B of matmul is missing"));
-  EXPECT_THAT(refusal([&] {
+  EXPECT_THAT(refusal_oracle([&] {
                 Oracle(w, inputs, {{"m", 3}}).at(6);
               }),
               testing::HasSubstr("element 6 lies beyond the stage"));
-  EXPECT_THAT(refusal([&] {
+  EXPECT_THAT(refusal_oracle([&] {
                 Oracle(w, inputs, {{"m", 3}}).at(-1);
               }),
               testing::HasSubstr("element -1 lies beyond the stage"));

@@ -37,7 +37,7 @@ TEST(ParserFuzz, DamagedProgramsAreRefusedOrWhole) {
   std::mt19937_64 random(1);
   int read = 0, refused = 0;
   for (int i = 0; i < 2000; ++i) {
-    std::string text = damaged(to_string(testing::RandomProgram(random()).make()), random);
+    std::string text = damaged(to_string(test::RandomProgram(random()).make()), random);
     Program p;
     try {
       p = parse_program(text);

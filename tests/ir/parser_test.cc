@@ -63,7 +63,7 @@ TEST(Parser, GoldenTextOfEveryKind) { EXPECT_GOLDEN(to_string(parse_program(kEve
 
 TEST(Parser, RandomProgramsRoundTrip) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
-    Program p = testing::RandomProgram(seed).make();
+    Program p = test::RandomProgram(seed).make();
     std::string text = to_string(p);
     Program q;
     try {
@@ -150,13 +150,13 @@ TEST(Parser, AnE8m0ConstantIsNotAnExponent) {
   EXPECT_EQ(to_string(parse_program(text)), text);
 }
 
-struct Refusal {
+struct ParserRefusal {
   const char* name;
   std::string text;
   const char* message;
 };
 
-class ParserRefuses : public ::testing::TestWithParam<Refusal> {};
+class ParserRefuses : public ::testing::TestWithParam<ParserRefusal> {};
 
 TEST_P(ParserRefuses, WithThePlaceAndTheReason) {
   try {
@@ -176,7 +176,7 @@ std::string repeat(const std::string& text) {
 
 const char* const kTooDeep = "the text nests more than 1000 deep";
 
-const std::vector<Refusal> kRefusals = {
+const std::vector<ParserRefusal> kRefusals = {
     {"Empty", "", "1:1: expected 'program', got the end of the text"},
     {"NoName", "program (", "1:9: expected the program's name, got '('"},
     {"OpenParams", "program p(A: f32[2] input", "the ')' behind the parameters is missing"},

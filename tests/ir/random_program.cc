@@ -2,7 +2,7 @@
 
 #include <limits>
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 constexpr int kDepth = 4;
@@ -258,4 +258,4 @@ Program RandomProgram::make() {
   return p;
 }
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -7,7 +7,7 @@
 
 #include "ir/stmt.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 
 // Programs are well-typed and well-scoped, but meaningless. Names are unusual and repeat, except
 // those of buffers, which are unique. The same seed gives the same program.
@@ -47,4 +47,4 @@ class RandomProgram {
   int num_buffers_ = 0;
 };
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -94,7 +94,7 @@ TEST_F(Cover, IndicesThatAreNotAffineTakeTheWholeDimension) {
 // Every index taken lies in the box. An affine index reaches both ends.
 TEST_F(Cover, HoldsEveryIndexAndIsTightForAffineOnes) {
   for (uint64_t seed = 0; seed < 1500; ++seed) {
-    testing::ExprGenerator generator(seed);
+    test::ExprGenerator generator(seed);
     bool affine = seed % 2 == 0;
     const auto& all = generator.vars();
     Expr index = generator.number(-5, 5);
@@ -106,16 +106,16 @@ TEST_F(Cover, HoldsEveryIndexAndIsTightForAffineOnes) {
       inner[all[i].var.get()] = {Expr(all[i].min), Expr(all[i].extent)};
     constexpr int64_t kSize = 1'000'000, kShift = 1000;
     Region box = cover({index + Expr(kShift)}, {Expr(kSize)}, inner);
-    testing::Assignment values = generator.assignment();
-    int64_t low = testing::value_of(box[0].min, values);
-    int64_t extent = testing::value_of(box[0].extent, values);
+    test::Assignment values = generator.assignment();
+    int64_t low = test::value_of(box[0].min, values);
+    int64_t extent = test::value_of(box[0].extent, values);
     bool is_whole = low == 0 && extent == kSize;
     int64_t least = kSize, most = -1;
     for (int64_t a = 0; a < all[0].extent; ++a) {
       for (int64_t b = 0; b < all[1].extent; ++b) {
         values[all[0].var.get()] = all[0].min + a;
         values[all[1].var.get()] = all[1].min + b;
-        int64_t taken = testing::value_of(index, values) + kShift;
+        int64_t taken = test::value_of(index, values) + kShift;
         least = std::min(least, taken);
         most = std::max(most, taken);
       }

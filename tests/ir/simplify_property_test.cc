@@ -4,7 +4,7 @@
 #include "ir/simplify.h"
 #include "tests/ir/arith_support.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 constexpr int kAssignments = 24;
@@ -156,4 +156,4 @@ TEST_P(SimplifyProperty, AssumptionsAreSound) {
 INSTANTIATE_TEST_SUITE_P(Seeds, SimplifyProperty, ::testing::Range(0, 4));
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

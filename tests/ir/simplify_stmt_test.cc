@@ -10,7 +10,7 @@
 namespace tilewright {
 namespace {
 
-Program program(const std::string& body) {
+Program program_simplify_stmt(const std::string& body) {
   return parse_program(
       "program p(A: f32[128] input, I: i32[8] input, C: f32[128] output) dims(n: 1..64) {\n" +
       body + "\n}");
@@ -19,8 +19,8 @@ Program program(const std::string& body) {
 std::string body_of(const Program& p) { return p.body.defined() ? to_string(p.body) : ""; }
 
 void expect(const std::string& before, const std::string& after, bool drop_unit_loops = false) {
-  Program simple = simplify(program(before), drop_unit_loops);
-  EXPECT_EQ(body_of(simple), after.empty() ? "" : body_of(program(after)));
+  Program simple = simplify(program_simplify_stmt(before), drop_unit_loops);
+  EXPECT_EQ(body_of(simple), after.empty() ? "" : body_of(program_simplify_stmt(after)));
 }
 
 TEST(SimplifyStmt, IndicesKnowTheLoopsAroundThem) {
@@ -100,7 +100,7 @@ TEST(SimplifyStmt, DimensionsOfTheProgramHaveTheirRange) {
 }
 
 TEST(SimplifyStmt, AStatementInsideOthersUsesWhatIsKnownThere) {
-  Program p = program("for i in 0..16 { C[floordiv(i, 16)] = A[floormod(i, 16)] }");
+  Program p = program_simplify_stmt("for i in 0..16 { C[floordiv(i, 16)] = A[floormod(i, 16)] }");
   auto* loop = p.body.as<ForNode>();
   Analyzer known;
   known.bind(loop->var, 0, 4);
@@ -112,7 +112,7 @@ TEST(SimplifyStmt, AStatementInsideOthersUsesWhatIsKnownThere) {
 // Every kind of node is simplified, and a second pass changes nothing.
 TEST(SimplifyStmt, RandomProgramsAreSimplifiedOnce) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
-    Program p = testing::RandomProgram(seed).make();
+    Program p = test::RandomProgram(seed).make();
     for (bool drop : {false, true}) {
       Program once = simplify(p, drop);
       if (!once.body.defined()) continue;
@@ -131,7 +131,7 @@ class NestGenerator {
 
   Stmt nest() {
     Stmt body = stmt(3);
-    for (const testing::RangedVar& v : exprs_.vars()) {
+    for (const test::RangedVar& v : exprs_.vars()) {
       body = make_for(v.var, v.min, v.extent, ForKind::Serial, body);
     }
     return body;
@@ -166,7 +166,7 @@ class NestGenerator {
     return make_store(out, {at}, load(out, {at}) + cast(ElemType::f32, exprs_.index(2)));
   }
 
-  testing::ExprGenerator exprs_;
+  test::ExprGenerator exprs_;
 };
 
 TEST(SimplifyStmt, KeepsWhatRandomProgramsCompute) {

@@ -16,13 +16,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Program program(const std::string& body, const std::string& dims = "m: 1..100") {
+Program program_size_facts(const std::string& body, const std::string& dims = "m: 1..100") {
   return parse_program("program p(A: f32[m, 8] input, B: i32[8] input, C: f32[m, 8] output) dims(" +
                        dims + ") {\n" + body + "\n}");
 }
 
 std::vector<SizeStep> steps(const std::string& body) {
-  return size_facts(program(body)).steps.at(0);
+  return size_facts(program_size_facts(body)).steps.at(0);
 }
 
 // Tiles of 7 rows over m; the last one is guarded.
@@ -63,7 +63,7 @@ TEST(SizeSteps, NoneWithoutTiles) {
 }
 
 TEST(SizeSteps, AreToldApartByDimension) {
-  const SizeFacts facts = size_facts(program(
+  const SizeFacts facts = size_facts(program_size_facts(
       "for i in 0..floordiv(m + 6, 7) { for j in 0..floordiv(n + 3, 4) { C[i, 0] = 0f32 } }",
       "m: 1..100, n: 1..50"));
   ASSERT_EQ(facts.steps.size(), 2u);
@@ -72,7 +72,7 @@ TEST(SizeSteps, AreToldApartByDimension) {
 }
 
 std::vector<std::string> open(const std::string& body, const std::string& dims = "m: 1..100") {
-  return unproved_accesses(program(body, dims));
+  return unproved_accesses(program_size_facts(body, dims));
 }
 
 TEST(BoundsProof, HoldsForGuardedTilesAndFailsForABrokenGuard) {
@@ -83,10 +83,10 @@ TEST(BoundsProof, HoldsForGuardedTilesAndFailsForABrokenGuard) {
 }
 
 TEST(BoundsProof, CountsAccesses) {
-  const SizeFacts right = size_facts(program(tiles("(i * 7 + j < m)")));
+  const SizeFacts right = size_facts(program_size_facts(tiles("(i * 7 + j < m)")));
   EXPECT_EQ(right.accesses, 2);
   EXPECT_EQ(right.proved, 2);
-  const SizeFacts wrong = size_facts(program(tiles("(i * 7 + j <= m)")));
+  const SizeFacts wrong = size_facts(program_size_facts(tiles("(i * 7 + j <= m)")));
   EXPECT_EQ(wrong.accesses, 2);
   EXPECT_EQ(wrong.proved, 0);
 }

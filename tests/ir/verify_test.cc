@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Program program(const std::string& body) {
+Program program_verify(const std::string& body) {
   return parse_program(
       "program p(A: f32[8] input, B: f32[8, 8] weight, C: f32[8] output) "
       "dims(m: 1..8) {\n" +
@@ -28,11 +28,11 @@ std::vector<std::string> messages(const Program& p) {
 }
 
 void expect_legal(const std::string& body) {
-  EXPECT_THAT(messages(program(body)), ::testing::IsEmpty()) << body;
+  EXPECT_THAT(messages(program_verify(body)), ::testing::IsEmpty()) << body;
 }
 
-void expect_refused(const std::string& body, const std::string& message) {
-  EXPECT_THAT(messages(program(body)), ::testing::ElementsAre(HasSubstr(message))) << body;
+void expect_refused_verify(const std::string& body, const std::string& message) {
+  EXPECT_THAT(messages(program_verify(body)), ::testing::ElementsAre(HasSubstr(message))) << body;
 }
 
 // A block that sums a row of B into C, under a test's loops and bindings.
@@ -89,17 +89,18 @@ TEST(Verify, VariablesAreUsedWhereTheyAreBound) {
 }
 
 TEST(Verify, ABlocksBodyDoesNotUseTheLoopsAroundIt) {
-  expect_refused("for i in 0..8 { block b(v: spatial 8 = i) { C[v] = A[i] } }",
-                 "the body of a block uses the loop 'i' around it");
+  expect_refused_verify("for i in 0..8 { block b(v: spatial 8 = i) { C[v] = A[i] } }",
+                        "the body of a block uses the loop 'i' around it");
   expect_legal("for i in 0..8 { block scope() { C[i] = A[i] } }");
 }
 
 TEST(Verify, NamesAreUnique) {
-  expect_refused("block root() { for i in 0..8 { C[i] = A[i] }\n for i in 0..8 { C[i] = A[i] } }",
-                 "two loops have the name 'i'");
+  expect_refused_verify(
+      "block root() { for i in 0..8 { C[i] = A[i] }\n for i in 0..8 { C[i] = A[i] } }",
+      "two loops have the name 'i'");
   expect_legal("for i in 0..8 { C[i] = A[i] }\n for i in 0..8 { C[i] = A[i] }");  // lowered
-  expect_refused("block b() { C[0] = A[0] }\n block b() { C[1] = A[1] }",
-                 "two blocks have the name 'b'");
+  expect_refused_verify("block b() { C[0] = A[0] }\n block b() { C[1] = A[1] }",
+                        "two blocks have the name 'b'");
   Buffer a = make_buffer("A", ElemType::f32, {1}), b = make_buffer("A", ElemType::f32, {1});
   Stmt copy = make_store(b, {0}, load(a, {0}));
   EXPECT_THAT(messages({"p", {{a, ParamRole::Input}, {b, ParamRole::Output}}, {}, copy}),
@@ -124,18 +125,19 @@ TEST(Verify, BuffersAreAllocatedAroundTheirUse) {
 }
 
 TEST(Verify, InputsAndWeightsAreNotStoredTo) {
-  expect_refused("A[0] = 1f32", "'A' is stored to, and is no output");
-  expect_refused("B[0, 0] = 1f32", "'B' is stored to, and is no output");
+  expect_refused_verify("A[0] = 1f32", "'A' is stored to, and is no output");
+  expect_refused_verify("B[0, 0] = 1f32", "'B' is stored to, and is no output");
 }
 
 TEST(Verify, IndicesStayInside) {
-  expect_refused("for i in 0..9 { C[0] = A[i] }",
-                 "'A' is read at 0..8 in dimension 0, which has 8 elements");
-  expect_refused("for i in 0..8 { C[i - 1] = A[i] }", "'C' is stored to at -1..6 in dimension 0");
-  expect_refused("for i in 0..4 { for j in 0..4 { C[j] = B[i, i * 2 + j] } }",
-                 "'B' is read at 0..9 in dimension 1");
-  expect_refused("for i in 0..8 { block b(v: spatial 8 = i) { C[v] = A[v + 1] } }",
-                 "'A' is read at 1..8");
+  expect_refused_verify("for i in 0..9 { C[0] = A[i] }",
+                        "'A' is read at 0..8 in dimension 0, which has 8 elements");
+  expect_refused_verify("for i in 0..8 { C[i - 1] = A[i] }",
+                        "'C' is stored to at -1..6 in dimension 0");
+  expect_refused_verify("for i in 0..4 { for j in 0..4 { C[j] = B[i, i * 2 + j] } }",
+                        "'B' is read at 0..9 in dimension 1");
+  expect_refused_verify("for i in 0..8 { block b(v: spatial 8 = i) { C[v] = A[v + 1] } }",
+                        "'A' is read at 1..8");
   // Not decided: conditions, sums of dependent parts, and loops that may not run.
   expect_legal("for i in 0..9 { if i < 8 { C[i] = A[i] } }");
   expect_legal("for i in 0..9 { C[0] = select(i < 8, A[i], 0f32) }");
@@ -167,10 +169,12 @@ TEST(Verify, NumbersBeyond64BitsAreNotDecided) {
 }
 
 TEST(Verify, BindingsStayInsideTheirExtents) {
-  expect_refused("for i in 0..9 { block b(v: spatial 8 = i) { C[floormod(v, 8)] = A[0] } }",
-                 "block 'b': the spatial iterator 'v' takes the values 0..8, and has the extent 8");
-  expect_refused("for i in 0..8 { block b(v: spatial 8 = i - 1) { C[floormod(v, 8)] = A[0] } }",
-                 "takes the values -1..6");
+  expect_refused_verify(
+      "for i in 0..9 { block b(v: spatial 8 = i) { C[floormod(v, 8)] = A[0] } }",
+      "block 'b': the spatial iterator 'v' takes the values 0..8, and has the extent 8");
+  expect_refused_verify(
+      "for i in 0..8 { block b(v: spatial 8 = i - 1) { C[floormod(v, 8)] = A[0] } }",
+      "takes the values -1..6");
   expect_legal("for i in 0..9 { block b(v: spatial 8 = i) where (i < 8) { C[v] = A[v] } }");
   expect_legal("for i in 0..9 { if i < 8 { block b(v: spatial 8 = i) { C[v] = A[v] } } }");
 }
@@ -178,22 +182,23 @@ TEST(Verify, BindingsStayInsideTheirExtents) {
 TEST(Verify, AReduceIteratorTakesEachValueOnce) {
   const std::string once =
       "block 'C': the reduce iterator 'vk' does not take each value of its extent 8 once";
-  expect_refused(row_sum("for i in 0..8 { for k in 0..4 { ", "i", "k"),
-                 once + ": its binding covers 4 values");
-  expect_refused(row_sum("for i in 0..8 { for k in 0..4 { ", "i", "k * 2"),
-                 once + ": its binding leaves gaps");
-  expect_refused(row_sum("for i in 0..8 { for k in 0..4 { for l in 0..5 { ", "i", "k + l"), once);
-  expect_refused(row_sum("for i in 0..8 { for k in 0..7 { ", "i", "k + 1"), once);
-  expect_refused(row_sum("for i in 0..8 { for k in 0..3 { for l in 0..2 { ", "i", "k * 2 + l",
-                         "where (k * 2 + l < 8) "),
-                 once);
+  expect_refused_verify(row_sum("for i in 0..8 { for k in 0..4 { ", "i", "k"),
+                        once + ": its binding covers 4 values");
+  expect_refused_verify(row_sum("for i in 0..8 { for k in 0..4 { ", "i", "k * 2"),
+                        once + ": its binding leaves gaps");
+  expect_refused_verify(row_sum("for i in 0..8 { for k in 0..4 { for l in 0..5 { ", "i", "k + l"),
+                        once);
+  expect_refused_verify(row_sum("for i in 0..8 { for k in 0..7 { ", "i", "k + 1"), once);
+  expect_refused_verify(row_sum("for i in 0..8 { for k in 0..3 { for l in 0..2 { ", "i",
+                                "k * 2 + l", "where (k * 2 + l < 8) "),
+                        once);
   // A condition on one loop alone may leave any values, so nothing is decided.
   expect_legal(row_sum("for i in 0..8 { for k in 0..3 { for l in 0..4 { ", "i", "k * 3 + l",
                        "where (l < 3 && k * 3 + l < 8) "));
   // The same holds where the condition leaves less than the extent.
   expect_legal(row_sum("for i in 0..8 { for k in 0..3 { for l in 0..4 { ", "i", "k * 2 + l",
                        "where (k * 2 + l < 1) "));
-  expect_refused(row_sum("for i in 0..8 { for k in 0..8 { ", "i", "floordiv(k, 2)"), once);
+  expect_refused_verify(row_sum("for i in 0..8 { for k in 0..8 { ", "i", "floordiv(k, 2)"), once);
 }
 
 // The last tile of a split with a remainder, and an outer loop of which one iteration remains.
@@ -205,16 +210,17 @@ TEST(Verify, ConditionsCutReductions) {
 }
 
 TEST(Verify, IteratorsDoNotShareAPartOfALoop) {
-  expect_refused(row_sum("for i in 0..8 { ", "i", "i"),
-                 "the spatial iterator 'vi' and 'vk' are bound to one part of a loop");
-  expect_refused(row_sum("for f in 0..64 { for k in 0..8 { ", "floormod(f, 8)", "floormod(f, 8)",
-                         "where (k < 1) "),
-                 "bound to one part of a loop");
+  expect_refused_verify(row_sum("for i in 0..8 { ", "i", "i"),
+                        "the spatial iterator 'vi' and 'vk' are bound to one part of a loop");
+  expect_refused_verify(row_sum("for f in 0..64 { for k in 0..8 { ", "floormod(f, 8)",
+                                "floormod(f, 8)", "where (k < 1) "),
+                        "bound to one part of a loop");
 }
 
 TEST(Verify, NoLoopRepeatsAReduction) {
-  expect_refused(row_sum(kLoops + "for again in 0..2 { ", "i", "k"),
-                 "no iterator is bound to the loop 'again', which repeats the reduction over 'k'");
+  expect_refused_verify(
+      row_sum(kLoops + "for again in 0..2 { ", "i", "k"),
+      "no iterator is bound to the loop 'again', which repeats the reduction over 'k'");
   expect_legal(row_sum(kLoops + "for once in 0..1 { ", "i", "k"));
   expect_legal(row_sum(kLoops + "for t in 0..32 thread_x { ", "i", "k"));
   expect_legal(row_sum(kLoops + "for t in 0..2 { ", "i", "k", "where (t < 1) "));
@@ -222,13 +228,13 @@ TEST(Verify, NoLoopRepeatsAReduction) {
 
 TEST(Verify, ParallelLoopsCarryNoReduction) {
   for (const char* kind : {"parallel", "block_x", "block_y", "block_z"}) {
-    expect_refused(
+    expect_refused_verify(
         row_sum(std::string("for i in 0..8 { for k in 0..8 ") + kind + " { ", "i", "k"),
         std::string("the ") + kind + " loop 'k' carries the reduction 'vk' of block 'C'");
   }
   // Also through the enclosing block.
   EXPECT_THAT(
-      messages(program(R"(
+      messages(program_verify(R"(
     for ko in 0..2 parallel {
       block outer(vko: reduce 2 = ko) {
         for i in 0..8 { for ki in 0..4 {
@@ -244,24 +250,25 @@ TEST(Verify, AxesDoNotNestInThemselves) {
   for (const char* kind :
        {"block_x", "block_y", "block_z", "thread_x", "thread_y", "thread_z", "warp"}) {
     std::string k(kind);
-    expect_refused("for i in 0..2 " + k + " { for j in 0..4 " + k + " { C[i * 4 + j] = A[0] } }",
-                   "the loop 'j' is a " + k + " loop inside the " + k + " loop 'i'");
+    expect_refused_verify(
+        "for i in 0..2 " + k + " { for j in 0..4 " + k + " { C[i * 4 + j] = A[0] } }",
+        "the loop 'j' is a " + k + " loop inside the " + k + " loop 'i'");
   }
   expect_legal("for i in 0..2 parallel { for j in 0..4 parallel { C[i * 4 + j] = A[0] } }");
   expect_legal("for i in 0..2 thread_x { C[i] = A[0] }\n for j in 0..4 thread_x { C[j] = A[0] }");
 }
 
 TEST(Verify, LoweredStatementsDoNotStandBesideBlocks) {
-  expect_refused("block b() { let x: f32 = 1f32 { C[0] = x } }",
-                 "a let stands in a program with blocks");
-  expect_refused("block b() { allocate T: f32[1] local { T[0] = 1f32 } }",
-                 "an allocate stands in a program with blocks");
+  expect_refused_verify("block b() { let x: f32 = 1f32 { C[0] = x } }",
+                        "a let stands in a program with blocks");
+  expect_refused_verify("block b() { allocate T: f32[1] local { T[0] = 1f32 } }",
+                        "an allocate stands in a program with blocks");
 }
 
 TEST(Verify, ThrowsWithThePlaceMarked) {
-  EXPECT_NO_THROW(verify_or_throw(program("C[0] = A[0]"), "split"));
+  EXPECT_NO_THROW(verify_or_throw(program_verify("C[0] = A[0]"), "split"));
   try {
-    verify_or_throw(program("C[0] = A[0]\nA[0] = 1f32\nC[8] = A[9]"), "split");
+    verify_or_throw(program_verify("C[0] = A[0]\nA[0] = 1f32\nC[8] = A[9]"), "split");
     FAIL() << "no error";
   } catch (const InternalError& e) {
     EXPECT_THAT(e.what(),

@@ -17,6 +17,7 @@
 #include "runtime/error.h"
 #include "runtime/reference.h"
 #include "schedule/error.h"
+#include "tests/mutation/inputs.h"
 #include "tests/mutation/text_mutator.h"
 #include "tuner/emulated_check.h"
 #include "tuner/sketch.h"
@@ -26,8 +27,8 @@ namespace {
 
 using Dims = std::map<std::string, int64_t>;
 
-constexpr int kTries = 12;
-constexpr unsigned kSeconds = 120;
+constexpr int kGpuTries = 12;
+constexpr unsigned kGpuSeconds = 120;
 
 struct Case {
   Workload workload;
@@ -63,11 +64,6 @@ std::string emulate(const Case& c, const CudaSource& source, const Dims& dims, u
   EmulatorResult result =
       emulate_program({source, {}}, operands, dim_values(c.workload, dims), options);
   return result.ok() ? "" : result.fault->to_string();
-}
-
-bool allowed(ElemType elem, double got, const Oracle::Value& want) {
-  if (got == want.value || (std::isnan(got) && std::isnan(want.value))) return true;
-  return std::abs(got - want.value) <= allowed_error(elem, want);
 }
 
 // The place where the mutant's output differs from the kernel's, or an empty string.
@@ -129,7 +125,7 @@ std::string examine_apart(const Case& c, const CudaSource& wrong, uint64_t seed)
   const pid_t child = fork();
   if (child == 0) {
     close(ends[0]);
-    alarm(kSeconds);
+    alarm(kGpuSeconds);
     std::string said;
     try {
       said = examine(c, wrong, seed);
@@ -180,7 +176,7 @@ Mutant run_gpu_mutant(uint64_t seed, const Choice& choice) {
   mutant.seed = seed;
   mutant.kind = choice.kind.empty() ? kinds[seed % kinds.size()] : choice.kind;
   Rng rng(seed);
-  for (int tries = 0; tries < kTries && mutant.outcome == Outcome::Impossible; ++tries) {
+  for (int tries = 0; tries < kGpuTries && mutant.outcome == Outcome::Impossible; ++tries) {
     const std::string& drawn = gpu_workloads()[rng.below(gpu_workloads().size())];
     mutant.spec = choice.spec.empty() ? drawn : choice.spec;
     const std::optional<Case> c = case_of(mutant.spec, rng.next() % 64);

@@ -32,8 +32,8 @@ using At = FencedArray::At;
 constexpr int kSizes = 28;           // of dynamic dimensions
 constexpr int kRepeatedCalls = 160;  // calls with operands that change
 constexpr int kJudged = 60;          // differing elements that are compared with the oracle
-constexpr unsigned kSeconds = 60;
-constexpr int kThreads = 2;
+constexpr unsigned kGroundTruthSeconds = 60;
+constexpr int kGroundTruthThreads = 2;
 constexpr int kRaces = 4;  // runs with threads
 
 struct Loaded {
@@ -61,7 +61,8 @@ using Body = void (*)(void*, int64_t, int64_t, int32_t);
 
 void at_once(void*, int64_t n, Body body, void* closure) { body(closure, 0, n, 0); }
 void backwards(void*, int64_t n, Body body, void* closure) {
-  for (int64_t i = n; i-- > 0;) body(closure, i, i + 1, static_cast<int32_t>(i % kThreads));
+  for (int64_t i = n; i-- > 0;)
+    body(closure, i, i + 1, static_cast<int32_t>(i % kGroundTruthThreads));
 }
 // Both threads begin at the same moment, so that unsafe sharing shows up.
 void by_threads(void*, int64_t n, Body body, void* closure) {
@@ -69,7 +70,7 @@ void by_threads(void*, int64_t n, Body body, void* closure) {
   std::atomic<int> ready{0};
   auto meet = [&] {
     ++ready;
-    while (ready < kThreads) std::this_thread::yield();
+    while (ready < kGroundTruthThreads) std::this_thread::yield();
   };
   std::thread other([&] {
     meet();
@@ -183,7 +184,7 @@ class Stage {
 
  private:
   static int64_t bytes_of_workspace(const KernelFunction& f) {
-    return f.workspace_bytes + kThreads * f.workspace_bytes_per_thread;
+    return f.workspace_bytes + kGroundTruthThreads * f.workspace_bytes_per_thread;
   }
   FencedArray& output() { return *arrays_.at(infos_.back().name); }
   FencedArray& packed(const std::string& name) { return *arrays_.at("packed " + name); }
@@ -196,7 +197,7 @@ class Stage {
     std::memset(workspace_->data(), 0x5a + static_cast<int>(calls_++ % 64),
                 static_cast<size_t>(workspace_->bytes()));
     tw_context context{};
-    context.threads = order == Order::AtOnce ? 1 : kThreads;
+    context.threads = order == Order::AtOnce ? 1 : kGroundTruthThreads;
     context.parallel_for = order == Order::AtOnce      ? at_once
                            : order == Order::Backwards ? backwards
                                                        : by_threads;
@@ -214,11 +215,6 @@ class Stage {
   std::string touched_;
   unsigned calls_ = 0;
 };
-
-bool allowed(ElemType elem, double got, const Oracle::Value& want) {
-  if (got == want.value || (std::isnan(got) && std::isnan(want.value))) return true;
-  return std::abs(got - want.value) <= allowed_error(elem, want);
-}
 
 // Compares the outputs of a kernel and its mutant on the stage's inputs; `where` names the inputs.
 void judge(const Stage& stage, const Bytes& kernel, const Bytes& mutant, const std::string& where,
@@ -360,7 +356,7 @@ Truth compare_kernels(const Workload& workload, const KernelDescription& descrip
   const pid_t child = fork();
   if (child == 0) {
     close(ends[0]);
-    alarm(kSeconds);
+    alarm(kGroundTruthSeconds);
     std::string said;
     try {
       Truth truth = Comparison(workload, description, load(kernel, description),

@@ -84,4 +84,9 @@ void fill(const OperandInfo& info, const std::vector<OperandInfo>& all, Inputs i
   }
 }
 
+bool allowed(ElemType elem, double got, const Oracle::Value& want) {
+  if (got == want.value || (std::isnan(got) && std::isnan(want.value))) return true;
+  return std::abs(got - want.value) <= allowed_error(elem, want);
+}
+
 }  // namespace tilewright::mutation

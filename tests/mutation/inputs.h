@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/operands.h"
+#include "runtime/reference.h"
 
 namespace tilewright::mutation {
 
@@ -30,5 +31,8 @@ int64_t count_of(const OperandInfo& info);
 // requirements (row numbers in range, patterns of zeros).
 void fill(const OperandInfo& info, const std::vector<OperandInfo>& all, Inputs inputs,
           uint64_t seed, void* data);
+
+// Whether this is the value, up to what the order of summation may change.
+bool allowed(ElemType elem, double got, const Oracle::Value& want);
 
 }  // namespace tilewright::mutation

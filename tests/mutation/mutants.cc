@@ -19,9 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kThreads = 2;
-constexpr int kConfigs = 4;  // per workload: the default and sketched ones
-constexpr int kTries = 12;   // draws of another place or kernel until there is a mutant
+constexpr int kMutantsThreads = 2;
+constexpr int kConfigs = 4;        // per workload: the default and sketched ones
+constexpr int kMutantsTries = 12;  // draws of another place or kernel until there is a mutant
 
 std::string c_size(const KernelParam& p, const std::vector<std::string>& dims, bool row) {
   std::string count = "1L";
@@ -82,7 +82,7 @@ struct Mutants::Impl {
     setenv("TILEWRIGHT_CC", compiler.c_str(), 1);
     setenv("TILEWRIGHT_CACHE", "off", 1);
     MeasureOptions options;
-    options.threads = kThreads;
+    options.threads = kMutantsThreads;
     options.builders = 1;
     measurer = std::make_unique<Measurer>(
         std::vector<std::string>{programs + "/tune-cli", "worker"}, target, options);
@@ -113,7 +113,7 @@ struct Mutants::Impl {
     Kernel& k = place->second;
     if (!added) return k;
     k.workload = make_workload(parse_spec(spec));
-    CandidateMaker maker(k.workload, target, kThreads);
+    CandidateMaker maker(k.workload, target, kMutantsThreads);
     k.candidate = candidate_of(maker, config);
     if (!k.candidate) {
       k.problem = "no legal config";
@@ -193,7 +193,7 @@ Mutant Mutants::run(uint64_t seed, const Choice& choice) {
   // Kinds take turns, so that a few mutants cover all of them.
   mutant.kind = choice.kind.empty() ? kinds[seed % kinds.size()] : choice.kind;
   Rng rng(seed);
-  for (int tries = 0; tries < kTries && mutant.outcome == Outcome::Impossible; ++tries) {
+  for (int tries = 0; tries < kMutantsTries && mutant.outcome == Outcome::Impossible; ++tries) {
     const std::string& drawn = specs[rng.below(specs.size())];
     mutant.spec = choice.spec.empty() ? drawn : choice.spec;
     Kernel& k = impl_->kernel_of(mutant.spec, static_cast<int>(rng.below(kConfigs)));

@@ -26,11 +26,11 @@ std::vector<int64_t> sizes(const std::string& spec, const SizeFacts& facts,
   return list;
 }
 
-const char* const kSpec = "matmul:m=1..4096,n=64,k=64";
+const char* const kCheckPointsSpec = "matmul:m=1..4096,n=64,k=64";
 
 TEST(CheckPoints, LieAtMultiplesOfTheTilesAndBesideThem) {
   const SizeFacts facts{.steps = {{{7, 7}, {28, 28}}}};
-  const std::vector<int64_t> list = sizes(kSpec, facts);
+  const std::vector<int64_t> list = sizes(kCheckPointsSpec, facts);
   EXPECT_THAT(list, IsSupersetOf({1, 2, 6, 7, 8, 13, 14, 21, 27, 28, 29, 55, 56, 4095}));
   EXPECT_THAT(list, Contains(35)) << "a whole outer tile and an inner one";
   EXPECT_THAT(list, Contains(4095 / 7 * 7)) << "the last whole tile";
@@ -42,9 +42,9 @@ TEST(CheckPoints, LieAtMultiplesOfTheTilesAndBesideThem) {
 // A tail of each length may have code of its own.
 TEST(CheckPoints, LieAtEachTailOfATileOfFewRows) {
   const SizeFacts facts{.steps = {{{12, 12}, {48, 48}}}};
-  const std::vector<int64_t> list = sizes(kSpec, facts);
+  const std::vector<int64_t> list = sizes(kCheckPointsSpec, facts);
   for (int64_t left = 1; left < 12; ++left) EXPECT_THAT(list, Contains(left));
-  EXPECT_THAT(sizes(kSpec, facts, {.has_tails = false}), Not(Contains(5)));
+  EXPECT_THAT(sizes(kCheckPointsSpec, facts, {.has_tails = false}), Not(Contains(5)));
 }
 
 // A range that holds a tile only once compares sizes with its rows, and has no step.
@@ -61,13 +61,13 @@ TEST(CheckPoints, AreAllSizesOfAShortRange) {
 
 TEST(CheckPoints, OfWhichFewAreAskedForAreTheInnermostAndTheOutermostTile) {
   const SizeFacts facts{.steps = {{{4, 4}, {8, 8}, {32, 32}}}};
-  EXPECT_THAT(sizes(kSpec, facts, {.most_points = 6, .has_tails = false}),
+  EXPECT_THAT(sizes(kCheckPointsSpec, facts, {.most_points = 6, .has_tails = false}),
               ::testing::ElementsAre(1, 3, 4, 31, 32, 4095));
 }
 
 // A step that counts whole tiles and a tail says the size at which the next one begins.
 TEST(CheckPoints, LieAtMultiplesWhereStepsBeginBehindThem) {
-  EXPECT_THAT(sizes(kSpec, {.steps = {{{7, 8}}}}), IsSupersetOf({6, 7, 8, 9, 14, 15}));
+  EXPECT_THAT(sizes(kCheckPointsSpec, {.steps = {{{7, 8}}}}), IsSupersetOf({6, 7, 8, 9, 14, 15}));
 }
 
 TEST(CheckPoints, StayInsideTheRange) {
@@ -81,10 +81,11 @@ TEST(CheckPoints, StayInsideTheRange) {
 
 // Descriptions that earlier versions wrote, and kernels that have no tiles.
 TEST(CheckPoints, OfUnknownKernelsLieAtUsualTiles) {
-  const std::vector<int64_t> list = sizes(kSpec, {});
+  const std::vector<int64_t> list = sizes(kCheckPointsSpec, {});
   EXPECT_THAT(list, IsSupersetOf({1, 6, 7, 8, 15, 16, 17, 4095}));
-  EXPECT_EQ(sizes(kSpec, {.steps = {{}}}), list);
-  EXPECT_EQ(sizes(kSpec, {.steps = {{}, {}}}), list) << "of another number of dimensions";
+  EXPECT_EQ(sizes(kCheckPointsSpec, {.steps = {{}}}), list);
+  EXPECT_EQ(sizes(kCheckPointsSpec, {.steps = {{}, {}}}), list)
+      << "of another number of dimensions";
 }
 
 // A damaged database is no reason to look at sizes that do not exist.

@@ -13,22 +13,22 @@ namespace {
 using test::error_of;
 using testing::HasSubstr;
 
-constexpr int64_t kCount = 1000;
+constexpr int64_t kCheckCount = 1000;
 
-std::vector<OperandInfo> unary_operands(int64_t n = kCount, ElemType out = ElemType::f32) {
+std::vector<OperandInfo> unary_operands(int64_t n = kCheckCount, ElemType out = ElemType::f32) {
   return {{"A", ElemType::f32, {n}, ParamRole::Input, {}}, {"C", out, {n}, ParamRole::Output, {}}};
 }
 
 // C[i] = A[i] + 1, proved by every element.
 CheckResult check_body(const std::string& body) {
-  KernelSource source = test::unary_kernel(body, kCount);
+  KernelSource source = test::unary_kernel(body, kCheckCount);
   Kernel kernel(compile(source).object, source.description);
   // Guards on both sides of 4000 bytes, so that small faults do not end the test.
   OperandSet operands(unary_operands(), 5, ValueKind::Ordinary, HostArray::Place::BeforeFence);
   ThreadPool pool(1);
   BoundKernel bound(kernel, operands, {}, pool);
   SeededValues a(5, "A", ElemType::f32);
-  Reference reference = make_reference(ElemType::f32, {kCount}, 96, 5, [&](int64_t i) {
+  Reference reference = make_reference(ElemType::f32, {kCheckCount}, 96, 5, [&](int64_t i) {
     return Oracle::Value{a.at(i) + 1, 2, 2, 2e-7};
   });
   CheckResult result = check_kernel(bound, reference);
@@ -49,7 +49,7 @@ TEST(Check, WrongValueIsNamed) {
   CheckResult result =
       check_body("for (int64_t i = 0; i < n; ++i) c[i] = a[i] + 1 + (i == n - 1);");
   EXPECT_EQ(result.verdict, Verdict::Wrong);
-  EXPECT_EQ(result.index, kCount - 1);
+  EXPECT_EQ(result.index, kCheckCount - 1);
   EXPECT_THAT(result.message, HasSubstr("C[999] is "));
   EXPECT_NEAR(result.got, result.want + 1, 1e-6);
 }
@@ -92,7 +92,7 @@ TEST(Check, ReadPastTheEndShows) {
 // The body of a parallel loop over all elements; `begin`, `end` and `worker` are its own.
 CheckResult check_part(const std::string& part) {
   KernelSource source = test::unary_kernel(
-      "float* both[] = {a, c}; context->parallel_for(context->pool, n, part, both);", kCount);
+      "float* both[] = {a, c}; context->parallel_for(context->pool, n, part, both);", kCheckCount);
   source.code.insert(source.code.find("int32_t kernel("),
                      "static void part(void* closure, int64_t begin, int64_t end, int32_t worker) "
                      "{\n  float *a = ((float**)closure)[0], *c = ((float**)closure)[1];\n" +
@@ -102,7 +102,7 @@ CheckResult check_part(const std::string& part) {
   ThreadPool pool(1);
   BoundKernel bound(kernel, operands, {}, pool);
   SeededValues a(5, "A", ElemType::f32);
-  Reference reference = make_reference(ElemType::f32, {kCount}, 96, 5, [&](int64_t i) {
+  Reference reference = make_reference(ElemType::f32, {kCheckCount}, 96, 5, [&](int64_t i) {
     return Oracle::Value{a.at(i) + 1, 2, 2, 2e-7};
   });
   return check_kernel(bound, reference);
@@ -123,13 +123,13 @@ TEST(Check, AnyShareOfAParallelLoopIsRight) {
 
 // In a type where every pattern is a value: values that look like poison are no fault, holes are.
 CheckResult check_bytes(const std::string& body) {
-  KernelSource source = test::unary_kernel("unsigned char* out = (void*)c;" + body, kCount);
+  KernelSource source = test::unary_kernel("unsigned char* out = (void*)c;" + body, kCheckCount);
   source.description.main.params[1].elem = ElemType::u8;
   Kernel kernel(compile(source).object, source.description);
-  OperandSet operands(unary_operands(kCount, ElemType::u8), 5);
+  OperandSet operands(unary_operands(kCheckCount, ElemType::u8), 5);
   ThreadPool pool(1);
   BoundKernel bound(kernel, operands, {}, pool);
-  Reference reference = make_reference(ElemType::u8, {kCount}, 96, 5, [](int64_t i) {
+  Reference reference = make_reference(ElemType::u8, {kCheckCount}, 96, 5, [](int64_t i) {
     return Oracle::Value{static_cast<double>(i % 256), 1, 1, 0};
   });
   return check_kernel(bound, reference);

@@ -15,22 +15,22 @@ namespace {
 using test::error_of;
 using testing::HasSubstr;
 
-constexpr double kPatience = 60;
-constexpr int64_t kCount = 300;
+constexpr int64_t kJobsCount = 300;
 
 // The whole way through a worker process: C[i] = 2 * A[i] of tests/runtime/fault_worker_main.cc.
 class Jobs : public testing::Test {
  protected:
   Jobs() : pool_({.command = {TILEWRIGHT_BINARY_DIR "/fault_worker"}}, 1) {}
 
-  JobResult run(const std::string& type, const std::string& payload, double timeout = kPatience) {
+  JobResult run(const std::string& type, const std::string& payload,
+                double timeout = test::kPatience) {
     pool_.submit(type, payload, timeout);
-    return pool_.wait(kPatience).at(0).result;
+    return pool_.wait(test::kPatience).at(0).result;
   }
 
   BuildResult build(const std::string& body) {
     BuildJob job;
-    job.source = test::unary_kernel(body, kCount);
+    job.source = test::unary_kernel(body, kJobsCount);
     JobResult result = run("build", to_json(job));
     EXPECT_EQ(result.status, JobStatus::Done) << result.message;
     return build_result_from_json(result.result);
@@ -42,15 +42,15 @@ class Jobs : public testing::Test {
     MeasureJob job;
     job.object_path = built.object_path;
     job.object = built.object;
-    job.description = test::unary_kernel(body, kCount).description;
-    job.workload = std::to_string(kCount);
+    job.description = test::unary_kernel(body, kJobsCount).description;
+    job.workload = std::to_string(kJobsCount);
     job.seed = 11;
     job.timing.max_seconds = 0.01;
     job.timing.min_seconds = 0;
     return job;
   }
 
-  MeasureResult measure(const MeasureJob& job, double timeout = kPatience) {
+  MeasureResult measure(const MeasureJob& job, double timeout = test::kPatience) {
     JobResult result = run("measure", to_json(job), timeout);
     if (result.status != JobStatus::Done) return failed_measurement(result);
     return measure_result_from_json(result.result);
@@ -61,10 +61,10 @@ class Jobs : public testing::Test {
   WorkerPool pool_;
 };
 
-const char* const kRight = "for (int64_t i = 0; i < n; ++i) c[i] = 2 * a[i];";
+const char* const kJobsRight = "for (int64_t i = 0; i < n; ++i) c[i] = 2 * a[i];";
 
 TEST_F(Jobs, RightKernelIsProvedAndTimed) {
-  MeasureResult result = measure_body(kRight);
+  MeasureResult result = measure_body(kJobsRight);
   EXPECT_EQ(result.verdict, Verdict::Ok) << result.message;
   EXPECT_GE(result.compared, 80);
   EXPECT_FALSE(result.timing.samples.empty());
@@ -75,7 +75,7 @@ TEST_F(Jobs, RightKernelIsProvedAndTimed) {
 }
 
 TEST_F(Jobs, TheCheckedRunOfASlowKernelIsItsMeasurement) {
-  MeasureJob job = measure_job(kRight);
+  MeasureJob job = measure_job(kJobsRight);
   job.timing.lone_run_seconds = 0;  // any run is slow
   MeasureResult result = measure(job);
   EXPECT_EQ(result.verdict, Verdict::Ok) << result.message;
@@ -85,7 +85,7 @@ TEST_F(Jobs, TheCheckedRunOfASlowKernelIsItsMeasurement) {
 }
 
 TEST_F(Jobs, CheckAndTimeCanBeHadAlone) {
-  MeasureJob job = measure_job(kRight);
+  MeasureJob job = measure_job(kJobsRight);
   job.time = false;
   EXPECT_TRUE(measure(job).timing.samples.empty());
   job.time = true;
@@ -97,7 +97,7 @@ TEST_F(Jobs, CheckAndTimeCanBeHadAlone) {
 }
 
 TEST_F(Jobs, TimesAtFurtherSizesAndComparesRows) {
-  MeasureJob job = measure_job(kRight);
+  MeasureJob job = measure_job(kJobsRight);
   EXPECT_TRUE(measure(job).at_points.empty());
   job.time = false;
   job.points.resize(2);  // the workload's only size, twice
@@ -125,7 +125,7 @@ TEST_F(Jobs, CompileErrorIsAResult) {
 
 TEST_F(Jobs, ObjectTravelsWhereThereIsNoCache) {
   test::ScopedEnv off("TILEWRIGHT_CACHE", "off");
-  MeasureJob job = measure_job(kRight);
+  MeasureJob job = measure_job(kJobsRight);
   EXPECT_EQ(job.object_path, "");
   EXPECT_FALSE(job.object.empty());
   EXPECT_EQ(measure(job).verdict, Verdict::Ok);
@@ -135,9 +135,9 @@ TEST_F(Jobs, WrongKernelIsWrong) {
   MeasureResult result =
       measure_body("for (int64_t i = 0; i < n; ++i) c[i] = a[i] * (i == 299 ? 3 : 2);");
   EXPECT_EQ(result.verdict, Verdict::Wrong);
-  EXPECT_EQ(result.wrong_index, kCount - 1);
+  EXPECT_EQ(result.wrong_index, kJobsCount - 1);
   EXPECT_THAT(result.message, HasSubstr("C[299] is "));
-  EXPECT_EQ(result.compared, kCount) << "every element";
+  EXPECT_EQ(result.compared, kJobsCount) << "every element";
   EXPECT_TRUE(result.timing.samples.empty());
 }
 
@@ -146,12 +146,12 @@ TEST_F(Jobs, WritePastTheEndIsOutOfBoundsAndTheNextIsSound) {
       measure_body("for (int64_t i = 0; i < n + 4; ++i) c[i] = i < n ? 2 * a[i] : 1;");
   EXPECT_EQ(result.verdict, Verdict::OutOfBounds);
   EXPECT_THAT(result.message, HasSubstr("0 bytes past the end of 'C' (1200 bytes)"));
-  EXPECT_EQ(measure_body(kRight).verdict, Verdict::Ok);
+  EXPECT_EQ(measure_body(kJobsRight).verdict, Verdict::Ok);
 }
 
 // Accesses beyond the few bytes that alignment leaves are faults, which say where.
 TEST_F(Jobs, AccessesBeyondOperandsAreNamed) {
-  const std::string right = kRight;
+  const std::string right = kJobsRight;
   const std::pair<const char*, const char*> attacks[] = {
       {"c[n + 1024] = 1;", "write 4096 bytes past the end of 'C'"},
       {"c[1 << 18] = 1;", "past the end of 'C'"},
@@ -163,7 +163,7 @@ TEST_F(Jobs, AccessesBeyondOperandsAreNamed) {
     EXPECT_EQ(result.verdict, Verdict::OutOfBounds) << attack << " " << result.message;
     EXPECT_THAT(result.message, HasSubstr(message));
   }
-  EXPECT_EQ(measure_body(kRight).verdict, Verdict::Ok);
+  EXPECT_EQ(measure_body(kJobsRight).verdict, Verdict::Ok);
 }
 
 // What a kernel keeps from one call to the next is not its to use.
@@ -193,7 +193,7 @@ TEST_F(Jobs, OrdinaryValuesAreNotAll) {
 }
 
 TEST_F(Jobs, KernelsAboveTheRoofAreLookedAtAgain) {
-  MeasureJob job = measure_job(kRight);
+  MeasureJob job = measure_job(kJobsRight);
   job.roof_seconds = 1;  // nothing is so slow
   MeasureResult result = measure(job);
   EXPECT_EQ(result.verdict, Verdict::Ok) << result.message;
@@ -202,7 +202,7 @@ TEST_F(Jobs, KernelsAboveTheRoofAreLookedAtAgain) {
   EXPECT_EQ(measure(job).note, "");
   // Waits where the output is not that of the call before.
   job = measure_job("if (c[0] != c[0]) for (volatile int w = 0; w < 1000000;) w = w + 1; " +
-                    std::string(kRight));
+                    std::string(kJobsRight));
   job.roof_seconds = 1;
   result = measure(job);
   EXPECT_EQ(result.verdict, Verdict::Wrong) << result.note;
@@ -213,13 +213,13 @@ TEST_F(Jobs, CrashingKernelIsARuntimeFault) {
   MeasureResult result = measure_body("*(volatile int*)8 = 1;");
   EXPECT_EQ(result.verdict, Verdict::Runtime);
   EXPECT_THAT(result.message, HasSubstr("killed by SIGSEGV"));
-  EXPECT_EQ(measure_body(kRight).verdict, Verdict::Ok);
+  EXPECT_EQ(measure_body(kJobsRight).verdict, Verdict::Ok);
 }
 
 TEST_F(Jobs, HangingKernelIsATimeout) {
   MeasureResult result = measure(measure_job("for (;;) __asm__ volatile(\"\");"), 0.5);
   EXPECT_EQ(result.verdict, Verdict::Timeout);
-  EXPECT_EQ(measure_body(kRight).verdict, Verdict::Ok);
+  EXPECT_EQ(measure_body(kJobsRight).verdict, Verdict::Ok);
 }
 
 #if defined(__x86_64__)
@@ -239,7 +239,7 @@ TEST_F(Jobs, AKernelThatTakesALibraryFunctionDoesNotLoad) {
 }
 
 TEST_F(Jobs, MissingObjectIsARuntimeFault) {
-  MeasureJob job = measure_job(kRight);
+  MeasureJob job = measure_job(kJobsRight);
   job.object_path = "/no/such/object";
   job.object.clear();
   MeasureResult result = measure(job);
@@ -248,7 +248,7 @@ TEST_F(Jobs, MissingObjectIsARuntimeFault) {
 }
 
 TEST_F(Jobs, AnotherWorkloadOrSeedIsPreparedAnew) {
-  MeasureJob job = measure_job(kRight);
+  MeasureJob job = measure_job(kJobsRight);
   EXPECT_EQ(measure(job).verdict, Verdict::Ok);
   job.seed = 12;
   EXPECT_EQ(measure(job).verdict, Verdict::Ok);

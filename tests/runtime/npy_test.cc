@@ -23,7 +23,7 @@ std::string npy(const std::string& header, const std::string& data, char major =
   return file + header + data;
 }
 
-std::string refusal(const std::string& file) {
+std::string refusal_npy(const std::string& file) {
   return error_of<FileError>([&] { parse_npy(file, "a.npy"); });
 }
 
@@ -78,19 +78,19 @@ INSTANTIATE_TEST_SUITE_P(All, NpyTypes,
 
 TEST(Npy, RefusesWhatItCannotRead) {
   std::string data(24, '\0');
-  EXPECT_EQ(refusal(npy(kGood, data)), "");
-  EXPECT_EQ(refusal("PK\3\4"), "a.npy: not a .npy file");
-  EXPECT_EQ(refusal(""), "a.npy: not a .npy file");
-  EXPECT_THAT(refusal(npy(kGood, data, 4)), HasSubstr("version 4.0; versions 1.0 to 3.0"));
-  EXPECT_THAT(refusal(npy(kGood, data).substr(0, 9)), HasSubstr("ends within its header"));
-  EXPECT_THAT(refusal(npy(kGood, data).substr(0, 30)), HasSubstr("ends within its header"));
-  EXPECT_EQ(refusal(npy(kGood, data.substr(1))),
+  EXPECT_EQ(refusal_npy(npy(kGood, data)), "");
+  EXPECT_EQ(refusal_npy("PK\3\4"), "a.npy: not a .npy file");
+  EXPECT_EQ(refusal_npy(""), "a.npy: not a .npy file");
+  EXPECT_THAT(refusal_npy(npy(kGood, data, 4)), HasSubstr("version 4.0; versions 1.0 to 3.0"));
+  EXPECT_THAT(refusal_npy(npy(kGood, data).substr(0, 9)), HasSubstr("ends within its header"));
+  EXPECT_THAT(refusal_npy(npy(kGood, data).substr(0, 30)), HasSubstr("ends within its header"));
+  EXPECT_EQ(refusal_npy(npy(kGood, data.substr(1))),
             "a.npy: holds 23 bytes of data; f32 [2, 3] needs 24");
-  EXPECT_THAT(refusal(npy(kGood, data + "x")), HasSubstr("holds 25 bytes"));
+  EXPECT_THAT(refusal_npy(npy(kGood, data + "x")), HasSubstr("holds 25 bytes"));
   auto with = [&](const std::string& from, const std::string& to) {
     std::string header = kGood;
     header.replace(header.find(from), from.size(), to);
-    return refusal(npy(header, data));
+    return refusal_npy(npy(header, data));
   };
   EXPECT_THAT(with("False", "True"), HasSubstr("Fortran order; convert with numpy.ascontiguous"));
   EXPECT_THAT(with("<f4", ">f4"), HasSubstr("big-endian type '>f4'; convert with"));

@@ -20,9 +20,8 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr double kPatience = 60;
-constexpr int64_t kCount = 300;
-const std::string kRight = "for (int64_t i = 0; i < n; ++i) c[i] = 2 * a[i];";
+constexpr int64_t kSandboxCount = 300;
+const std::string kSandboxRight = "for (int64_t i = 0; i < n; ++i) c[i] = 2 * a[i];";
 
 // A kernel's way to the system that needs no symbol.
 const std::string kCall = R"(
@@ -48,23 +47,23 @@ class Sandbox : public testing::Test {
   }
 
   MeasureResult measure(const std::string& body, int threads = 1) {
-    KernelSource source = test::unary_kernel(body, kCount);
+    KernelSource source = test::unary_kernel(body, kSandboxCount);
     source.code.insert(test::kPrelude.size(), kCall);
     MeasureJob job;
     job.object = compile(source).object;
     job.description = source.description;
-    job.workload = std::to_string(kCount);
+    job.workload = std::to_string(kSandboxCount);
     job.threads = threads;
     job.timing.max_seconds = 0.01;
     job.timing.min_seconds = 0;
-    pool_.submit("measure", to_json(job), kPatience);
-    JobResult result = pool_.wait(kPatience).at(0).result;
+    pool_.submit("measure", to_json(job), test::kPatience);
+    JobResult result = pool_.wait(test::kPatience).at(0).result;
     if (result.status != JobStatus::Done) return failed_measurement(result);
     return measure_result_from_json(result.result);
   }
 
   void expect_stopped(const std::string& body, const std::string& call) {
-    MeasureResult result = measure(body + kRight);
+    MeasureResult result = measure(body + kSandboxRight);
     EXPECT_EQ(result.verdict, Verdict::Runtime) << call;
     EXPECT_EQ(result.message, "the kernel called " + call + ", which kernels may not");
     EXPECT_TRUE(result.timing.samples.empty());
@@ -75,9 +74,9 @@ class Sandbox : public testing::Test {
 };
 
 TEST_F(Sandbox, KernelsComputeAsElsewhere) {
-  EXPECT_EQ(measure(kRight).verdict, Verdict::Ok);
-  EXPECT_EQ(measure(kRight, 3).verdict, Verdict::Ok) << "with threads of its own";
-  EXPECT_EQ(measure("call(39, 0, 0, 0, 0);" + kRight).verdict, Verdict::Ok) << "getpid";
+  EXPECT_EQ(measure(kSandboxRight).verdict, Verdict::Ok);
+  EXPECT_EQ(measure(kSandboxRight, 3).verdict, Verdict::Ok) << "with threads of its own";
+  EXPECT_EQ(measure("call(39, 0, 0, 0, 0);" + kSandboxRight).verdict, Verdict::Ok) << "getpid";
 }
 
 TEST_F(Sandbox, AProgramIsNotStarted) {
@@ -93,7 +92,7 @@ TEST_F(Sandbox, ProcessesAreNotForked) {
   expect_stopped("call(57, 0, 0, 0, 0);", "fork");
   expect_stopped("call(58, 0, 0, 0, 0);", "vfork");
   expect_stopped("call(56, 17, 0, 0, 0);", "clone");
-  MeasureResult result = measure("if (call(435, 0, 0, 0, 0) == -38) {" + kRight + "}");
+  MeasureResult result = measure("if (call(435, 0, 0, 0, 0) == -38) {" + kSandboxRight + "}");
   EXPECT_EQ(result.verdict, Verdict::Ok) << "clone3 is absent: " << result.message;
 }
 
@@ -110,8 +109,9 @@ TEST_F(Sandbox, FilesAreReadAndNotWritten) {
   expect_stopped("call(90, (long)" + quoted + ", 0777, 0, 0);", "chmod");
   expect_stopped("call(76, (long)" + quoted + ", 0, 0, 0);", "truncate");
   EXPECT_EQ(read_file(made), "kept");
-  MeasureResult read = measure("long f = call(257, -100, (long)" + quoted +
-                               ", 0, 0); if (f < 0) return 1; call(3, f, 0, 0, 0);" + kRight);
+  MeasureResult read =
+      measure("long f = call(257, -100, (long)" + quoted +
+              ", 0, 0); if (f < 0) return 1; call(3, f, 0, 0, 0);" + kSandboxRight);
   EXPECT_EQ(read.verdict, Verdict::Ok) << read.message;
 }
 
@@ -127,12 +127,13 @@ TEST_F(Sandbox, OtherProcessesAndTheNetworkAreOutOfReach) {
   expect_stopped("call(165, 0, 0, 0, 0);", "mount");
   expect_stopped("call(72, 0, 8, 1, 0);", "fcntl");  // F_SETOWN: signals for others
   expect_stopped("call(157, 1, 0, 0, 0);", "prctl");
-  EXPECT_EQ(measure(kRight).verdict, Verdict::Ok) << "and this process lives";
+  EXPECT_EQ(measure(kSandboxRight).verdict, Verdict::Ok) << "and this process lives";
 }
 
 TEST_F(Sandbox, CallsOfTheOtherInterfaceEndItToo) {
-  MeasureResult result = measure(
-      "int r; __asm__ volatile(\"int $0x80\" : \"=a\"(r) : \"a\"(20) : \"memory\");" + kRight);
+  MeasureResult result =
+      measure("int r; __asm__ volatile(\"int $0x80\" : \"=a\"(r) : \"a\"(20) : \"memory\");" +
+              kSandboxRight);
   EXPECT_EQ(result.verdict, Verdict::Runtime);
   EXPECT_THAT(result.message, HasSubstr("system call"));
 }
@@ -142,7 +143,7 @@ TEST_F(Sandbox, IgnoringTheSignalDoesNotHelp) {
   MeasureResult result = measure(
       "struct { void* h; unsigned long f; void* r; unsigned long m; } ignore = {(void*)1, 0, 0, 0};"
       "call(13, 31, (long)&ignore, 0, 8); call(57, 0, 0, 0, 0);" +
-      kRight);
+      kSandboxRight);
   EXPECT_EQ(result.verdict, Verdict::Runtime) << result.message;
 }
 

@@ -12,6 +12,8 @@
 
 namespace tilewright::test {
 
+inline constexpr double kPatience = 60;  // seconds for a job that ends
+
 // The part of the calling convention that a generated kernel carries.
 inline const std::string kPrelude = R"(
 typedef int int32_t;

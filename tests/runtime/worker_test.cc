@@ -16,7 +16,6 @@ namespace {
 using testing::HasSubstr;
 
 // Long enough for a loaded machine; a job that must time out gets less.
-constexpr double kPatience = 60;
 
 WorkerOptions fault_worker() {
   WorkerOptions options;
@@ -25,9 +24,9 @@ WorkerOptions fault_worker() {
 }
 
 JobResult run(WorkerPool& pool, const std::string& type, const std::string& payload = "null",
-              double timeout = kPatience) {
+              double timeout = test::kPatience) {
   int64_t job = pool.submit(type, payload, timeout);
-  std::vector<Completion> done = pool.wait(kPatience);
+  std::vector<Completion> done = pool.wait(test::kPatience);
   EXPECT_EQ(done.size(), 1u);
   if (done.size() != 1) return {};
   EXPECT_EQ(done[0].job, job);
@@ -79,7 +78,7 @@ TEST_P(WorkerFault, IsNamedAndOvercome) {
   WorkerPool pool(options, 1);
   std::string before = run(pool, "pid").result;
   bool hangs = GetParam().status == JobStatus::TimedOut;
-  JobResult result = run(pool, GetParam().job, "null", hangs ? 0.3 : kPatience);
+  JobResult result = run(pool, GetParam().job, "null", hangs ? 0.3 : test::kPatience);
   EXPECT_EQ(result.status, GetParam().status) << name_of(result.status) << ": " << result.message;
   EXPECT_THAT(result.message, HasSubstr(GetParam().message));
   MeasureResult measured = failed_measurement(result);
@@ -185,12 +184,12 @@ TEST(WorkerPool, JobsRunBesideEachOtherAndAllComeBack) {
   WorkerPool pool(fault_worker(), 2);
   std::set<int64_t> jobs, back;
   for (int i = 0; i < 20; ++i) {
-    jobs.insert(pool.submit(i % 5 == 4 ? "crash" : "echo", std::to_string(i), kPatience));
+    jobs.insert(pool.submit(i % 5 == 4 ? "crash" : "echo", std::to_string(i), test::kPatience));
   }
   EXPECT_EQ(pool.pending(), 20u);
   EXPECT_EQ(pool.running(), 2u);
   while (pool.pending() > 0) {
-    for (const Completion& c : pool.wait(kPatience)) {
+    for (const Completion& c : pool.wait(test::kPatience)) {
       back.insert(c.job);
       bool crashes = (c.job - *jobs.begin()) % 5 == 4;
       EXPECT_EQ(c.result.status, crashes ? JobStatus::Crashed : JobStatus::Done);
@@ -202,9 +201,9 @@ TEST(WorkerPool, JobsRunBesideEachOtherAndAllComeBack) {
 
 TEST(WorkerPool, HangingWorkerDoesNotHoldUpTheOther) {
   WorkerPool pool(fault_worker(), 2);
-  pool.submit("hang", "null", kPatience);
-  int64_t quick = pool.submit("echo", "1", kPatience);
-  std::vector<Completion> done = pool.wait(kPatience);
+  pool.submit("hang", "null", test::kPatience);
+  int64_t quick = pool.submit("echo", "1", test::kPatience);
+  std::vector<Completion> done = pool.wait(test::kPatience);
   ASSERT_EQ(done.size(), 1u);
   EXPECT_EQ(done[0].job, quick);
   EXPECT_EQ(pool.pending(), 1u);
@@ -212,8 +211,8 @@ TEST(WorkerPool, HangingWorkerDoesNotHoldUpTheOther) {
 
 TEST(WorkerPool, CancelReportsEveryJob) {
   WorkerPool pool(fault_worker(), 1);
-  int64_t first = pool.submit("hang", "null", kPatience);
-  int64_t second = pool.submit("echo", "1", kPatience);
+  int64_t first = pool.submit("hang", "null", test::kPatience);
+  int64_t second = pool.submit("echo", "1", test::kPatience);
   pool.wait(0.05);
   std::vector<Completion> done = pool.cancel_all();
   ASSERT_EQ(done.size(), 2u);

@@ -109,7 +109,7 @@ TEST_F(Recoverable, UnboundedLoopsAreToldAtTheTopAlone) {
 TEST_F(Recoverable, IsNeverWrong) {
   int told_loops = 0;
   for (uint64_t seed = 0; seed < 3000; ++seed) {
-    testing::Draw draw(seed);
+    test::Draw draw(seed);
     int64_t n[] = {draw.between(1, 5), draw.between(1, 5), draw.between(1, 5)};
     extents(n[0], n[1], n[2]);
     auto sum = [&] {

@@ -2,7 +2,7 @@
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 // Each block of rows uses the weight of its group.
@@ -62,4 +62,4 @@ program p(A: f32[4] input, H: i32[4] input, W: f32[3] weight, Y: f32[4] output) 
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -5,7 +5,7 @@
 #include "tests/schedule/programs.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 // Only the four elements in the middle of T are stored.
@@ -186,4 +186,4 @@ program strided(A: f32[8] input, C: f32[8] output) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

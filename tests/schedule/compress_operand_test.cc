@@ -8,7 +8,7 @@
 #include "schedule/tree.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -41,7 +41,7 @@ NdArrays operands(const Program& p, const Workload& w) {
   return arrays;
 }
 
-void expect_same(const Program& before, const Module& after, const NdArrays& inputs) {
+void expect_same_product(const Program& before, const Module& after, const NdArrays& inputs) {
   NdArrays want = inputs, got = inputs;
   interpret(before, want);
   interpret(after, got);
@@ -78,7 +78,7 @@ TEST(CompressOperand, MeansTheSame) {
     std::vector<std::string> made = p.s.compress_operand({"C"}, p.operand, "B", 2, 4, 1);
     EXPECT_EQ(made, (std::vector<std::string>{"B_values", "B_rows"}));
     EXPECT_TRUE(replays(p.before, p.s));
-    expect_same(p.before, p.s.module(), operands(p.before, p.w));
+    expect_same_product(p.before, p.s.module(), operands(p.before, p.w));
   }
 }
 
@@ -114,7 +114,7 @@ TEST(CompressOperand, ColumnsMayShareTheirRows) {
     }
   }
   EXPECT_TRUE(replays(p.before, p.s));
-  expect_same(p.before, p.s.module(), inputs);
+  expect_same_product(p.before, p.s.module(), inputs);
   EXPECT_THAT(to_string(p.s.program()), HasSubstr("floordiv(vj, 16)]), 8)"));
 }
 
@@ -167,4 +167,4 @@ TEST(CompressOperand, IsRefusedWithTheReason) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -14,7 +14,7 @@
 #include "tests/schedule/programs.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 // C[4, n] += A[4, k] * B[k, n].
@@ -289,4 +289,4 @@ TEST(CompressNmRefuses, PaddingThatCannotBeWorthNothing) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -4,7 +4,7 @@
 #include "tests/schedule/programs.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 TEST(ComputeAt, MovesAProducerUnderATileOfItsConsumer) {
@@ -267,4 +267,4 @@ TEST(ComputeAtRefuses, AConsumerElsewhere) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

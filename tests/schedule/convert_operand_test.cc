@@ -4,10 +4,10 @@
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
-constexpr char kBytes[] = R"(
+constexpr char kConvertOperandBytes[] = R"(
 program p(A: i8[3, 8] input, B: i8[8, 5] weight, C: i32[3, 5] output) {
   block root() {
     for i in 0..3 { for j in 0..5 { for k in 0..8 {
@@ -20,7 +20,7 @@ program p(A: i8[3, 8] input, B: i8[8, 5] weight, C: i32[3, 5] output) {
 })";
 
 TEST(ConvertOperand, TakesTheOffsetBack) {
-  RewriteCase c(kBytes);
+  RewriteCase c(kConvertOperandBytes);
   std::vector<Block> made = c.s.convert_operand({"C"}, "A", ElemType::u8, 128);
   EXPECT_EQ(made, (std::vector<Block>{{"A_u8"}, {"C_offset"}}));
   EXPECT_GOLDEN(c.str());
@@ -29,7 +29,7 @@ TEST(ConvertOperand, TakesTheOffsetBack) {
 
 // Covers the types' whole range, where sums and products are largest.
 TEST(ConvertOperand, IsExactForAllBytes) {
-  RewriteCase c(kBytes);
+  RewriteCase c(kConvertOperandBytes);
   c.s.convert_operand({"C"}, "A", ElemType::u8, 128);
   NdArrays before{{"A", NdArray::zeros(ElemType::i8, {3, 8})},
                   {"B", NdArray::zeros(ElemType::i8, {8, 5})}};
@@ -42,7 +42,7 @@ TEST(ConvertOperand, IsExactForAllBytes) {
 }
 
 TEST(ConvertOperand, WidensWithoutACorrection) {
-  RewriteCase c(kBytes);
+  RewriteCase c(kConvertOperandBytes);
   EXPECT_EQ(c.s.convert_operand({"C"}, "B", ElemType::i16, 0).size(), 1u);
   c.s.precompute({"B_i16"});
   EXPECT_EQ(c.s.program().params.at(1).buffer->elem, ElemType::i16);
@@ -50,7 +50,7 @@ TEST(ConvertOperand, WidensWithoutACorrection) {
 }
 
 TEST(ConvertOperand, Refuses) {
-  RewriteCase c(kBytes);
+  RewriteCase c(kConvertOperandBytes);
   c.refuses([](Schedule& s) { s.convert_operand({"C"}, "A", ElemType::u8, 0); },
             RefusalKind::BadArgument,
             "argument 'type' of convert_operand: expected an integer type that holds all values of "
@@ -71,11 +71,11 @@ TEST(ConvertOperand, Refuses) {
 // The conversion computes with every element of its buffer, and the padding of a layout has no
 // values.
 TEST(ConvertOperand, RefusesThePaddingOfALayout) {
-  RewriteCase c(kBytes);
+  RewriteCase c(kConvertOperandBytes);
   c.s.cache_read({"C"}, "A", Scope::Global);
   c.s.transform_layout("A_global",
                        IndexMap::parse("(i, k) -> (i, floordiv(k, 4), floormod(k, 4))"));
-  RewriteCase padded(kBytes);
+  RewriteCase padded(kConvertOperandBytes);
   padded.s.cache_read({"C"}, "A", Scope::Global);
   padded.s.transform_layout("A_global",
                             IndexMap::parse("(i, k) -> (i, floordiv(k, 3), floormod(k, 3))"));
@@ -87,7 +87,7 @@ TEST(ConvertOperand, RefusesThePaddingOfALayout) {
 }
 
 TEST(Precompute, MovesTheCorrectionToTheLoad) {
-  RewriteCase c(kBytes);
+  RewriteCase c(kConvertOperandBytes);
   c.s.convert_operand({"C"}, "A", ElemType::u8, 128);
   c.s.precompute({"C_offset"});
   EXPECT_GOLDEN(c.str());
@@ -96,7 +96,7 @@ TEST(Precompute, MovesTheCorrectionToTheLoad) {
 }
 
 TEST(Precompute, WorksOutWhatAPackProgramMakes) {
-  RewriteCase c(kBytes);
+  RewriteCase c(kConvertOperandBytes);
   c.s.pad_einsum({"C"}, {1, 4, 3});
   c.s.precompute({"B_pad"});
   c.s.convert_operand({"C"}, "A_pad", ElemType::u8, 128);
@@ -108,7 +108,7 @@ TEST(Precompute, WorksOutWhatAPackProgramMakes) {
 }
 
 TEST(Precompute, DropsAPackProgramThatNobodyNeeds) {
-  RewriteCase c(kBytes);
+  RewriteCase c(kConvertOperandBytes);
   c.s.pad_einsum({"C"}, {1, 4, 3});
   c.s.precompute({"B_pad"});
   c.s.convert_operand({"C"}, "B_pad", ElemType::i16, 0);
@@ -118,7 +118,7 @@ TEST(Precompute, DropsAPackProgramThatNobodyNeeds) {
 }
 
 TEST(Precompute, Refuses) {
-  RewriteCase c(kBytes);
+  RewriteCase c(kConvertOperandBytes);
   c.refuses([](Schedule& s) { s.precompute({"C"}); }, RefusalKind::BadStructure,
             "its values are needed outside", false);
   c.s.convert_operand({"C"}, "A", ElemType::u8, 128);
@@ -127,13 +127,13 @@ TEST(Precompute, Refuses) {
   c.s.split(c.s.loops({"C_offset"})[0], {-1, 2});
   c.refuses([](Schedule& s) { s.precompute({"C_offset"}); }, RefusalKind::BadStructure,
             "precompute it before it is scheduled");
-  RewriteCase sums(kBytes);
+  RewriteCase sums(kConvertOperandBytes);
   sums.s.convert_operand({"C"}, "A", ElemType::u8, 128);
   sums.s.precompute({"C_offset"});
   sums.s.cache_read({"C"}, "C_offset", Scope::Global);
   sums.refuses([](Schedule& s) { s.precompute({"C_offset_global"}); }, RefusalKind::Unsupported,
                "'C_offset' is computed at load by a reduction");
-  RewriteCase turned(kBytes);
+  RewriteCase turned(kConvertOperandBytes);
   turned.s.cache_read({"C"}, "B", Scope::Global);
   turned.s.cache_read({"C"}, "B_global", Scope::Local);
   turned.s.transform_block_layout({"B_global"}, IndexMap::parse("(k, j) -> (j, k)"));
@@ -141,7 +141,7 @@ TEST(Precompute, Refuses) {
   turned.refuses([](Schedule& s) { s.precompute({"B_global_local"}); }, RefusalKind::Unsupported,
                  "'B_global' is computed at load by a reduction, or otherwise than each element at "
                  "the iterators of one block");
-  RewriteCase padded(kBytes);
+  RewriteCase padded(kConvertOperandBytes);
   padded.s.convert_operand({"C"}, "A", ElemType::u8, 128);
   padded.s.transform_layout("C_offset", IndexMap::make(1, [](const auto& x) {
                               return std::vector<Expr>{floordiv(x[0], 2), floormod(x[0], 2)};
@@ -151,4 +151,4 @@ TEST(Precompute, Refuses) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

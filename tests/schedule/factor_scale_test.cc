@@ -3,7 +3,7 @@
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 // 4-bit weights with a scale and a zero point per 4 elements along k.
@@ -22,7 +22,7 @@ program p(A: f32[3, 12] input, B: u4[12, 8] weight, S: f32[3, 8] weight, Z: u4[3
 })";
 
 // 8-bit activations, no zero points.
-constexpr char kBytes[] = R"(
+constexpr char kFactorScaleBytes[] = R"(
 program p(A: i8[3, 12] input, B: i4[12, 8] weight, S: f32[3, 8] weight, C: f32[3, 8] output) {
   block root() {
     for i in 0..3 { for j in 0..8 { for k in 0..12 {
@@ -67,7 +67,7 @@ TEST(FactorScale, KeepsTilesThatHangOver) {
 }
 
 TEST(FactorScale, SumsBytesInIntegers) {
-  RewriteCase c(kBytes);
+  RewriteCase c(kFactorScaleBytes);
   c.s.widen_operand("B", ElemType::u8, 8);
   std::vector<Loop> loops = tile(c.s, 4);
   EXPECT_EQ(c.s.factor_scale({"C"}, loops[0], ElemType::i32).size(), 3u);
@@ -76,7 +76,7 @@ TEST(FactorScale, SumsBytesInIntegers) {
 }
 
 TEST(FactorScale, NeedsNoSumsWithoutZeroPoints) {
-  RewriteCase c(kBytes);
+  RewriteCase c(kFactorScaleBytes);
   std::vector<Loop> loops = tile(c.s, 8);
   EXPECT_EQ(c.s.factor_scale({"C"}, loops[0], ElemType::i32).size(), 2u);
   c.check();
@@ -152,7 +152,7 @@ program p(A: f8e4m3[3, 12] input, B: f8e5m2[12, 8] weight, C: f32[3, 8] output) 
 }
 
 TEST(FactorScale, RefusesIntegersThatOverflow) {
-  std::string wide = kBytes;
+  std::string wide = kFactorScaleBytes;
   for (size_t at; (at = wide.find("12")) != std::string::npos;) wide.replace(at, 2, "4000000");
   RewriteCase c(wide.replace(wide.find("floordiv(vk, 4)"), 15, "0"));
   c.s.decompose_reduction({"C"}, {"k"});
@@ -161,7 +161,7 @@ TEST(FactorScale, RefusesIntegersThatOverflow) {
 }
 
 TEST(WidenOperand, PutsTheConversionInFront) {
-  RewriteCase c(kBytes);
+  RewriteCase c(kFactorScaleBytes);
   EXPECT_EQ(c.s.widen_operand("B", ElemType::u8, 8).name, "B_u8");
   EXPECT_GOLDEN(c.str());
   c.check();
@@ -184,7 +184,7 @@ TEST(WidenOperand, IsExactForEveryCode) {
 }
 
 TEST(WidenOperand, Refuses) {
-  RewriteCase c(kBytes);
+  RewriteCase c(kFactorScaleBytes);
   c.refuses([](Schedule& s) { s.widen_operand("B", ElemType::u8, 0); }, RefusalKind::BadArgument,
             "argument 'type' of widen_operand: expected a type that holds the value of every code "
             "of i4 plus 0, got u8",
@@ -202,4 +202,4 @@ program p(A: u4[12] input, C: u4[12] output) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

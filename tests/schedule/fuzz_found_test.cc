@@ -6,7 +6,7 @@
 
 // Cases that the fuzzer found to fail, shrunk. They are now accepted with the same meaning, or
 // refused.
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 Step step(const char* primitive, const nlohmann::ordered_json& arguments) {
@@ -143,4 +143,4 @@ INSTANTIATE_TEST_SUITE_P(Cases, FuzzFound, ::testing::ValuesIn(kFound),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

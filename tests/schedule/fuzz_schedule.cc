@@ -15,7 +15,7 @@
 #include "ir/verify.h"
 #include "ir/visitor.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 constexpr int kMaxAttempts = 16;
@@ -214,4 +214,4 @@ std::string describe(const FuzzCase& c) {
   return text;
 }
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

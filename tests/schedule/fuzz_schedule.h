@@ -13,7 +13,7 @@
 #include "ir/interpreter.h"
 #include "schedule/schedule.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 
 // Random draws with the same sequence on every machine.
 class Draw {
@@ -81,4 +81,4 @@ std::string compare_outputs(const Program& before, const NdArrays& want, const N
 // Spec, seed, trace and failure.
 std::string describe(const FuzzCase& c);
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

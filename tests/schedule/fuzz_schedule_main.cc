@@ -12,12 +12,12 @@ int main(int argc, char** argv) {
   uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
   uint64_t failures = 0, steps = 0, refused = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
-    auto c = tilewright::testing::fuzz_schedule(seed);
+    auto c = tilewright::test::fuzz_schedule(seed);
     steps += c.steps.size();
     refused += static_cast<uint64_t>(c.refused);
     if (c.failure.empty()) continue;
     ++failures;
-    fmt::print("{}\n\n", tilewright::testing::describe(c));
+    fmt::print("{}\n\n", tilewright::test::describe(c));
     std::fflush(stdout);  // keeps earlier findings when the run is cut short
   }
   fmt::print("{} cases, {} steps, {} refusals, {} failures\n", count, steps, refused, failures);

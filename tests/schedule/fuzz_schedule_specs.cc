@@ -5,7 +5,7 @@
 
 #include "tests/schedule/fuzz_schedule.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 // With this probability, the option "key=value" after a comma.
@@ -205,4 +205,4 @@ RandomSpec random_spec(Draw& draw) {
   return random_pointwise(draw);
 }
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -7,7 +7,7 @@
 #include "schedule/tree.h"
 #include "tests/schedule/fuzz_schedule.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -259,4 +259,4 @@ void random_rewrite(const Schedule& schedule, Draw& draw, const Attempt& attempt
   Rewriter(schedule, draw, attempt).draw();
 }
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

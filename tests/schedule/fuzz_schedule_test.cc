@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 constexpr uint64_t kCases = 2000;  // unless TILEWRIGHT_FUZZ_CASES is set
@@ -38,4 +38,4 @@ TEST(FuzzScheduleItself, RefusedStepsAreNoFailure) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -4,7 +4,7 @@
 #include "tests/schedule/programs.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 TEST(ComputeInline, PutsAProducerIntoItsConsumer) {
@@ -300,4 +300,4 @@ program shared(A: f32[8] input, C: f32[8] output) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

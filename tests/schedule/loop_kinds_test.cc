@@ -7,9 +7,9 @@
 namespace tilewright {
 namespace {
 
-using testing::chain;
-using testing::matmul;
-using testing::row_reduce;
+using test::chain;
+using test::matmul;
+using test::row_reduce;
 
 TEST(Parallel, OuterLoop) {
   Schedule s(matmul());
@@ -48,7 +48,7 @@ TEST(Parallel, NestingIsRefused) {
 
 // Each iteration of i computes T again, with one element more than the iterations advance.
 TEST(Parallel, AnOverlappingPrivateBufferIsFine) {
-  Program p = testing::parse(R"(
+  Program p = test::parse(R"(
 program p(A: f32[64] input, C: f32[56] output) {
   block root() {
     alloc T: f32[64] global
@@ -73,7 +73,7 @@ program p(A: f32[64] input, C: f32[56] output) {
 }
 
 TEST(Parallel, OverlappingWritesOfAnOutputAreRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     for i in 0..8 {
       for a in 0..8 {
@@ -93,7 +93,7 @@ TEST(Parallel, OverlappingWritesOfAnOutputAreRefused) {
 // iterations write the same elements.
 TEST(Parallel, IteratorsThatHangOverWriteWithinTheirExtents) {
   auto program = [](const std::string& extent) {
-    return testing::parse(
+    return test::parse(
         "block root() { for i in 0..4 { for a in 0..4 { block C(u: spatial 4 = i, "
         "v: spatial " +
         extent + " = a) where a < " + extent + " { C[u * 2 + v] = A[u * 2 + v] } } } }");
@@ -106,7 +106,7 @@ TEST(Parallel, IteratorsThatHangOverWriteWithinTheirExtents) {
 }
 
 TEST(Parallel, FlowBetweenIterationsIsRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     alloc T: f32[65] global
     for i in 0..64 {
@@ -135,7 +135,7 @@ TEST(Vectorize, Refusals) {
   EXPECT_REFUSED(s.vectorize({"j"}), BadStructure,
                  "loop 'j' is not innermost: loop 'k' is under it");
   EXPECT_REFUSED(s.vectorize({"k"}), Dependence, "loop 'k' carries the reduction of block 'C'");
-  Schedule dynamic(testing::parse(R"(
+  Schedule dynamic(test::parse(R"(
 program p(A: f32[m] input, C: f32[m] output) dims(m: 1..100) {
   block root() {
     for i in 0..m {
@@ -152,7 +152,7 @@ program p(A: f32[m] input, C: f32[m] output) dims(m: 1..100) {
 
 // Each lane would need its own T.
 TEST(Vectorize, PrivateBufferIsRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     alloc T: f32[1] global
     for i in 0..64 {
@@ -206,7 +206,7 @@ TEST(Parallel, CopiesThatRunWhereTheirReaderDoes) {
     Program p = windows(where);
     Schedule s(p);
     s.parallel({"i"});
-    EXPECT_TRUE(testing::same_meaning(p, s.module()));
+    EXPECT_TRUE(test::same_meaning(p, s.module()));
   }
 }
 

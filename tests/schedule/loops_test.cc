@@ -6,9 +6,9 @@
 namespace tilewright {
 namespace {
 
-using testing::chain;
-using testing::matmul;
-using testing::row_reduce;
+using test::chain;
+using test::matmul;
+using test::row_reduce;
 
 TEST(Split, ExactFactorsNeedNoPredicate) {
   Schedule s(matmul(32));
@@ -34,7 +34,7 @@ TEST(Split, OfASplitLoop) {
 }
 
 TEST(Split, DynamicExtent) {
-  Program p = testing::parse(R"(
+  Program p = test::parse(R"(
 program p(A: f32[m, 4] input, C: f32[m, 4] output) dims(m: 1..100) {
   block root() {
     for i in 0..m {
@@ -49,21 +49,21 @@ program p(A: f32[m, 4] input, C: f32[m, 4] output) dims(m: 1..100) {
 )");
   Schedule s(p);
   s.split({"i"}, {-1, 16});
-  EXPECT_GOLDEN(testing::before_and_after(p, s));
-  EXPECT_TRUE(testing::replays(p, s));
+  EXPECT_GOLDEN(test::before_and_after(p, s));
+  EXPECT_TRUE(test::replays(p, s));
   for (int64_t m : {1, 16, 37, 100}) {
-    EXPECT_TRUE(testing::same_meaning(p, s.module(), {{"m", m}}));
+    EXPECT_TRUE(test::same_meaning(p, s.module(), {{"m", m}}));
   }
   Schedule constant(p);
   constant.split({"i"}, {7, 16});
-  EXPECT_TRUE(testing::same_meaning(p, constant.module(), {{"m", 100}}));
+  EXPECT_TRUE(test::same_meaning(p, constant.module(), {{"m", 100}}));
   EXPECT_REFUSED(Schedule(p).split({"i"}, {6, 16}), BadArgument,
                  "expected a product of at least 100, the extent of loop 'i', got [6, 16] "
                  "(product 96)");
 }
 
 TEST(Split, KeepsTheFirstValueOfTheLoop) {
-  Program p = testing::parse(R"(
+  Program p = test::parse(R"(
   block root() {
     for i in 8..8+50 {
       block C(v: spatial 64 = i) {
@@ -74,7 +74,7 @@ TEST(Split, KeepsTheFirstValueOfTheLoop) {
 )");
   Schedule s(p);
   s.split({"i"}, {-1, 16});
-  EXPECT_GOLDEN(testing::before_and_after(p, s));
+  EXPECT_GOLDEN(test::before_and_after(p, s));
 }
 
 TEST(Split, Refusals) {
@@ -116,7 +116,7 @@ TEST(Fuse, Refusals) {
   Schedule kinds(matmul());
   kinds.parallel({"i"});
   EXPECT_REFUSED(kinds.fuse({{"i"}, {"j"}}), BadStructure, "loop 'i' is parallel");
-  Schedule triangle(testing::parse(R"(
+  Schedule triangle(test::parse(R"(
   block root() {
     for i in 0..8 {
       for j in 0..(i + 1) {
@@ -180,7 +180,7 @@ TEST(Reorder, Refusals) {
 }
 
 TEST(Reorder, AcrossBranchingIsRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     alloc T: f32[64] global
     for i in 0..8 {
@@ -203,7 +203,7 @@ TEST(Reorder, AcrossBranchingIsRefused) {
 
 // An iteration repeats what others computed. This is legal as long as no reduction moves out of it.
 TEST(Reorder, RepeatedReductionIsRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     for i in 0..4 {
       for k in 0..16 {
@@ -231,13 +231,13 @@ TEST(Reorder, UpdatesBeforeTheirInitAreRefused) {
                  "of block 'C' is the first of an element, and runs the init, depends on their "
                  "order");
   s.reorder({parts[0], parts[1], {"i"}});
-  EXPECT_TRUE(testing::same_meaning(matmul(6, 4, 7), s.module()));
+  EXPECT_TRUE(test::same_meaning(matmul(6, 4, 7), s.module()));
 }
 
 // A loop that shares only a condition with the fused loop may not move either: the diagonal's first
 // iteration would come last.
 TEST(Reorder, AConditionTiesLoopsToAFusedOne) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     for r in 0..4 {
       for f in 0..32 {
@@ -260,11 +260,11 @@ TEST(Reorder, UpdatesAreFreeOnceTheirInitStandsAlone) {
   Loop fused = s.fuse({{"j"}, {"k"}});
   std::vector<Loop> parts = s.split(fused, {-1, 2});
   s.reorder({parts[1], parts[0]});
-  EXPECT_TRUE(testing::same_meaning(matmul(6, 4, 7), s.module()));
+  EXPECT_TRUE(test::same_meaning(matmul(6, 4, 7), s.module()));
 }
 
 TEST(Reorder, FlowBetweenIterationsIsRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     alloc T: f32[9] global
     for i in 0..8 {
@@ -285,7 +285,7 @@ TEST(Reorder, FlowBetweenIterationsIsRefused) {
 
 // The reader precedes the writer: it sees what the previous iteration wrote.
 TEST(Reorder, FlowToALaterIterationIsRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     alloc T: f32[1] global
     for z in 0..1 {
@@ -364,7 +364,7 @@ const char* const kShifted = R"(
 )";
 
 TEST(Merge, FlowFromLaterIterationsIsRefused) {
-  Schedule s(testing::parse(kShifted));
+  Schedule s(test::parse(kShifted));
   EXPECT_REFUSED(s.merge({{"i"}, {"i_1"}}), Dependence,
                  "an iteration of loop 'i_1' may read elements of 'T' that another iteration of "
                  "loop 'i' writes");
@@ -372,7 +372,7 @@ TEST(Merge, FlowFromLaterIterationsIsRefused) {
 
 // The four elements that an iteration of i writes lie in rows that it does not fill.
 TEST(Merge, FlowThroughABoxWithHolesIsRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     alloc T: f32[2, 3] global
     for i in 0..2 {
@@ -410,15 +410,15 @@ program p(A: f32[4, 3] input, B: f32[4] input, C: f32[4, 4] output) {
 })";
 
 TEST(Merge, InitsThatReadOtherIterationsAreRefused) {
-  Schedule s(testing::parse(kStarts));
+  Schedule s(test::parse(kStarts));
   EXPECT_REFUSED(s.merge({{"i"}, {"r"}}), Dependence, "may read elements of 'S'");
   s.reorder({{"c"}, {"r"}});
   s.merge({{"i"}, {"c"}});
-  EXPECT_TRUE(testing::same_meaning(testing::parse(kStarts), s.module()));
+  EXPECT_TRUE(test::same_meaning(test::parse(kStarts), s.module()));
 }
 
 TEST(Merge, OverwritingIsRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     for i in 0..64 {
       block C(v: spatial 64 = i) {
@@ -437,7 +437,7 @@ TEST(Merge, OverwritingIsRefused) {
 }
 
 TEST(Merge, UnfinishedReductionIsRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     alloc T: f32[1] global
     for k in 0..64 {

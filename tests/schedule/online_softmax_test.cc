@@ -7,7 +7,7 @@
 #include "tests/schedule/programs.h"
 #include "tests/schedule/softmax_program.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 int64_t extent_of(const Schedule& s, const Loop& loop) { return *as_int(s.node(loop).extent); }
@@ -206,4 +206,4 @@ TEST(OnlineSoftmax, RefusesOtherNests) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

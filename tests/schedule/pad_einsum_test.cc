@@ -8,7 +8,7 @@ namespace {
 
 // C[i, j] = the sum of A[i, k] * B[k, j], over ten columns only.
 Program sum_of_ten_columns(const std::string& params, const std::string& before) {
-  return testing::parse("\nprogram p(A: f32[7, 6] input, " + params + R"(, C: f32[7, 10] output) {
+  return test::parse("\nprogram p(A: f32[7, 6] input, " + params + R"(, C: f32[7, 10] output) {
   block root() {
 )" + before + R"(    for i in 0..7 {
       for j in 0..10 {
@@ -33,13 +33,13 @@ TEST(PadEinsum, ReadsOnWhatIsLongEnough) {
   Schedule s(p);
   s.pad_einsum({"C"}, {1, 16, 1});
   EXPECT_EQ(s.trace().steps[0].results, (std::vector<std::string>{"C_unpad"}));
-  EXPECT_TRUE(testing::same_meaning(p, s.module()));
+  EXPECT_TRUE(test::same_meaning(p, s.module()));
   // Along a reduction they would count, and elements that nobody writes have no values.
   Schedule along(p);
   along.pad_einsum({"C"}, {1, 16, 4});
   EXPECT_EQ(along.trace().steps[0].results,
             (std::vector<std::string>{"A_pad", "B_pad", "C_unpad"}));
-  EXPECT_TRUE(testing::same_meaning(p, along.module()));
+  EXPECT_TRUE(test::same_meaning(p, along.module()));
   Program written = sum_of_ten_columns("X: f32[6, 10] weight", R"(    alloc B: f32[6, 16] global
     for r in 0..6 {
       for c in 0..10 {
@@ -52,13 +52,13 @@ TEST(PadEinsum, ReadsOnWhatIsLongEnough) {
   Schedule partly(written);
   partly.pad_einsum({"C"}, {1, 16, 1});
   EXPECT_EQ(partly.trace().steps[0].results, (std::vector<std::string>{"B_pad", "C_unpad"}));
-  EXPECT_TRUE(testing::same_meaning(written, partly.module()));
+  EXPECT_TRUE(test::same_meaning(written, partly.module()));
 }
 
 // Integers may be read beyond their window where another factor has zeros. The padding of a layout
 // may not be read, as it has no values.
 TEST(PadEinsum, ReadsBeyondWindowsNoPaddingOfALayout) {
-  const Program p = testing::parse(R"(
+  const Program p = test::parse(R"(
 program p(A: i8[2, 11] input, B: i8[11, 4] weight, C: i32[2, 4] output) {
   block root() {
     alloc V: i32[11, 4] global
@@ -79,12 +79,12 @@ program p(A: i8[2, 11] input, B: i8[11, 4] weight, C: i32[2, 4] output) {
                  "an index of 'V' in block 'C' is more than a padded iterator");
   Schedule first(p);
   first.pad_einsum({"C"}, {1, 1, 4});
-  EXPECT_TRUE(testing::same_meaning(p, first.module()));
+  EXPECT_TRUE(test::same_meaning(p, first.module()));
 }
 
 // A diagonal does not cover a square.
 TEST(PadEinsum, CopiesWhatOneBlockWritesInPart) {
-  const Program p = testing::parse(R"(
+  const Program p = test::parse(R"(
 program p(A: f32[2, 6] input, X: f32[6] weight, C: f32[2, 1] output) {
   block root() {
     alloc B: f32[6, 6] global
@@ -99,7 +99,7 @@ program p(A: f32[2, 6] input, X: f32[6] weight, C: f32[2, 1] output) {
 })");
   Schedule s(p);
   s.pad_einsum({"C"}, {1, 4, 1});
-  EXPECT_TRUE(testing::same_meaning(p, s.module()));
+  EXPECT_TRUE(test::same_meaning(p, s.module()));
 }
 
 // A copy into a longer buffer has iterators of the buffer's extents but runs over fewer values. The
@@ -120,13 +120,13 @@ TEST(PadEinsum, ReadsOnNoFurtherThanItsWriterRuns) {
   Schedule partly(part);
   partly.pad_einsum({"C"}, {1, 16, 1});
   EXPECT_EQ(partly.trace().steps[0].results, (std::vector<std::string>{"B_pad", "C_unpad"}));
-  EXPECT_TRUE(testing::same_meaning(part, partly.module()));
+  EXPECT_TRUE(test::same_meaning(part, partly.module()));
   // When it covers everything, even in pieces, nothing is copied.
   Schedule wholly(whole);
   wholly.split({"c"}, {4, 4});
   wholly.pad_einsum({"C"}, {1, 16, 1});
   EXPECT_EQ(wholly.trace().steps[1].results, (std::vector<std::string>{"C_unpad"}));
-  EXPECT_TRUE(testing::same_meaning(whole, wholly.module()));
+  EXPECT_TRUE(test::same_meaning(whole, wholly.module()));
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 // Eight elements along k; groups of three share a scale and a zero point.
@@ -117,4 +117,4 @@ TEST(PadGroups, RefusesAValueThatOthersRead) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -2,12 +2,12 @@
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 // The maximum of 10 elements in each of 3 rows, and the elements minus it. `term` is the value that
 // the maximum is taken over.
-std::string program(const std::string& term) {
+std::string program_pad_values(const std::string& term) {
   return R"(
 program p(X: f32[3, 10] input, Y: f32[3, 10] output) {
   block root() {
@@ -35,7 +35,7 @@ program p(X: f32[3, 10] input, Y: f32[3, 10] output) {
 }
 
 TEST(PadValues, ChangeNothingInAReduction) {
-  RewriteCase c(program("X[vi, vj]"));
+  RewriteCase c(program_pad_values("X[vi, vj]"));
   c.s.pad_values({"M"}, {4, 8});
   c.s.pad_values({"D"}, {4, 8});
   EXPECT_GOLDEN(c.str());
@@ -44,7 +44,7 @@ TEST(PadValues, ChangeNothingInAReduction) {
 
 // One condition expresses both where a condition already selects the neutral value.
 TEST(PadValues, JoinConditions) {
-  RewriteCase c(program("select(vj <= vi + 2, X[vi, vj], -inf<f32>)"));
+  RewriteCase c(program_pad_values("select(vj <= vi + 2, X[vi, vj], -inf<f32>)"));
   c.s.pad_values({"M"}, {1, 8});
   EXPECT_GOLDEN(c.str());
   c.check();
@@ -79,7 +79,7 @@ program p(X: f32[3, 10] input, S: f32[3] output) {
 }
 
 TEST(PadValues, Refuses) {
-  RewriteCase c(program("X[vi, vj]"));
+  RewriteCase c(program_pad_values("X[vi, vj]"));
   c.refuses([](Schedule& s) { s.pad_values({"M"}, {4}); }, RefusalKind::BadArgument,
             "argument 'multiples' of pad_values: expected 2 integers of 1 or more");
   c.refuses(
@@ -92,4 +92,4 @@ TEST(PadValues, Refuses) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

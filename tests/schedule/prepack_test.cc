@@ -6,23 +6,23 @@
 #include "tests/schedule/programs.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
-IndexMap map(const std::string& text) { return IndexMap::parse(text); }
+IndexMap map_prepack(const std::string& text) { return IndexMap::parse(text); }
 
 const char kColumns[] = "(k, j) -> (floordiv(j, 8), k, floormod(j, 8))";
 
 TEST(Prepack, LaysAWeightOutInColumnBlocks) {
   RewriteCase c(kMatmulBias);
-  c.s.prepack("B", map(kColumns));
+  c.s.prepack("B", map_prepack(kColumns));
   EXPECT_GOLDEN(c.str());
   c.check();
 }
 
 TEST(Prepack, NeedsNoGuardWhereTheImageIsExact) {
   RewriteCase c(kMatmulBias);
-  c.s.prepack("B", map("(k, j) -> (floordiv(j, 4), k, floormod(j, 4))"));
+  c.s.prepack("B", map_prepack("(k, j) -> (floordiv(j, 4), k, floormod(j, 4))"));
   const Program& pack = c.s.module().packs.at(0);
   auto* block = leaf_blocks(pack.body).at(0).as<BlockNode>();
   EXPECT_TRUE(block->body.as<StoreNode>()->value.as<LoadNode>());
@@ -31,7 +31,7 @@ TEST(Prepack, NeedsNoGuardWhereTheImageIsExact) {
 
 TEST(Prepack, FillsThePaddingWithZeros) {
   RewriteCase c(kMatmulBias);
-  c.s.prepack("B", map(kColumns));
+  c.s.prepack("B", map_prepack(kColumns));
   NdArrays arrays{{"B", NdArray::random(ElemType::f32, {6, 20}, 1)}};
   interpret(c.s.module().packs.at(0), arrays);
   const NdArray& packed = arrays.at("B_packed");
@@ -46,8 +46,8 @@ TEST(Prepack, FillsThePaddingWithZeros) {
 
 TEST(Prepack, Composes) {
   RewriteCase c(kMatmulBias);
-  c.s.prepack("B", map(kColumns));
-  c.s.prepack("B_packed", map("(b, k, j) -> (b, floordiv(k, 4), j, floormod(k, 4))"));
+  c.s.prepack("B", map_prepack(kColumns));
+  c.s.prepack("B_packed", map_prepack("(b, k, j) -> (b, floordiv(k, 4), j, floormod(k, 4))"));
   ASSERT_EQ(c.s.module().packs.size(), 1u);
   EXPECT_GOLDEN(c.str());
   c.check();
@@ -61,9 +61,9 @@ TEST(Prepack, CopiesWhatABlockWithOtherIteratorsMakes) {
     SCOPED_TRACE(iterators);
     RewriteCase c(kMatmulBias);
     c.s.cache_read({"T"}, "B", Scope::Global);
-    c.s.transform_block_layout({"B_global"}, map(iterators));
+    c.s.transform_block_layout({"B_global"}, map_prepack(iterators));
     c.s.precompute({"B_global"});
-    c.s.prepack("B_global", map(kColumns));
+    c.s.prepack("B_global", map_prepack(kColumns));
     ASSERT_EQ(c.s.module().packs.size(), 1u);
     EXPECT_EQ(leaf_blocks(c.s.module().packs[0].body).size(), 2u);
     c.check();
@@ -72,32 +72,34 @@ TEST(Prepack, CopiesWhatABlockWithOtherIteratorsMakes) {
 
 TEST(Prepack, LaysConvolutionWeightsOut) {
   RewriteCase c(kConv);
-  c.s.prepack("W", map("(r, s, c, o) -> (floordiv(o, 4), r, s, c, floormod(o, 4))"));
+  c.s.prepack("W", map_prepack("(r, s, c, o) -> (floordiv(o, 4), r, s, c, floormod(o, 4))"));
   c.s.compute_inline({"P"});
   c.check();
 }
 
 TEST(PrepackRefuses, OtherParametersAndUnknownNames) {
   RewriteCase c(kMatmulBias);
-  c.refuses([](Schedule& s) { s.prepack("A", map("(i, j) -> (j, i)")); }, RefusalKind::BadArgument,
-            "'A' is an input; only a weight can be laid out at load", false);
-  c.refuses([](Schedule& s) { s.prepack("T", map("(i, j) -> (j, i)")); }, RefusalKind::NotFound,
-            "no weight 'T'; there are: B", false);
+  c.refuses([](Schedule& s) { s.prepack("A", map_prepack("(i, j) -> (j, i)")); },
+            RefusalKind::BadArgument, "'A' is an input; only a weight can be laid out at load",
+            false);
+  c.refuses([](Schedule& s) { s.prepack("T", map_prepack("(i, j) -> (j, i)")); },
+            RefusalKind::NotFound, "no weight 'T'; there are: B", false);
 }
 
 TEST(PrepackRefuses, TheNameOfAWeightThatIsLaidOut) {
   RewriteCase c(kMatmulBias);
-  c.s.prepack("B", map(kColumns));
-  c.refuses([](Schedule& s) { s.prepack("B", map("(i, j) -> (j, i)")); }, RefusalKind::BadArgument,
+  c.s.prepack("B", map_prepack(kColumns));
+  c.refuses([](Schedule& s) { s.prepack("B", map_prepack("(i, j) -> (j, i)")); },
+            RefusalKind::BadArgument,
             "'B' is laid out already; name 'B_packed' to lay that out anew", false);
 }
 
 TEST(PrepackRefuses, MapsThatDoNotFit) {
   RewriteCase c(kMatmulBias);
-  c.refuses([](Schedule& s) { s.prepack("B", map("(i) -> (i)")); }, RefusalKind::BadArgument,
-            "the map (i) -> (i) has 1 inputs; buffer 'B' has 2", false);
-  c.refuses([](Schedule& s) { s.prepack("B", map("(i, j) -> (i + j)")); }, RefusalKind::BadArgument,
-            "cannot be inverted on buffer 'B'", false);
+  c.refuses([](Schedule& s) { s.prepack("B", map_prepack("(i) -> (i)")); },
+            RefusalKind::BadArgument, "the map (i) -> (i) has 1 inputs; buffer 'B' has 2", false);
+  c.refuses([](Schedule& s) { s.prepack("B", map_prepack("(i, j) -> (i + j)")); },
+            RefusalKind::BadArgument, "cannot be inverted on buffer 'B'", false);
 }
 
 TEST(PrepackRefuses, PredicatedLoads) {
@@ -107,9 +109,10 @@ program predicated(B: f32[4] weight, C: f32[4] output) {
     for x in 0..4 { block C(w: spatial 4 = x) { C[w] = (B[w] if (w < 3)) } }
   }
 })");
-  c.refuses([](Schedule& s) { s.prepack("B", map("(i) -> (floordiv(i, 2), floormod(i, 2))")); },
-            RefusalKind::Unsupported, "block 'C' accesses 'B' under a predicate or as a vector");
+  c.refuses(
+      [](Schedule& s) { s.prepack("B", map_prepack("(i) -> (floordiv(i, 2), floormod(i, 2))")); },
+      RefusalKind::Unsupported, "block 'C' accesses 'B' under a predicate or as a vector");
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

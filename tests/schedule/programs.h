@@ -1,7 +1,7 @@
 // Small programs that several primitives' tests rewrite.
 #pragma once
 
-namespace tilewright::testing {
+namespace tilewright::test {
 
 // T = A + 1; C = T * 2, elementwise.
 inline constexpr char kChain[] = R"(
@@ -168,4 +168,4 @@ program softmax(X: f32[6, 7] input, Y: f32[6, 7] output) {
 }
 )";
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

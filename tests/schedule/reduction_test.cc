@@ -6,9 +6,9 @@
 namespace tilewright {
 namespace {
 
-using testing::chain;
-using testing::matmul;
-using testing::row_reduce;
+using test::chain;
+using test::matmul;
+using test::row_reduce;
 
 TEST(DecomposeReduction, AtTheReduceLoop) {
   Schedule s(matmul());
@@ -52,7 +52,7 @@ TEST(DecomposeReduction, Refusals) {
 }
 
 TEST(DecomposeReduction, OfAnotherNestIsRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     alloc T: f32[64] global
     for j in 0..64 {
@@ -76,7 +76,7 @@ TEST(DecomposeReduction, OfAnotherNestIsRefused) {
 
 // Each iteration of r computes the whole of C. A single init for all of them would add them up.
 TEST(DecomposeReduction, RepeatedReductionIsRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     for r in 0..2 {
       for k in 0..64 {
@@ -95,7 +95,7 @@ TEST(DecomposeReduction, RepeatedReductionIsRefused) {
 }
 
 TEST(DecomposeReduction, UnderAConditionIsRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     for k in 0..64 {
       if (k < 32) {
@@ -159,7 +159,7 @@ TEST(Rfactor, Refusals) {
 }
 
 TEST(Rfactor, BranchingNestIsRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     alloc T: f32[8] global
     for i in 0..8 {
@@ -181,7 +181,7 @@ TEST(Rfactor, BranchingNestIsRefused) {
 }
 
 TEST(Rfactor, LoopsThatDoNotBeginAtZeroAreRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
 program p(A: f32[8, 6] input, C: f32[8] output) {
   block root() {
     for i in 0..8 {
@@ -203,7 +203,7 @@ program p(A: f32[8, 6] input, C: f32[8] output) {
 
 // The sum over a triangle: each row has its own part.
 TEST(Rfactor, ConditionsThatJoinSpatialLoopsAreRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
 program p(A: f32[8, 8] input, C: f32[8] output) {
   block root() {
     for i in 0..8 {
@@ -224,7 +224,7 @@ program p(A: f32[8, 8] input, C: f32[8] output) {
 }
 
 TEST(PadEinsum, BodiesOfMoreThanAStoreAreRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
   block root() {
     for i in 0..60 {
       block C(v: spatial 60 = i) {
@@ -261,7 +261,7 @@ TEST(PadEinsum, SpatialPaddingOfAnyReduction) {
 }
 
 TEST(PadEinsum, DynamicExtent) {
-  Program p = testing::parse(R"(
+  Program p = test::parse(R"(
 program p(A: f32[m, 6] input, B: f32[6, 5] weight, C: f32[m, 5] output) dims(m: 1..40) {
   block root() {
     for i in 0..m {
@@ -281,13 +281,13 @@ program p(A: f32[m, 6] input, B: f32[6, 5] weight, C: f32[m, 5] output) dims(m: 
 )");
   Schedule s(p);
   s.pad_einsum({"C"}, {8, 4, 4});
-  EXPECT_GOLDEN(testing::before_and_after(p, s));
-  for (int64_t m : {1, 8, 29}) EXPECT_TRUE(testing::same_meaning(p, s.module(), {{"m", m}}));
+  EXPECT_GOLDEN(test::before_and_after(p, s));
+  for (int64_t m : {1, 8, 29}) EXPECT_TRUE(test::same_meaning(p, s.module(), {{"m", m}}));
 }
 
 // B is longer than the part that is summed: the padding must be zero, not the rest of B.
 TEST(PadEinsum, BuffersLargerThanWhatIsUsed) {
-  Program p = testing::parse(R"(
+  Program p = test::parse(R"(
 program p(A: f32[7, 5] input, B: f32[8, 10] input, C: f32[7, 10] output) {
   block root() {
     alloc T: f32[9, 10] global
@@ -362,7 +362,7 @@ TEST(PadEinsum, OperandsUnderTheBlocksLoopsAreRefused) {
 // A row of one column, stored without an index for the column: all padding columns would be stored
 // into it.
 TEST(PadEinsum, IteratorsThatAreNoIndexOfTheResultAreRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
 program p(A: f32[7, 5] input, B: f32[5, 1] weight, C: f32[7] output) {
   block root() {
     for i in 0..7 {
@@ -387,7 +387,7 @@ program p(A: f32[7, 5] input, B: f32[5, 1] weight, C: f32[7] output) {
 }
 
 TEST(PadEinsum, FactorsThatAreNotZeroInThePaddingAreRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
 program p(A: f32[5] input, B: f32[1] input, C: f32[1] output) {
   block root() {
     for k in 0..5 {
@@ -407,7 +407,7 @@ program p(A: f32[5] input, B: f32[1] input, C: f32[1] output) {
 }
 
 TEST(PadEinsum, SumsOfIteratorsAreRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
 program p(A: f32[64] input, C: f32[60] output) {
   block root() {
     for i in 0..60 {
@@ -445,32 +445,32 @@ std::string window_of(const std::string& type, const std::string& index) {
 }
 
 TEST(PadEinsum, IntegersAreReadBeyondTheirWindow) {
-  Program before = testing::parse(window_of("i32", "vi * 2 + vk"));
+  Program before = test::parse(window_of("i32", "vi * 2 + vk"));
   Schedule s(before);
   s.pad_einsum({"Y"}, {1, 4});
-  EXPECT_TRUE(testing::same_meaning(before, s.module()));
-  EXPECT_TRUE(testing::replays(before, s));
+  EXPECT_TRUE(test::same_meaning(before, s.module()));
+  EXPECT_TRUE(test::replays(before, s));
   EXPECT_EQ(s.blocks().size(), 3u) << "A is long enough; B is padded, the result copied by none";
   s = Schedule(before);
   s.pad_einsum({"Y"}, {1, 8});
-  EXPECT_TRUE(testing::same_meaning(before, s.module()));
+  EXPECT_TRUE(test::same_meaning(before, s.module()));
   EXPECT_EQ(as_int(s.node(Block{"A_pad"}).iters[0].extent), 16);
 }
 
 TEST(PadEinsum, WindowsOfFloatsAreRefused) {
-  Schedule s(testing::parse(window_of("f32", "vi * 2 + vk")));
+  Schedule s(test::parse(window_of("f32", "vi * 2 + vk")));
   EXPECT_REFUSED(s.pad_einsum({"Y"}, {1, 4}), Unsupported,
                  "an index of 'A' in block 'Y' is more than a padded iterator");
-  Schedule looked_up(testing::parse(window_of("i32", "vi * 2 + cast<index>(B[vk]) * 0 + vk")));
+  Schedule looked_up(test::parse(window_of("i32", "vi * 2 + cast<index>(B[vk]) * 0 + vk")));
   EXPECT_REFUSED(looked_up.pad_einsum({"Y"}, {1, 4}), Unsupported,
                  "an index of 'A' in block 'Y' is more than a padded iterator");
-  Schedule back(testing::parse(window_of("i32", "vi * 2 + 2 - vk")));
+  Schedule back(test::parse(window_of("i32", "vi * 2 + 2 - vk")));
   EXPECT_REFUSED(back.pad_einsum({"Y"}, {1, 4}), Unsupported,
                  "an index of 'A' in block 'Y' is more than a padded iterator");
 }
 
 TEST(PadEinsum, IntegerDivisionIsRefused) {
-  Schedule s(testing::parse(R"(
+  Schedule s(test::parse(R"(
 program p(A: i32[5] input, C: i32[5] output) {
   block root() {
     for i in 0..5 {

@@ -3,7 +3,7 @@
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 constexpr char kWindow[] = R"(
@@ -152,4 +152,4 @@ program p(A: f32[8] input, Y: f32[4] output) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -2,7 +2,7 @@
 #include "tests/schedule/programs.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 TEST(ReverseComputeAt, MovesAnEpilogueUnderATileOfTheMatmul) {
@@ -243,4 +243,4 @@ program parts(A: f32[8] input, C: f32[8] output) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -2,7 +2,7 @@
 
 #include "ir/printer.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 
 void RewriteCase::check() const {
   EXPECT_TRUE(replays(before, s));
@@ -23,9 +23,9 @@ void RewriteCase::refuses(const std::function<void(Schedule&)>& rewrite, Refusal
       throw;
     }
   };
-  EXPECT_TRUE(::tilewright::testing::refuses(run, kind, message));
+  EXPECT_TRUE(::tilewright::test::refuses(run, kind, message));
   EXPECT_EQ(to_string(attempt.module()), to_string(s.module()));
   EXPECT_EQ(attempt.trace().steps.size(), s.trace().steps.size());
 }
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

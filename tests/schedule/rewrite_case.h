@@ -6,7 +6,7 @@
 
 #include "tests/schedule/support.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 
 struct RewriteCase {
   // `text` is a program in the printer's text form.
@@ -25,4 +25,4 @@ struct RewriteCase {
                const std::string& message, bool marked = true) const;
 };
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -10,7 +10,7 @@
 #include "ir/verify.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 
 // The terms of the program: `score` for X[i, j], `weight` for exp(score - M[i]), `result`, and
 // parameters after X. {0} stands for i, {1} for j and {2} for the score.
@@ -93,4 +93,4 @@ inline void check_softmax(const RewriteCase& c, double scale = 1, int length = 0
   }
 }
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

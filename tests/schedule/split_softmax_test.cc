@@ -5,11 +5,11 @@
 #include "tests/schedule/programs.h"
 #include "tests/schedule/softmax_program.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 // With `lengths`, only the first N[0] keys count, and rows that see none are 0.
-std::string program(bool lengths = false) {
+std::string program_split_softmax(bool lengths = false) {
   SoftmaxTerms terms;
   terms.result = "select(L[yi] > 0f32, O[yi, ye] / L[yi], 0f32)";
   terms.params = "N: i32[1] input, ";
@@ -21,7 +21,7 @@ std::string program(bool lengths = false) {
 }
 
 TEST(SplitSoftmax, BringsPartsToTheMaximumOfAll) {
-  RewriteCase c(program());
+  RewriteCase c(program_split_softmax());
   EXPECT_EQ(c.s.split_softmax({"M"}, 3),
             (std::vector<Block>{
                 {"M_part"}, {"L_part"}, {"O_part"}, {"M_all"}, {"M_scale"}, {"L_all"}, {"O_all"}}));
@@ -33,7 +33,7 @@ TEST(SplitSoftmax, BringsPartsToTheMaximumOfAll) {
 TEST(SplitSoftmax, AnyDivisor) {
   for (int64_t parts : {1, 2, 4, 6, 12}) {
     SCOPED_TRACE(parts);
-    RewriteCase c(program());
+    RewriteCase c(program_split_softmax());
     c.s.split_softmax({"M"}, parts);
     check_softmax(c);
   }
@@ -43,11 +43,11 @@ TEST(SplitSoftmax, AnyDivisor) {
 TEST(SplitSoftmax, PartsThatSeeNothing) {
   for (int length : {0, 1, 3, 4, 5, 11, 12}) {
     SCOPED_TRACE(length);
-    RewriteCase c(program(true));
+    RewriteCase c(program_split_softmax(true));
     c.s.split_softmax({"M"}, 4);
     check_softmax(c, 1, length);
   }
-  std::string text = program();
+  std::string text = program_split_softmax();
   text.replace(text.find("X[mi, mj]"), 9, "select(mj < 4, X[mi, mj], -inf<f32>)");
   text.replace(text.find("exp(X[pi, pj] - M[pi])"), 22,
                "exp(select(pj < 4, X[pi, pj], -inf<f32>) - M[pi])");
@@ -60,7 +60,7 @@ TEST(SplitSoftmax, PartsThatSeeNothing) {
 TEST(SplitSoftmax, PartsMayBeOnline) {
   for (int length : {0, 2, 6, 7, 12}) {
     SCOPED_TRACE(length);
-    RewriteCase c(program(true));
+    RewriteCase c(program_split_softmax(true));
     c.s.split_softmax({"M"}, 2);
     const Loop tile = c.s.loops({"M"})[0];
     for (const char* block : {"P", "O", "L", "O_part"}) c.s.reverse_compute_at({block}, tile);
@@ -85,14 +85,15 @@ TEST(SplitSoftmax, Refuses) {
     RewriteCase(text).refuses([&](Schedule& s) { s.split_softmax({block}, parts); }, kind, message);
   };
   refuses(
-      program(), "M", 0, RefusalKind::BadArgument,
+      program_split_softmax(), "M", 0, RefusalKind::BadArgument,
       "argument 'parts' of split_softmax: expected a divisor of the 12 values along 'mj', got 0");
-  refuses(program(), "M", 5, RefusalKind::BadArgument, "expected a divisor of the 12 values");
-  refuses(program(), "L", 4, RefusalKind::BadStructure,
+  refuses(program_split_softmax(), "M", 5, RefusalKind::BadArgument,
+          "expected a divisor of the 12 values");
+  refuses(program_split_softmax(), "L", 4, RefusalKind::BadStructure,
           "block 'L' does not take the maximum of floats along one axis");
   refuses(kSoftmax, "M", 4, RefusalKind::Unsupported,
           "block 'Y' reads weights and their sum 'S', which is not complete by then");
-  std::string dynamic = program();
+  std::string dynamic = program_split_softmax();
   for (size_t at; (at = dynamic.find("12")) != std::string::npos;) dynamic.replace(at, 2, "n");
   dynamic.insert(dynamic.find(") {") + 1, " dims(n: 1..30)");
   refuses(dynamic, "M", 4, RefusalKind::BadArgument,
@@ -100,4 +101,4 @@ TEST(SplitSoftmax, Refuses) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

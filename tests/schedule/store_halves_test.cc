@@ -2,10 +2,10 @@
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
-std::string program(const std::string& value, const std::string& term) {
+std::string program_store_halves(const std::string& value, const std::string& term) {
   return R"(
 program p(A: f32[3, 12] input, B: f32[10, 8] weight, C: f32[3, 8] output) {
   block root() {
@@ -27,11 +27,11 @@ program p(A: f32[3, 12] input, B: f32[10, 8] weight, C: f32[3, 8] output) {
 })";
 }
 
-constexpr char kPadded[] = "select(vi < 10, B[vi, vj], 0f32)";
+constexpr char kStoreHalvesPadded[] = "select(vi < 10, B[vi, vj], 0f32)";
 constexpr char kProduct[] = "A[vi, vk] * V[vk, vj]";
 
 TEST(StoreHalves, SumsTheProductsOfBoth) {
-  RewriteCase c(program(kPadded, kProduct));
+  RewriteCase c(program_store_halves(kStoreHalvesPadded, kProduct));
   c.s.store_halves({"V"}, ElemType::f16);
   EXPECT_GOLDEN(c.str());
   c.check();
@@ -40,33 +40,34 @@ TEST(StoreHalves, SumsTheProductsOfBoth) {
 // 257 has one bit more than bf16 holds, which must not be lost.
 TEST(StoreHalves, KeepTwiceTheDigits) {
   for (ElemType type : {ElemType::f16, ElemType::bf16}) {
-    RewriteCase c(program("select(vi < 10, B[vi, vj] * 0f32 + 257f32, 0f32)", kProduct));
+    RewriteCase c(
+        program_store_halves("select(vi < 10, B[vi, vj] * 0f32 + 257f32, 0f32)", kProduct));
     c.s.store_halves({"V"}, type);
     c.check();
   }
 }
 
 TEST(StoreHalves, AFactorOfTheProductMayBeScaled) {
-  RewriteCase c(program(kPadded, "A[vi, vk] * (V[vk, vj] * 2f32)"));
+  RewriteCase c(program_store_halves(kStoreHalvesPadded, "A[vi, vk] * (V[vk, vj] * 2f32)"));
   c.s.store_halves({"V"}, ElemType::bf16);
   c.check();
 }
 
 TEST(StoreHalves, Refuses) {
-  RewriteCase c(program(kPadded, kProduct));
+  RewriteCase c(program_store_halves(kStoreHalvesPadded, kProduct));
   c.refuses([](Schedule& s) { s.store_halves({"V"}, ElemType::i8); }, RefusalKind::BadArgument,
             "argument 'type' of store_halves: expected f16 or bf16, got i8");
   c.refuses([](Schedule& s) { s.store_halves({"C"}, ElemType::f16); }, RefusalKind::BadStructure,
             "block 'C' is a reduction");
-  RewriteCase square(program(kPadded, "V[vk, vj] * V[vk, vj]"));
+  RewriteCase square(program_store_halves(kStoreHalvesPadded, "V[vk, vj] * V[vk, vj]"));
   square.refuses([](Schedule& s) { s.store_halves({"V"}, ElemType::f16); },
                  RefusalKind::Unsupported,
                  "block 'C' does not sum products with 'V' as one factor");
-  RewriteCase shifted(program(kPadded, "A[vi, vk] * (V[vk, vj] + 1f32)"));
+  RewriteCase shifted(program_store_halves(kStoreHalvesPadded, "A[vi, vk] * (V[vk, vj] + 1f32)"));
   shifted.refuses([](Schedule& s) { s.store_halves({"V"}, ElemType::f16); },
                   RefusalKind::Unsupported,
                   "block 'C' does not sum products with 'V' as one factor");
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -2,10 +2,10 @@
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
-std::string program(const std::string& value) {
+std::string program_store_rounded(const std::string& value) {
   return R"(
 program p(X: f32[3, 12] input, V: f16[12, 8] input, C: f32[3, 8] output) {
   block root() {
@@ -27,7 +27,7 @@ program p(X: f32[3, 12] input, V: f16[12, 8] input, C: f32[3, 8] output) {
 }
 
 TEST(StoreRounded, KeepsTheNumbers) {
-  RewriteCase c(program("cast<f32>(cast<f16>(X[vi, vj] * 0.1f32))"));
+  RewriteCase c(program_store_rounded("cast<f32>(cast<f16>(X[vi, vj] * 0.1f32))"));
   c.s.store_rounded({"P"});
   EXPECT_GOLDEN(c.str());
   EXPECT_EQ(c.s.program().body.as<BlockNode>()->allocs[0]->elem, ElemType::f16);
@@ -35,7 +35,7 @@ TEST(StoreRounded, KeepsTheNumbers) {
 }
 
 TEST(StoreRounded, Refuses) {
-  RewriteCase c(program("X[vi, vj] * 0.1f32"));
+  RewriteCase c(program_store_rounded("X[vi, vj] * 0.1f32"));
   c.refuses([](Schedule& s) { s.store_rounded({"P"}); }, RefusalKind::Unsupported,
             "the value of block 'P' is not converted to f32 from a narrower float");
   c.refuses([](Schedule& s) { s.store_rounded({"C"}); }, RefusalKind::BadStructure,
@@ -43,4 +43,4 @@ TEST(StoreRounded, Refuses) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -12,7 +12,7 @@
 #include "ir/verify.h"
 #include "ir/visitor.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 
 Program matmul(int64_t m, int64_t n, int64_t k) {
   return parse_program(fmt::format(R"(
@@ -166,4 +166,4 @@ NdArray small_integers(const Buffer& buffer, const std::map<std::string, int64_t
   return ::testing::AssertionSuccess();
 }
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -11,7 +11,7 @@
 #include "ir/stmt.h"
 #include "schedule/schedule.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 
 // C[m, n] = sum over k of A[m, k] * B[k, n], in lowered form.
 Program matmul(int64_t m = 30, int64_t n = 16, int64_t k = 8);
@@ -54,15 +54,15 @@ template <class Fn>
   return ::testing::AssertionFailure() << "was not refused";
 }
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test
 
 #define EXPECT_REFUSED(expression, kind, message) \
-  EXPECT_TRUE(::tilewright::testing::refuses([&] { expression; }, RefusalKind::kind, message))
+  EXPECT_TRUE(::tilewright::test::refuses([&] { expression; }, RefusalKind::kind, message))
 
 // Checks the golden text, the replay and the meaning.
-#define EXPECT_REWRITE(before, schedule)                                             \
-  do {                                                                               \
-    EXPECT_GOLDEN(::tilewright::testing::before_and_after((before), (schedule)));    \
-    EXPECT_TRUE(::tilewright::testing::replays((before), (schedule)));               \
-    EXPECT_TRUE(::tilewright::testing::same_meaning((before), (schedule).module())); \
+#define EXPECT_REWRITE(before, schedule)                                          \
+  do {                                                                            \
+    EXPECT_GOLDEN(::tilewright::test::before_and_after((before), (schedule)));    \
+    EXPECT_TRUE(::tilewright::test::replays((before), (schedule)));               \
+    EXPECT_TRUE(::tilewright::test::same_meaning((before), (schedule).module())); \
   } while (false)

@@ -5,7 +5,7 @@
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 // The computation of vpdpbusd on four lanes.
@@ -13,8 +13,8 @@ const std::string kDot =
     R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=2,dtype=u8,dtypes.B=i8)";
 
 // A tile of C += A * B, with the weight in the layout that `b` reads; loops jj and kk innermost.
-std::string program(const std::string& loops, const std::string& b_shape, const std::string& b,
-                    const std::string& where = "") {
+std::string program_tensorize(const std::string& loops, const std::string& b_shape,
+                              const std::string& b, const std::string& where = "") {
   return R"(program p(A: u8[3, 8] input, B: i8)" + b_shape + R"( weight, C: i32[3, 8] output) {
     block root() {
       for i0 in 0..3 { for j0 in 0..8 { block zero(vi: spatial 3 = i0, vj: spatial 8 = j0) {
@@ -34,8 +34,8 @@ const std::string kLoops = "for jj in 0..4 { for kk in 0..2";
 const std::string kPacked = "[4, 2, 4, 2]";
 
 std::string packed() {
-  return program(kLoops, kPacked,
-                 "[floordiv(vk, 2), floordiv(vj, 4), floormod(vj, 4), floormod(vk, 2)]");
+  return program_tensorize(kLoops, kPacked,
+                           "[floordiv(vk, 2), floordiv(vj, 4), floormod(vj, 4), floormod(vk, 2)]");
 }
 
 TEST(Tensorize, MarksTheLoops) {
@@ -47,7 +47,8 @@ TEST(Tensorize, MarksTheLoops) {
 }
 
 TEST(Tensorize, TakesTheLoopsInAnyOrder) {
-  RewriteCase c(program("for kk in 0..2 { for jj in 0..4", kPacked,
+  RewriteCase c(
+      program_tensorize("for kk in 0..2 { for jj in 0..4", kPacked,
                         "[floordiv(vk, 2), floordiv(vj, 4), floormod(vj, 4), floormod(vk, 2)]"));
   c.s.tensorize({"kk"}, "test.dot", kDot);
   c.check();
@@ -67,7 +68,7 @@ TEST(Tensorize, TakesTheFactorsInAnyOrder) {
 }
 
 TEST(Tensorize, NamesTheIteratorThatDoesNotFit) {
-  RewriteCase c(program(kLoops, "[8, 8]", "[vk, vj]"));
+  RewriteCase c(program_tensorize(kLoops, "[8, 8]", "[vk, vj]"));
   c.refuses([](Schedule& s) { s.tensorize({"jj"}, "test.dot", kDot); }, RefusalKind::Unsupported,
             "loop 'jj' is not 'test.dot': no loop is iterator 'j' of 4 iterations that steps by 1 "
             "in 'C', 0 in 'A', 2 in 'B'; loop 'jj' steps by 1 in 'B', which is the intrinsic's "
@@ -104,10 +105,10 @@ TEST(Tensorize, RefusesLoopsThatTheIntrinsicLacks) {
 
 TEST(Tensorize, RefusesConditionsOnItsLoops) {
   const std::string b = "[floordiv(vk, 2), floordiv(vj, 4), floormod(vj, 4), floormod(vk, 2)]";
-  RewriteCase c(program(kLoops, kPacked, b, "where ((j * 4 + jj) < 7)"));
+  RewriteCase c(program_tensorize(kLoops, kPacked, b, "where ((j * 4 + jj) < 7)"));
   c.refuses([](Schedule& s) { s.tensorize({"jj"}, "test.dot", kDot); }, RefusalKind::BadStructure,
             "the predicate of block 'C' depends on loop 'jj'");
-  RewriteCase outside(program(kLoops, kPacked, b, "where (i < 2)"));
+  RewriteCase outside(program_tensorize(kLoops, kPacked, b, "where (i < 2)"));
   outside.s.tensorize({"jj"}, "test.dot", kDot);
   outside.check();
 }
@@ -128,4 +129,4 @@ TEST(Tensorize, RefusesWhatIsNoPlainNest) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -8,8 +8,8 @@
 namespace tilewright {
 namespace {
 
+using test::matmul;
 using ::testing::HasSubstr;
-using testing::matmul;
 
 // The error message for reading `text` as a trace.
 std::string fault_of(const std::string& text) {

@@ -4,11 +4,11 @@
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 // One row of 12, its maximum, and the row minus its maximum.
-std::string program() {
+std::string program_unit_index() {
   return R"(
 program p(X: f32[1, 12] input, Y: f32[1, 12] output) {
   block root() {
@@ -29,7 +29,7 @@ program p(X: f32[1, 12] input, Y: f32[1, 12] output) {
 }
 
 TEST(UnitIndex, NamesTheRow) {
-  RewriteCase c(program());
+  RewriteCase c(program_unit_index());
   unit_index(c.s, {"M"}, "M", 0, "vi");
   unit_index(c.s, {"Y"}, "M", 0, "vi");
   unit_index(c.s, {"Y"}, "X", 0, "vi");
@@ -41,7 +41,7 @@ TEST(UnitIndex, NamesTheRow) {
 }
 
 TEST(UnitIndex, Refuses) {
-  RewriteCase c(program());
+  RewriteCase c(program_unit_index());
   c.refuses(
       [](Schedule& s) {
         s.pad_values({"M"}, {4, 1});
@@ -56,4 +56,4 @@ TEST(UnitIndex, Refuses) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -2,11 +2,11 @@
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 // A 4-bit weight, its dequantized value, and its reader. `value` is the element's value.
-std::string program(const std::string& value) {
+std::string program_unscale(const std::string& value) {
   return R"(
 program p(A: f32[3, 12] input, B: u4[10, 8] weight, S: f32[3, 8] weight, Z: u4[3, 8] weight,
           C: f32[3, 8] output) {
@@ -28,19 +28,19 @@ program p(A: f32[3, 12] input, B: u4[10, 8] weight, S: f32[3, 8] weight, Z: u4[3
 })";
 }
 
-constexpr char kPadded[] =
+constexpr char kUnscalePadded[] =
     "select(vi < 10, (cast<f32>(B[vi, vj]) - cast<f32>(Z[floordiv(vi, 4), vj])) * "
     "S[floordiv(vi, 4), vj], 0f32)";
 
 TEST(Unscale, LeavesTheFactorToTheReader) {
-  RewriteCase c(program(kPadded));
+  RewriteCase c(program_unscale(kUnscalePadded));
   c.s.unscale({"V"}, ElemType::f16);
   EXPECT_GOLDEN(c.str());
   c.check();
 }
 
 TEST(Unscale, ElementsWithoutAFactorChangeTheirTypeAlone) {
-  RewriteCase c(program("select(vi < 10, cast<f32>(B[vi, vj]), 0f32)"));
+  RewriteCase c(program_unscale("select(vi < 10, cast<f32>(B[vi, vj]), 0f32)"));
   c.s.unscale({"V"}, ElemType::i8);
   EXPECT_EQ(c.s.program().body.as<BlockNode>()->allocs[0]->elem, ElemType::i8);
   c.check();
@@ -48,7 +48,7 @@ TEST(Unscale, ElementsWithoutAFactorChangeTheirTypeAlone) {
 
 // 16-bit zero points leave differences that no narrower type holds: these keep their type.
 TEST(Unscale, TheTypeOfTheValueHoldsEveryDifference) {
-  std::string text = program(kPadded);
+  std::string text = program_unscale(kUnscalePadded);
   text.replace(text.find("Z: u4"), 5, "Z: f16");
   RewriteCase c(text);
   c.s.unscale({"V"}, ElemType::f32);
@@ -62,7 +62,7 @@ TEST(Unscale, TheTypeOfTheValueHoldsEveryDifference) {
 
 // The type must hold the values that elements are rounded to first.
 TEST(Unscale, ElementsMayBeRounded) {
-  std::string text = program("cast<f32>(cast<f16>(B[vi, vj])) * S[floordiv(vi, 4), vj]");
+  std::string text = program_unscale("cast<f32>(cast<f16>(B[vi, vj])) * S[floordiv(vi, 4), vj]");
   text.replace(text.find("B: u4[10, 8]"), 12, "B: nf4[12, 8]");
   RewriteCase c(text);
   c.s.unscale({"V"}, ElemType::f16);
@@ -74,16 +74,16 @@ TEST(Unscale, ElementsMayBeRounded) {
 }
 
 TEST(Unscale, Refuses) {
-  RewriteCase c(program(kPadded));
+  RewriteCase c(program_unscale(kUnscalePadded));
   c.refuses([](Schedule& s) { s.unscale({"V"}, ElemType::u8); }, RefusalKind::BadArgument,
             "argument 'type' of unscale: expected f32, or a type that holds every u4 less every u4 "
             "exactly, got u8");
   c.refuses([](Schedule& s) { s.unscale({"C"}, ElemType::f16); }, RefusalKind::BadStructure,
             "block 'C' is a reduction");
-  RewriteCase other(program("select(vi < 10, S[0, vj] + S[1, vj], 0f32)"));
+  RewriteCase other(program_unscale("select(vi < 10, S[0, vj] + S[1, vj], 0f32)"));
   other.refuses([](Schedule& s) { s.unscale({"V"}, ElemType::f16); }, RefusalKind::Unsupported,
                 "the value of block 'V' is no element, less a zero point, times a factor");
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

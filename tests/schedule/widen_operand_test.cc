@@ -2,7 +2,7 @@
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 constexpr char kHalves[] = R"(
@@ -56,4 +56,4 @@ TEST(WidenHalves, RoundsWhatAllReadersRound) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr const char* kSpec = "matmul:m=4,n=8,k=16";
+constexpr const char* kIdentitySpec = "matmul:m=4,n=8,k=16";
 
 // This machine with so many cores and such a shared cache, as earlier versions wrote it.
 database::TargetIdentity as_once_written(int cores, int64_t shared_cache) {
@@ -23,7 +23,8 @@ database::TargetIdentity as_once_written(int cores, int64_t shared_cache) {
 }
 
 // Another chip with the instruction sets of this one, or fewer.
-database::TargetIdentity another_chip(const std::string& features = native_identity().features) {
+database::TargetIdentity another_chip_identity(
+    const std::string& features = native_identity().features) {
   return database::make_target("Another Chip (family 1 model 2)", features, 0,
                                "target=avx512 l1=32768 l2=524288");
 }
@@ -37,9 +38,10 @@ class Machine {
     table_ = Table::read(database_.path());
     const Target t = Target::parse(target);
     const TargetFacts facts = target_facts(t);
-    const Request request = make_request(
-        kSpec, t, database::make_target(facts.chip, facts.features, facts.cores, facts.extra),
-        {threads, processors});
+    const Request request =
+        make_request(kIdentitySpec, t,
+                     database::make_target(facts.chip, facts.features, facts.cores, facts.extra),
+                     {threads, processors});
     const std::vector<Candidate> found = candidates(*table_, request, {});
     Candidate miss;
     miss.outcome = TW_MISS;
@@ -66,7 +68,7 @@ TEST(ServingIdentity, AnEarlierVersionsFileServesThroughTheInterface) {
   Database db{{.tag = 1, .is_default = true, .seconds = 1e-3, .target = as_once_written(96, 7)},
               {.tag = 2, .target = as_once_written(96, 7)}};
   Opened opened(db.path());
-  PreparedSpec p(opened.library, kSpec);
+  PreparedSpec p(opened.library, kIdentitySpec);
   ASSERT_EQ(p.found, TW_OK) << tw_last_error();
   EXPECT_EQ(p.report().outcome, TW_HIT) << p.report().reason;
   Floats a({4, 16}, 1), b({16, 8}, 2), c({4, 8});
@@ -111,20 +113,20 @@ TEST(ServingIdentity, WithKernelsForMoreThreadsAloneTheNearestServes) {
 TEST(ServingIdentity, TheCommandTunesForThreadsThatHaveAProcessor) {
   Database db{{.threads = 1}};
   const Target target = Target::parse("native");
-  const Request request = make_request(kSpec, target, native_identity(), {8, 3});
+  const Request request = make_request(kIdentitySpec, target, native_identity(), {8, 3});
   EXPECT_THAT(tune_command(Table::read(db.path()), request), ::testing::EndsWith(" --threads 3"));
 }
 
 TEST(ServingIdentity, AnotherChipsKernelGoesBeforeAnyUntunedDefault) {
-  HandMade tuned{.tag = 6, .threads = 2, .seconds = 1e-5, .target = another_chip()};
+  HandMade tuned{.tag = 6, .threads = 2, .seconds = 1e-5, .target = another_chip_identity()};
   const HandMade own_default{.tag = 1, .threads = 4, .is_default = true, .seconds = 1e-6};
   const HandMade their_default{
-      .tag = 2, .is_default = true, .seconds = 1e-6, .target = another_chip()};
-  const HandMade narrow{.tag = 3, .seconds = 1e-6, .target = another_chip("")};
+      .tag = 2, .is_default = true, .seconds = 1e-6, .target = another_chip_identity()};
+  const HandMade narrow{.tag = 3, .seconds = 1e-6, .target = another_chip_identity("")};
   {
     Database db{their_default, own_default, narrow, tuned};
     Opened opened(db.path());
-    PreparedSpec p(opened.library, kSpec);
+    PreparedSpec p(opened.library, kIdentitySpec);
     ASSERT_EQ(p.found, TW_OK) << tw_last_error();
     EXPECT_EQ(p.report().outcome, TW_NEAR);
     EXPECT_THAT(p.report().reason,
@@ -154,11 +156,11 @@ TEST(ServingIdentity, CodeForInstructionSetsThatAreNotHereIsNeverLoaded) {
   if (lacking().empty()) GTEST_SKIP() << "this processor has all that is known";
   const std::string missing = lacking().back();
   for (const bool by_flags : {true, false}) {
-    Database db{{.tag = 1, .is_default = true, .target = another_chip("")}};
+    Database db{{.tag = 1, .is_default = true, .target = another_chip_identity("")}};
     {
       database::Store store = database::Store::open(db.path(), database::Mode::ReadWrite);
       // Faster, of this very machine, and of another one.
-      for (const database::TargetIdentity& target : {native_identity(), another_chip()}) {
+      for (const database::TargetIdentity& target : {native_identity(), another_chip_identity()}) {
         const HandMade made{.tag = 2, .seconds = 1e-9, .target = target};
         KernelSource source = hand_made_source(made);
         if (!by_flags) source.description.features = {missing};
@@ -166,7 +168,7 @@ TEST(ServingIdentity, CodeForInstructionSetsThatAreNotHereIsNeverLoaded) {
       }
     }
     Opened opened(db.path());
-    PreparedSpec p(opened.library, kSpec);
+    PreparedSpec p(opened.library, kIdentitySpec);
     ASSERT_EQ(p.found, TW_OK) << tw_last_error();
     EXPECT_EQ(p.report().outcome, TW_DEFAULT) << p.report().reason;
     Floats a({4, 16}, 1), b({16, 8}, 2), c({4, 8});
@@ -181,7 +183,7 @@ TEST(ServingIdentity, ANarrowerTargetThatIsAskedForTakesNoWiderKernel) {
   Machine machine{{.tag = 1}};
   EXPECT_EQ(machine.first(1, 1).outcome, TW_HIT);
   EXPECT_EQ(machine.first(1, 1, "generic").outcome, TW_MISS);
-  Machine narrow{{.tag = 1, .target = another_chip("")}};
+  Machine narrow{{.tag = 1, .target = another_chip_identity("")}};
   EXPECT_EQ(narrow.first(1, 1, "generic").outcome, TW_NEAR);
 }
 

@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-database::TargetIdentity another_chip() {
+database::TargetIdentity another_chip_prepare() {
   return database::make_target("Another Chip", "", 64, "target=generic");
 }
 
@@ -116,7 +116,7 @@ TEST(ServingPrepare, TakesAnyNumberOfThreadsWhereNoneIsAskedFor) {
 }
 
 TEST(ServingPrepare, FallsBackToAGeneratedDefaultOfAnotherChip) {
-  Database db{{.tag = 2, .is_default = true, .seconds = 1e-3, .target = another_chip()}};
+  Database db{{.tag = 2, .is_default = true, .seconds = 1e-3, .target = another_chip_prepare()}};
   Opened opened(db.path());
   PreparedSpec p(opened.library, "matmul:m=4,n=8,k=16");
   ASSERT_EQ(p.found, TW_OK) << tw_last_error();
@@ -137,16 +137,16 @@ TEST(ServingPrepare, KeepsToItsOrder) {
   const HandMade other_threads{.tag = 2, .threads = 3, .seconds = 1e-4};
   const HandMade near{.spec = range, .dynamic = true, .tag = 3, .seconds = 1e-5};
   const HandMade own_default{
-      .tag = 4, .is_default = true, .seconds = 1e-6, .target = another_chip()};
+      .tag = 4, .is_default = true, .seconds = 1e-6, .target = another_chip_prepare()};
   const HandMade near_default{.spec = range,
                               .dynamic = true,
                               .tag = 5,
                               .is_default = true,
                               .seconds = 1e-7,
-                              .target = another_chip()};
-  const HandMade foreign{.tag = 6, .seconds = 1e-9, .target = another_chip()};
+                              .target = another_chip_prepare()};
+  const HandMade foreign{.tag = 6, .seconds = 1e-9, .target = another_chip_prepare()};
   const HandMade near_foreign{
-      .spec = range, .dynamic = true, .tag = 7, .seconds = 1e-9, .target = another_chip()};
+      .spec = range, .dynamic = true, .tag = 7, .seconds = 1e-9, .target = another_chip_prepare()};
   const HandMade unusable{.tag = 8, .seconds = 1e-9, .target = lacking_chip()};
   const std::vector<HandMade> best_first = {exact,        other_threads, near,        foreign,
                                             near_foreign, own_default,   near_default};

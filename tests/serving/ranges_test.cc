@@ -7,20 +7,20 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr const char* kSpec = "matmul:m=1..64,n=8,k=16";
+constexpr const char* kRangesSpec = "matmul:m=1..64,n=8,k=16";
 
 // Two kernels: tag 1, the best one at the largest size, and tag 2, which the table prefers up to 8.
 class Ranges {
  public:
   explicit Ranges(bool sound = true, bool one_order = false)
       : database(std::initializer_list<HandMade>{}) {
-    HandMade large{.spec = kSpec, .dynamic = true, .tag = 1, .scratch = 8, .seconds = 1e-6};
-    HandMade small{.spec = kSpec, .dynamic = true, .tag = 2, .scratch = 64, .seconds = 2e-6};
+    HandMade large{.spec = kRangesSpec, .dynamic = true, .tag = 1, .scratch = 8, .seconds = 1e-6};
+    HandMade small{.spec = kRangesSpec, .dynamic = true, .tag = 2, .scratch = 64, .seconds = 2e-6};
     small.sound = sound;
     database::Store store = database::Store::open(database.path(), database::Mode::ReadWrite);
     const std::string at_64 = add_kernel(store, large), at_8 = add_kernel(store, small);
     database::DispatchTable table;
-    table.workload_hash = parse_workload(kSpec).hash();
+    table.workload_hash = parse_workload(kRangesSpec).hash();
     table.target_hash = native_identity().hash;
     table.dims = {"m"};
     table.ranges = {{{{"m", 1}}, {{"m", 8}}, at_8}, {{{"m", 9}}, {{"m", 64}}, at_64}};
@@ -44,7 +44,7 @@ std::string launched(const tw_kernel* kernel, int64_t m, const Floats& b, const 
 TEST(ServingRanges, EachSizeGetsTheKernelOfItsRange) {
   Ranges ranges;
   Opened opened(ranges.database.path());
-  PreparedSpec p(opened.library, kSpec);
+  PreparedSpec p(opened.library, kRangesSpec);
   ASSERT_EQ(p.found, TW_OK) << tw_last_error();
   ASSERT_EQ(tw_report_count(p.prepared), 2u);
   EXPECT_EQ(p.report(0).outcome, TW_HIT);
@@ -71,7 +71,7 @@ TEST(ServingRanges, AFileThatWasWrittenForServingServesTheSame) {
   const std::string slim = folder.path("slim.db");
   database::Store::open(ranges.database.path(), database::Mode::ReadOnly).export_serving(slim);
   Opened opened(slim);
-  PreparedSpec p(opened.library, kSpec);
+  PreparedSpec p(opened.library, kRangesSpec);
   ASSERT_EQ(p.found, TW_OK) << tw_last_error();
   EXPECT_EQ(tw_report_count(p.prepared), 2u);
   Floats b({16, 8}, 2);
@@ -83,7 +83,7 @@ TEST(ServingRanges, AFileThatWasWrittenForServingServesTheSame) {
 TEST(ServingRanges, NamedSizesLoadTheKernelsOfTheirRangesAlone) {
   Ranges ranges;
   Opened opened(ranges.database.path());
-  PreparedSpec p(opened.library, kSpec, 1, {16, 32});
+  PreparedSpec p(opened.library, kRangesSpec, 1, {16, 32});
   ASSERT_EQ(tw_report_count(p.prepared), 1u);
   EXPECT_STREQ(p.report().sizes, "m=9..64");
 }
@@ -104,7 +104,7 @@ TEST(ServingRanges, ANamedSizeGetsTheKernelOfThatSizeAloneWhereItIsSurelyFaster)
   add_fixed(ranges, for_four_rows(0.9e-7));
   Opened opened(ranges.database.path());
   for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{4, 8}, {8, 4}}) {
-    PreparedSpec p(opened.library, kSpec, 1, sizes);
+    PreparedSpec p(opened.library, kRangesSpec, 1, sizes);
     ASSERT_EQ(p.found, TW_OK) << tw_last_error();
     ASSERT_EQ(tw_report_count(p.prepared), 2u);
     EXPECT_EQ(p.report(0).outcome, TW_HIT);
@@ -112,7 +112,7 @@ TEST(ServingRanges, ANamedSizeGetsTheKernelOfThatSizeAloneWhereItIsSurelyFaster)
     EXPECT_STREQ(p.report(0).kernel, "matmul:m=4,n=8,k=16");
     EXPECT_EQ(p.report(0).seconds, 0.9e-7);
     EXPECT_STREQ(p.report(1).sizes, "m=5..8");
-    EXPECT_STREQ(p.report(1).kernel, kSpec);
+    EXPECT_STREQ(p.report(1).kernel, kRangesSpec);
     Floats b({16, 8}, 2);
     Packed packed(p.kernel, b);
     EXPECT_EQ(launched(p.kernel, 4, b, packed, 3), "");
@@ -121,12 +121,12 @@ TEST(ServingRanges, ANamedSizeGetsTheKernelOfThatSizeAloneWhereItIsSurelyFaster)
     ASSERT_EQ(tw_operand_at(p.kernel, 0, &operand), TW_OK);
     EXPECT_EQ(operand.shape[0], -1) << "known at launch";
   }
-  PreparedSpec alone(opened.library, kSpec, 1, {4});
+  PreparedSpec alone(opened.library, kRangesSpec, 1, {4});
   Floats b({16, 8}, 2);
   Packed packed(alone.kernel, b);
   EXPECT_EQ(launched(alone.kernel, 4, b, packed, 3), "");
   EXPECT_THAT(launched(alone.kernel, 5, b, packed, 3), HasSubstr("there are kernels for m=4"));
-  PreparedSpec whole(opened.library, kSpec);
+  PreparedSpec whole(opened.library, kRangesSpec);
   EXPECT_STREQ(whole.report(0).sizes, "m=1..8") << "no size is named";
 }
 
@@ -135,18 +135,18 @@ TEST(ServingRanges, ElseANamedSizeGetsTheKernelOfItsRange) {
     Ranges ranges(/*sound=*/true, one_order);
     add_fixed(ranges, made);
     Opened opened(ranges.database.path());
-    PreparedSpec p(opened.library, kSpec, 1, {4});
+    PreparedSpec p(opened.library, kRangesSpec, 1, {4});
     return std::string(p.report(0).kernel);
   };
-  EXPECT_EQ(kernel_at_four(for_four_rows(0.97e-7), false), kSpec)
+  EXPECT_EQ(kernel_at_four(for_four_rows(0.97e-7), false), kRangesSpec)
       << "within what two runs differ by";
-  EXPECT_EQ(kernel_at_four(for_four_rows(0.5e-7), true), kSpec) << "one order at all sizes";
+  EXPECT_EQ(kernel_at_four(for_four_rows(0.5e-7), true), kRangesSpec) << "one order at all sizes";
   HandMade other = for_four_rows(0.5e-7);
   other.threads = 2;
-  EXPECT_EQ(kernel_at_four(other, false), kSpec) << "for other threads";
+  EXPECT_EQ(kernel_at_four(other, false), kRangesSpec) << "for other threads";
   other = for_four_rows(0.5e-7);
   other.target = database::make_target("another chip", other.target.features, 4, "");
-  EXPECT_EQ(kernel_at_four(other, false), kSpec) << "of another chip";
+  EXPECT_EQ(kernel_at_four(other, false), kRangesSpec) << "of another chip";
   EXPECT_EQ(kernel_at_four(for_four_rows(0.5e-7), false), "matmul:m=4,n=8,k=16");
 }
 
@@ -156,9 +156,9 @@ TEST(ServingRanges, AKernelOfOneSizeThatDoesNotLoadLeavesItsPlaceToTheRange) {
   broken.sound = false;
   add_fixed(ranges, broken);
   Opened opened(ranges.database.path());
-  PreparedSpec p(opened.library, kSpec, 1, {4});
+  PreparedSpec p(opened.library, kRangesSpec, 1, {4});
   ASSERT_EQ(p.found, TW_OK) << tw_last_error();
-  EXPECT_STREQ(p.report(0).kernel, kSpec);
+  EXPECT_STREQ(p.report(0).kernel, kRangesSpec);
   EXPECT_EQ(p.report(0).outcome, TW_NEAR);
   EXPECT_THAT(p.report(0).reason, HasSubstr("the artifact is no ELF object"));
   Floats b({16, 8}, 2);
@@ -181,7 +181,7 @@ TEST(ServingRanges, ASizeOfItsOwnGetsTheKernelOfTheRangeThatHoldsIt) {
 TEST(ServingRanges, WhereAKernelDoesNotLoadTheBestOneFillsTheGap) {
   Ranges ranges(/*sound=*/false);
   Opened opened(ranges.database.path());
-  PreparedSpec p(opened.library, kSpec);
+  PreparedSpec p(opened.library, kRangesSpec);
   ASSERT_EQ(tw_report_count(p.prepared), 2u);
   EXPECT_STREQ(p.report(0).sizes, "m=9..64");
   EXPECT_EQ(p.report(0).outcome, TW_HIT);

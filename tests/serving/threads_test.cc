@@ -10,7 +10,7 @@ namespace tilewright::serving::testing {
 namespace {
 
 constexpr int kThreads = 32;
-constexpr const char* kSpec = "matmul:m=1..64,n=8,k=16";
+constexpr const char* kThreadsSpec = "matmul:m=1..64,n=8,k=16";
 
 // Starts `work(t)` on all threads at the same moment; what each says is wrong, or "".
 void expect_no_faults(const std::function<std::string(int)>& work) {
@@ -36,12 +36,14 @@ std::string launched(const tw_kernel* kernel, int64_t m, const Floats& b, const 
   return status == TW_OK ? product_fault(a, b, c, tag) : tw_last_error();
 }
 
-HandMade tagged(int tag) { return {.spec = kSpec, .dynamic = true, .tag = tag, .scratch = 64}; }
+HandMade tagged(int tag) {
+  return {.spec = kThreadsSpec, .dynamic = true, .tag = tag, .scratch = 64};
+}
 
 TEST(ServingThreads, LaunchOneKernel) {
   Database db{tagged(1)};
   Opened opened(db.path());
-  PreparedSpec p(opened.library, kSpec);
+  PreparedSpec p(opened.library, kThreadsSpec);
   Floats b({16, 8}, 2);
   Packed packed(p.kernel, b);
   expect_no_faults([&](int t) {
@@ -60,7 +62,7 @@ TEST(ServingThreads, LaunchOneKernel) {
 TEST(ServingThreads, LaunchThroughOnePool) {
   Database db{tagged(1)};
   Opened opened(db.path());
-  PreparedSpec p(opened.library, kSpec, 3);
+  PreparedSpec p(opened.library, kThreadsSpec, 3);
   Floats b({16, 8}, 2);
   Packed packed(p.kernel, b);
   tw_pool* pool = nullptr;
@@ -83,7 +85,7 @@ TEST(ServingThreads, PrepareFromOneLibrary) {
   expect_no_faults([&](int t) {
     std::string fault;
     for (int i = 0; i < 3 && fault.empty(); ++i) {
-      PreparedSpec p(opened.library, kSpec, 1, {t + 1});
+      PreparedSpec p(opened.library, kThreadsSpec, 1, {t + 1});
       if (p.found != TW_OK) return std::string(tw_last_error());
       Packed packed(p.kernel, b);
       fault = launched(p.kernel, t + 1, b, packed.weights, 3);
@@ -98,7 +100,7 @@ TEST(ServingThreads, PrepareFromOneLibrary) {
 TEST(ServingThreads, LaunchWhileTheLibraryIsClosed) {
   Database db{tagged(4)};
   auto opened = std::make_unique<Opened>(db.path());
-  PreparedSpec p(opened->library, kSpec);
+  PreparedSpec p(opened->library, kThreadsSpec);
   Floats b({16, 8}, 2);
   Packed packed(p.kernel, b);
   expect_no_faults([&](int t) {
@@ -116,7 +118,7 @@ TEST(ServingThreads, OpenAndLogAtOnce) {
   Database db{tagged(5)};
   expect_no_faults([&](int t) {
     Opened opened(db.path());
-    PreparedSpec near(opened.library, kSpec, 2);
+    PreparedSpec near(opened.library, kThreadsSpec, 2);
     if (near.found != TW_OK) return std::string(tw_last_error());
     return opened.lines.size() == 1 ? std::string() : "the log has not one line";
   });

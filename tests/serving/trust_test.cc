@@ -16,14 +16,14 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr const char* kSpec = "matmul:m=4,n=8,k=16";
+constexpr const char* kTrustSpec = "matmul:m=4,n=8,k=16";
 
 // How the spec is served, and why not better.
 std::pair<tw_outcome, std::string> outcome(const std::string& path,
                                            const tw::Library::Trust& trust = {}) {
   std::vector<std::string> lines;
   const auto log = [&](const std::string& line) { lines.push_back(line); };
-  const tw::Prepared prepared = tw::Library(path, log, trust).prepare({.specs = {kSpec}});
+  const tw::Prepared prepared = tw::Library(path, log, trust).prepare({.specs = {kTrustSpec}});
   const tw_report report = prepared.report().at(0);
   return {report.outcome, report.reason};
 }
@@ -110,10 +110,10 @@ TEST(ServingTrust, AFifoIsRefusedAtOnce) {
 
 TEST(ServingTrust, AWeightThatIsGivenTwiceIsRefused) {
   Database db{{}};
-  tw::Prepared prepared = tw::Library(db.path()).prepare({.specs = {kSpec}});
+  tw::Prepared prepared = tw::Library(db.path()).prepare({.specs = {kTrustSpec}});
   Floats b({16, 8}, 1), other({16, 8}, 2);
   try {
-    prepared.find(kSpec).pack({{"B", &b.tensor}, {"B", &other.tensor}});
+    prepared.find(kTrustSpec).pack({{"B", &b.tensor}, {"B", &other.tensor}});
     FAIL() << "expected an error";
   } catch (const tw::Error& e) {
     EXPECT_EQ(e.status(), TW_ERROR_ARGUMENT);
@@ -181,7 +181,7 @@ TEST(ServingFork, ALogFunctionMayBeForkedAndFork) {
     fork_child();
     std::thread(fork_child).join();
   });
-  library.prepare({.specs = {kSpec}});
+  library.prepare({.specs = {kTrustSpec}});
   EXPECT_EQ(children, 2);
 }
 

@@ -91,7 +91,7 @@ CheckResult check_emulated(const Workload& w, const Schedule& s, const Target& t
 }
 
 // The choice of the knob whose name ends with `ending`.
-std::string answer(const Trial& trial, const std::string& ending) {
+std::string answer_amx(const Trial& trial, const std::string& ending) {
   for (const Decision& d : trial.decisions()) {
     if (d.name.ends_with(ending)) return std::get<std::string>(d.options[d.chosen]);
   }
@@ -127,14 +127,14 @@ TEST(Tiles, AreMultipliedByTheEmulationAsTheirRowsSay) {
   }
 }
 
-struct Case {
+struct AmxCase {
   const char* spec;
   const char* row;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.spec; }
+void PrintTo(const AmxCase& c, std::ostream* out) { *out << c.spec; }
 
-class TileKernels : public testing::TestWithParam<Case> {};
+class TileKernels : public testing::TestWithParam<AmxCase> {};
 
 TEST_P(TileKernels, AreRightUnderTheEmulation) {
   Workload w = make_workload(parse_spec(GetParam().spec));
@@ -144,7 +144,7 @@ TEST_P(TileKernels, AreRightUnderTheEmulation) {
     Trial trial = seed == 0 ? Trial::first() : Trial::random(seed);
     try {
       Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, trial);
-      const std::string chosen = answer(trial, ".tiles");
+      const std::string chosen = answer_amx(trial, ".tiles");
       if (seed == 0) {
         EXPECT_EQ(chosen, GetParam().row);
       }
@@ -187,12 +187,12 @@ TEST_P(TileKernels, MeanTheProduct) {
 INSTANTIATE_TEST_SUITE_P(
     Matmul, TileKernels,
     testing::Values(
-        Case{"matmul:m=32,n=48,k=64,dtype=bf16,out=f32", "amx.tdpbf16ps"},
-        Case{"matmul:m=20,n=40,k=70,dtype=bf16,out=f32", "amx.tdpbf16ps"},
-        Case{"matmul:m=32,n=32,k=96,trans_b=true,dtype=bf16,out=f32,epilogue=[bias,relu]",
-             "amx.tdpbf16ps"},
-        Case{"matmul:m=32,n=48,k=128,dtype=i8", "amx.tdpbssd"},
-        Case{"matmul:m=17,n=64,k=100,dtype=i8", "amx.tdpbssd"}));
+        AmxCase{"matmul:m=32,n=48,k=64,dtype=bf16,out=f32", "amx.tdpbf16ps"},
+        AmxCase{"matmul:m=20,n=40,k=70,dtype=bf16,out=f32", "amx.tdpbf16ps"},
+        AmxCase{"matmul:m=32,n=32,k=96,trans_b=true,dtype=bf16,out=f32,epilogue=[bias,relu]",
+                "amx.tdpbf16ps"},
+        AmxCase{"matmul:m=32,n=48,k=128,dtype=i8", "amx.tdpbssd"},
+        AmxCase{"matmul:m=17,n=64,k=100,dtype=i8", "amx.tdpbssd"}));
 
 // The processor faults where tiles are used without a configuration; the emulation does not.
 TEST(Tiles, AreUsedOnlyWhereTheyAreConfigured) {
@@ -212,7 +212,7 @@ TEST(Tiles, AreNotOfferedForFewRows) {
   Workload w = make_workload(parse_spec("matmul:m=7,n=48,k=64,dtype=bf16,out=f32"));
   Trial first = Trial::first();
   apply_sketch(cpu_sketches()[0], {w, with_tiles(), 2}, first);
-  EXPECT_EQ(answer(first, ".tiles"), "not asked");
+  EXPECT_EQ(answer_amx(first, ".tiles"), "not asked");
 }
 
 TEST(Targets, TakeFeaturesOfProcessors) {

@@ -17,7 +17,7 @@ using ::testing::Not;
 
 const char kOnline[] = R"("S_max.softmax":"online")";
 
-Schedule scheduled(const Workload& w, const Target& target, Trial& trial) {
+Schedule scheduled_attention(const Workload& w, const Target& target, Trial& trial) {
   return apply_sketch(cpu_sketches().front(), {w, target, 2}, trial);
 }
 
@@ -34,14 +34,14 @@ TEST_P(Attention, IsRightInOneLoop) {
     SCOPED_TRACE(machine);
     const Target target = Target::parse(machine);
     Trial first = Trial::first();
-    Schedule s = scheduled(w, target, first);
+    Schedule s = scheduled_attention(w, target, first);
     ASSERT_THAT(first.config(), HasSubstr(kOnline));
     expect_right(w, s, target);
     int built = 0;
     for (uint64_t seed = 1; seed < 40 && built < 2; ++seed) {
       Trial random = Trial::random(seed);
       try {
-        Schedule other = scheduled(w, target, random);
+        Schedule other = scheduled_attention(w, target, random);
         if (random.config().find(kOnline) == std::string::npos) continue;
         SCOPED_TRACE("seed " + std::to_string(seed) + " " + random.config());
         expect_right(w, other, target);
@@ -81,7 +81,7 @@ TEST(Attention, EndsWithTheLengthOfTheSequence) {
     const Workload w = make_workload(
         parse_spec(std::string("attention:batch=2,m=32,n=256,d=16,lengths=keys,causal=") + causal));
     Trial first = Trial::first();
-    const std::string program = to_string(scheduled(w, target, first).program());
+    const std::string program = to_string(scheduled_attention(w, target, first).program());
     size_t bounded = 0;
     std::istringstream lines(program);
     for (std::string line; std::getline(lines, line);) {
@@ -99,7 +99,7 @@ TEST(Attention, IsKnownByItsExpression) {
       R"s(dims.i=32,dims.j=48,dims.d=16,dims.e=16)s"));
   const Target target = Target::parse("native");
   Trial first = Trial::first();
-  Schedule s = scheduled(w, target, first);
+  Schedule s = scheduled_attention(w, target, first);
   EXPECT_THAT(first.config(), HasSubstr(R"("T.softmax":"online")"));
   expect_right(w, s, target);
 }
@@ -115,7 +115,7 @@ TEST(Attention, KeysAreTakenInParts) {
     SCOPED_TRACE(spec);
     const Workload w = make_workload(parse_spec(spec));
     Trial first = Trial::first();
-    scheduled(w, target, first);
+    scheduled_attention(w, target, first);
     std::string config = first.config();
     for (const char* from : {R"("S_max.keys":64)", R"("S_max.keys":96)"}) {
       const size_t at = config.find(from);
@@ -136,16 +136,18 @@ TEST(Attention, KeysAreTakenInParts) {
 TEST(Attention, PartsAreAskedWhereTilesAreFew) {
   const Target target = Target::parse("native");
   Trial many = Trial::first(), few = Trial::first();
-  scheduled(make_workload(parse_spec("attention:batch=4,heads=4,m=64,n=512,d=16")), target, many);
+  scheduled_attention(make_workload(parse_spec("attention:batch=4,heads=4,m=64,n=512,d=16")),
+                      target, many);
   EXPECT_THAT(many.config(), Not(HasSubstr("S_max.parts")));
   const Workload w = make_workload(parse_spec("attention:heads=16,kv_heads=1,m=1,n=512,d=16"));
-  scheduled(w, target, few);
+  scheduled_attention(w, target, few);
   std::string config = few.config();
   const std::string answer = R"("S_max.parts":2,)";  // one per thread
   const size_t at = config.find(answer);
   ASSERT_NE(at, std::string::npos) << config;
   Trial old = Trial::replay(config.erase(at, answer.size()));
-  EXPECT_THAT(to_string(scheduled(w, target, old).program()), Not(HasSubstr("S_max_part")));
+  EXPECT_THAT(to_string(scheduled_attention(w, target, old).program()),
+              Not(HasSubstr("S_max_part")));
 }
 
 // Dynamic batch, queries and keys: one kernel takes all of their sizes.
@@ -154,14 +156,14 @@ TEST(Attention, TakesSizesThatALaunchTells) {
   const Workload w = make_workload(
       parse_spec("attention:batch=1..3,heads=2,m=1..20,n=20..50,d=16,causal=true,lengths=both"));
   Trial first = Trial::first();
-  scheduled(w, target, first);
+  scheduled_attention(w, target, first);
   ASSERT_THAT(first.config(), HasSubstr(kOnline));
   // Small tiles: every size has its own code for partial tiles, which compiles slowly.
   Trial small = Trial::mutate(
       R"({"S_max.softmax":"online","S_max.rows":16,"S_max.keys":16,"S_max.scores.vectors":1,)"
       R"("S_max.scores.rows":2,"S_max.product.vectors":1,"S_max.product.rows":2,"S_max.vectors":1})",
       0, 1);
-  Schedule s = scheduled(w, target, small);
+  Schedule s = scheduled_attention(w, target, small);
   const KernelSource source = generate_c(s.module(), target);
   Kernel kernel(compile(source).object, source.description);
   ThreadPool pool(2);
@@ -189,7 +191,7 @@ TEST(Attention, OffersWhatIsLegalAtSizesThatALaunchTells) {
     const Workload w = make_workload(parse_spec(spec));
     for (int seed = 0; seed < 6; ++seed) {
       Trial trial = seed == 0 ? Trial::first() : Trial::mutate("{}", 0, seed);
-      EXPECT_NO_THROW(generate_c(scheduled(w, target, trial).module(), target))
+      EXPECT_NO_THROW(generate_c(scheduled_attention(w, target, trial).module(), target))
           << spec << " " << trial.config();
     }
   }
@@ -200,7 +202,7 @@ TEST(Attention, OfOneQueryIsApart) {
   const Target target = Target::parse("native");
   const Workload w = make_workload(parse_spec("attention:heads=4,kv_heads=2,m=1,n=100,d=32"));
   Trial first = Trial::first();
-  Schedule s = scheduled(w, target, first);
+  Schedule s = scheduled_attention(w, target, first);
   EXPECT_THAT(first.config(), Not(HasSubstr("softmax")));
   expect_right(w, s, target);
 }
@@ -210,14 +212,14 @@ TEST(Attention, HeadsThatShareKeysArePacked) {
   const Target target = Target::parse("native");
   const Workload one = make_workload(parse_spec("attention:heads=32,kv_heads=2,m=1,n=64,d=16"));
   Trial first = Trial::first();
-  EXPECT_THAT(to_string(scheduled(one, target, first).program()),
+  EXPECT_THAT(to_string(scheduled_attention(one, target, first).program()),
               HasSubstr("S: f32[1, 2, 64, 16]"));  // batch, heads of keys, keys, rows
   EXPECT_THAT(first.config(), Not(HasSubstr("S_max.heads")));
 
   const Workload more =
       make_workload(parse_spec("attention:heads=4,kv_heads=2,m=20,n=50,d=16,causal=true"));
   Trial apart = Trial::first();
-  EXPECT_THAT(to_string(scheduled(more, target, apart).program()),
+  EXPECT_THAT(to_string(scheduled_attention(more, target, apart).program()),
               HasSubstr("S: f32[1, 4, 50, 20]"));
   std::string config = apart.config();
   const std::string answer = R"("S_max.heads":"apart")";
@@ -225,7 +227,7 @@ TEST(Attention, HeadsThatShareKeysArePacked) {
   ASSERT_NE(at, std::string::npos) << config;
   config.replace(at, answer.size(), R"("S_max.heads":"packed")");
   Trial packed = Trial::replay(config);
-  Schedule s = scheduled(more, target, packed);
+  Schedule s = scheduled_attention(more, target, packed);
   EXPECT_THAT(to_string(s.program()), HasSubstr("S: f32[1, 2, 50, 40]"));
   expect_right(more, s, target);
 }
@@ -239,7 +241,7 @@ TEST(Attention, DecodesFromAPagedCache) {
   for (uint64_t seed = 0; seed < 20 && built < 4; ++seed) {
     Trial trial = seed == 0 ? Trial::first() : Trial::random(seed);
     try {
-      Schedule s = scheduled(w, target, trial);
+      Schedule s = scheduled_attention(w, target, trial);
       SCOPED_TRACE(trial.config());
       expect_right(w, s, target);
       ++built;
@@ -258,7 +260,7 @@ TEST(Attention, OlderConfigsMeanWhatTheyMeant) {
   for (uint64_t seed = 1; apart.empty() && seed < 100; ++seed) {
     Trial random = Trial::random(seed);
     try {
-      scheduled(w, target, random);
+      scheduled_attention(w, target, random);
     } catch (const ScheduleError&) {
       continue;
     }
@@ -269,7 +271,7 @@ TEST(Attention, OlderConfigsMeanWhatTheyMeant) {
   }
   ASSERT_FALSE(apart.empty());
   Trial replay = Trial::replay(apart);
-  expect_right(w, scheduled(w, target, replay), target);
+  expect_right(w, scheduled_attention(w, target, replay), target);
 }
 
 }  // namespace

@@ -19,9 +19,9 @@ using Indices = std::vector<Expr>;
 using Read = std::function<Expr(const Buffer&, const Indices&)>;
 
 // Replaces the reads of selected buffers.
-class ReadMutator : public Mutator {
+class FormatMutantsReadMutator : public Mutator {
  public:
-  ReadMutator(std::function<bool(const Buffer&)> meant, Read read)
+  FormatMutantsReadMutator(std::function<bool(const Buffer&)> meant, Read read)
       : meant_(std::move(meant)), read_(std::move(read)) {}
 
  protected:
@@ -48,7 +48,7 @@ std::optional<Module> with_reads(const Workload& w, const Module& module,
       bool ours = p.role != ParamRole::Output && p.buffer->name == operand &&
                   const_shape(p.buffer) == const_shape(found->buffer);
       if (!ours) continue;
-      ReadMutator mutate([&](const Buffer& b) { return b == p.buffer; }, read);
+      FormatMutantsReadMutator mutate([&](const Buffer& b) { return b == p.buffer; }, read);
       Stmt body = mutate(program.body);
       changed |= !body.same_as(program.body);
       program.body = body;
@@ -80,15 +80,15 @@ std::optional<Module> without_correction(const Workload&, const Module& module) 
   auto corrects = [](const Buffer& b) {
     return b->name.ends_with("_sum") || b->name.ends_with("_offset");
   };
-  ReadMutator mutate(corrects,
-                     [](const Buffer& b, const Indices&) { return make_const(b->elem, 0); });
+  FormatMutantsReadMutator mutate(
+      corrects, [](const Buffer& b, const Indices&) { return make_const(b->elem, 0); });
   Module result = module;
   result.main.body = mutate(module.main.body);
   return result.main.body.same_as(module.main.body) ? std::nullopt : std::optional(result);
 }
 
 // Ends the outermost serial loop of the contraction's reduction one iteration early.
-class TailDropper : public Mutator {
+class FormatMutantsTailDropper : public Mutator {
  public:
   bool done = false;
 
@@ -116,7 +116,7 @@ class TailDropper : public Mutator {
 };
 
 std::optional<Module> without_tail(const Workload&, const Module& module) {
-  TailDropper drop;
+  FormatMutantsTailDropper drop;
   Module result = module;
   result.main.body = drop(module.main.body);
   return drop.done ? std::optional(result) : std::nullopt;
@@ -170,17 +170,17 @@ Verdict verdict_of(const Workload& w, const Module& module, const Target& target
   return check_kernel(bound, reference).verdict;
 }
 
-struct Mutant {
+struct FormatMutantsMutant {
   std::string name;
   std::function<std::optional<Module>(const Workload&, const Module&)> make;
 };
 
-Mutant reading(const std::string& name, const std::string& operand, const Read& read) {
+FormatMutantsMutant reading(const std::string& name, const std::string& operand, const Read& read) {
   return {name,
           [=](const Workload& w, const Module& m) { return with_reads(w, m, operand, read); }};
 }
 
-std::vector<Mutant> mutants() {
+std::vector<FormatMutantsMutant> mutants_format_mutants() {
   return {
       reading("swapped nibbles", "B", swapped),
       reading(
@@ -195,20 +195,20 @@ std::vector<Mutant> mutants() {
   };
 }
 
-struct Case {
+struct FormatMutantsCase {
   const char* spec;
   std::vector<const char*> faults;  // applicable ones, besides swapped elements and a dropped tail
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.spec; }
+void PrintTo(const FormatMutantsCase& c, std::ostream* out) { *out << c.spec; }
 
-class FormatMutants : public testing::TestWithParam<Case> {
+class FormatMutants : public testing::TestWithParam<FormatMutantsCase> {
  protected:
   // Checks every mutant of the schedule. Returns the names of those that exist.
   std::vector<std::string> reject(const Workload& w, const Schedule& s, const Target& target) {
     std::vector<std::string> names;
     EXPECT_EQ(verdict_of(w, s.module(), target), Verdict::Ok);
-    for (const Mutant& m : mutants()) {
+    for (const FormatMutantsMutant& m : mutants_format_mutants()) {
       std::optional<Module> wrong = m.make(w, s.module());
       if (!wrong) continue;
       names.push_back(m.name);
@@ -260,35 +260,48 @@ constexpr const char* kNoZero = "no zero point";
 INSTANTIATE_TEST_SUITE_P(
     Bf16, FormatMutants,
     testing::Values(
-        Case{"matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=u4,w.group=32,w.zero=u4,w.scale=f16",
-             {kScale, kZero, kNoZero}},
-        Case{"matmul:m=1,n=48,k=128,dtype=bf16,out=f32,w.dtype=u4,w.group=64,w.zero=f16,"
-             "trans_b=true",
-             {kScale, kZero, kNoZero}},
-        Case{"matmul:m=1,n=48,k=60,dtype=bf16,out=f32,w.dtype=i4,w.group=20", {kScale}},
-        Case{"matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=i2", {kScale}},
-        Case{"matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=i1,w.group=64", {kScale}},
-        Case{"matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=nf4,w.group=64,w.scale=bf16",
-             {kScale}},
-        Case{"matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=f4e2m1,w.group=32,w.scale=e8m0",
-             {kScale}},
-        Case{"matmul:m=1,n=48,k=128,dtype=bf16,out=f32,w.dtype=f4e2m1,w.group=16,w.scale=f8e4m3",
-             {kScale}},
-        Case{"matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=f8e4m3,w.group=64", {kScale}},
-        Case{"matmul:m=1,n=48,k=128,dtype=bf16,out=f32,w.dtype=f8e5m2", {kScale}},
-        Case{"matmul:m=5,n=48,k=128,dtype=bf16,out=f32,w.dtype=i8,w.group=32", {kScale}},
-        Case{"matmul:m=1,n=48,k=128,dtype=bf16,out=f32,w.dtype=u8,w.group=32,w.zero=u8",
-             {kScale, kZero, kNoZero}}));
+        FormatMutantsCase{
+            "matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=u4,w.group=32,w.zero=u4,w.scale=f16",
+            {kScale, kZero, kNoZero}},
+        FormatMutantsCase{
+            "matmul:m=1,n=48,k=128,dtype=bf16,out=f32,w.dtype=u4,w.group=64,w.zero=f16,"
+            "trans_b=true",
+            {kScale, kZero, kNoZero}},
+        FormatMutantsCase{"matmul:m=1,n=48,k=60,dtype=bf16,out=f32,w.dtype=i4,w.group=20",
+                          {kScale}},
+        FormatMutantsCase{"matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=i2", {kScale}},
+        FormatMutantsCase{"matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=i1,w.group=64",
+                          {kScale}},
+        FormatMutantsCase{
+            "matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=nf4,w.group=64,w.scale=bf16",
+            {kScale}},
+        FormatMutantsCase{
+            "matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=f4e2m1,w.group=32,w.scale=e8m0",
+            {kScale}},
+        FormatMutantsCase{
+            "matmul:m=1,n=48,k=128,dtype=bf16,out=f32,w.dtype=f4e2m1,w.group=16,w.scale=f8e4m3",
+            {kScale}},
+        FormatMutantsCase{"matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=f8e4m3,w.group=64",
+                          {kScale}},
+        FormatMutantsCase{"matmul:m=1,n=48,k=128,dtype=bf16,out=f32,w.dtype=f8e5m2", {kScale}},
+        FormatMutantsCase{"matmul:m=5,n=48,k=128,dtype=bf16,out=f32,w.dtype=i8,w.group=32",
+                          {kScale}},
+        FormatMutantsCase{
+            "matmul:m=1,n=48,k=128,dtype=bf16,out=f32,w.dtype=u8,w.group=32,w.zero=u8",
+            {kScale, kZero, kNoZero}}));
 
 INSTANTIATE_TEST_SUITE_P(
     Bytes, FormatMutants,
     testing::Values(
-        Case{"matmul:m=3,n=48,k=128,dtype=i8,w.dtype=i4", {}},
-        Case{"matmul:m=3,n=48,k=128,dtype=i8,out=f32,w.dtype=i4,w.group=32,w.scale=f16", {kScale}},
-        Case{"matmul:m=3,n=48,k=128,dtype=u8,out=f32,w.dtype=u2,w.group=64,w.zero=u2,w.scale=f32",
-             {kScale, kZero, kNoZero}},
-        Case{"matmul:m=3,n=48,k=128,dtype=bf16,a.dtype=i8,w.dtype=u4,w.group=32,w.zero=u4",
-             {kScale, kZero, kNoZero}}));
+        FormatMutantsCase{"matmul:m=3,n=48,k=128,dtype=i8,w.dtype=i4", {}},
+        FormatMutantsCase{
+            "matmul:m=3,n=48,k=128,dtype=i8,out=f32,w.dtype=i4,w.group=32,w.scale=f16", {kScale}},
+        FormatMutantsCase{
+            "matmul:m=3,n=48,k=128,dtype=u8,out=f32,w.dtype=u2,w.group=64,w.zero=u2,w.scale=f32",
+            {kScale, kZero, kNoZero}},
+        FormatMutantsCase{
+            "matmul:m=3,n=48,k=128,dtype=bf16,a.dtype=i8,w.dtype=u4,w.group=32,w.zero=u4",
+            {kScale, kZero, kNoZero}}));
 
 // Signed weights beside signed activations are shifted for the byte dot products; the sums of a
 // correction subtract the shift.
@@ -312,14 +325,16 @@ TEST(CorrectionTerms, CannotBeLeftOut) {
 INSTANTIATE_TEST_SUITE_P(
     Sparse, FormatMutants,
     testing::Values(
-        Case{"matmul:m=1,n=48,k=128,w.sparse=2:4", {kPlaces}},
-        Case{"matmul:m=5,n=48,k=128,w.sparse=1:4,w.vector=16", {kPlaces}},
-        Case{"matmul:m=1,n=48,k=128,dtype=bf16,out=f32,w.dtype=i4,w.group=32,w.sparse=2:4",
-             {kScale, kPlaces}},
-        Case{"matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=u4,w.group=64,w.zero=u4,"
-             "w.sparse=4:8,w.vector=16",
-             {kScale, kZero, kNoZero, kPlaces}},
-        Case{
+        FormatMutantsCase{"matmul:m=1,n=48,k=128,w.sparse=2:4", {kPlaces}},
+        FormatMutantsCase{"matmul:m=5,n=48,k=128,w.sparse=1:4,w.vector=16", {kPlaces}},
+        FormatMutantsCase{
+            "matmul:m=1,n=48,k=128,dtype=bf16,out=f32,w.dtype=i4,w.group=32,w.sparse=2:4",
+            {kScale, kPlaces}},
+        FormatMutantsCase{
+            "matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=u4,w.group=64,w.zero=u4,"
+            "w.sparse=4:8,w.vector=16",
+            {kScale, kZero, kNoZero, kPlaces}},
+        FormatMutantsCase{
             "matmul:m=3,n=48,k=128,dtype=i8,out=f32,w.dtype=i4,w.group=32,w.scale=f32,w.sparse=2:4",
             {kScale}}));
 

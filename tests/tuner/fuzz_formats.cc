@@ -16,7 +16,7 @@
 #include "runtime/reference.h"
 #include "tuner/sketch.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 constexpr int kMaxSteps = 10;
@@ -38,7 +38,7 @@ Target random_target(Draw& draw) {
 }
 
 // Applies the sketch with the config's choices, then the steps.
-Schedule scheduled(const FormatCase& c, const Workload& workload) {
+Schedule scheduled_fuzz_formats(const FormatCase& c, const Workload& workload) {
   SketchInput input{workload, c.target, kThreads};
   Trial trial = c.config.empty() ? Trial::first() : Trial::replay(c.config);
   Schedule s = c.config.empty() ? Schedule(lower(workload))
@@ -197,7 +197,7 @@ void shrink(FormatCase& c) {
 
 // Rewrites the case's schedule at random; accepted rewrites become its steps.
 void draw_steps(FormatCase& c, const Workload& workload, Draw& draw, int64_t attempts) {
-  Schedule schedule = scheduled(c, workload);
+  Schedule schedule = scheduled_fuzz_formats(c, workload);
   auto attempt = [&](const Step& step) {
     if (c.steps.size() >= kMaxSteps || !c.failure.empty()) return false;
     Schedule before = schedule;
@@ -251,7 +251,7 @@ void draw_config(FormatCase& c, const Workload& workload, Draw& draw) {
 std::optional<std::string> check_format(const FormatCase& c) {
   Workload workload = make_workload(parse_spec(c.spec));
   try {
-    return check_module(workload, scheduled(c, workload).module(), c.target);
+    return check_module(workload, scheduled_fuzz_formats(c, workload).module(), c.target);
   } catch (const ScheduleError&) {
     return std::nullopt;
   } catch (const std::exception& e) {
@@ -284,11 +284,11 @@ std::string describe(const FormatCase& c) {
                   fmt::join(c.target.extensions, " "), c.config, trace.str(), c.failure);
   try {
     Workload workload = make_workload(parse_spec(c.spec));
-    text += to_string(scheduled(c, workload).module());
+    text += to_string(scheduled_fuzz_formats(c, workload).module());
   } catch (const std::exception&) {
     // A case that cannot be scheduled has no program; the failure says why.
   }
   return text;
 }
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

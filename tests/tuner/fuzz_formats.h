@@ -9,7 +9,7 @@
 #include "codegen/target.h"
 #include "tests/schedule/fuzz_schedule.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 
 // A small contraction with a `w` of random keys and sizes, as spec text.
 std::string random_format_spec(Draw& draw);
@@ -41,4 +41,4 @@ FormatCase fuzz_format(uint64_t seed);
 // Spec, seed, target, choices, trace and failure.
 std::string describe(const FormatCase& c);
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -8,7 +8,7 @@
 #include "tests/tuner/fuzz_formats.h"
 #include "tuner/sketch.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 Step step(const char* primitive, const nlohmann::ordered_json& arguments) {
@@ -137,4 +137,4 @@ INSTANTIATE_TEST_SUITE_P(Cases, FuzzFormatsFound, ::testing::ValuesIn(kFound),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

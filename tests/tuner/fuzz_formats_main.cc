@@ -11,13 +11,13 @@ int main(int argc, char** argv) {
   uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
   uint64_t failures = 0, sketched = 0, steps = 0, refused = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
-    auto c = tilewright::testing::fuzz_format(seed);
+    auto c = tilewright::test::fuzz_format(seed);
     sketched += c.config.empty() ? 0 : 1;
     steps += c.steps.size();
     refused += static_cast<uint64_t>(c.refused);
     if (c.failure.empty()) continue;
     ++failures;
-    fmt::print("{}\n\n", tilewright::testing::describe(c));
+    fmt::print("{}\n\n", tilewright::test::describe(c));
     std::fflush(stdout);
   }
   fmt::print("{} cases, {} by the sketch, {} steps, {} refusals, {} failures\n", count, sketched,

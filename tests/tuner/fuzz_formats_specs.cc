@@ -4,7 +4,7 @@
 #include "ir/type.h"
 #include "tests/tuner/fuzz_formats.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 // Mostly small; sometimes one, and sometimes more than a vector.
@@ -111,4 +111,4 @@ std::string random_format_spec(Draw& draw) {
   }
 }
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

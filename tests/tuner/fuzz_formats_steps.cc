@@ -4,7 +4,7 @@
 #include "ir/visitor.h"
 #include "tests/tuner/fuzz_formats.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -112,4 +112,4 @@ void random_format_rewrite(const Schedule& schedule, const Workload& workload, D
   FormatRewriter(schedule, workload, draw, attempt).draw();
 }
 
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -5,7 +5,7 @@
 
 #include "ir/ops/spec.h"
 
-namespace tilewright::testing {
+namespace tilewright::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -68,4 +68,4 @@ TEST(FuzzFormatsItself, FindsAMutant) {
 }
 
 }  // namespace
-}  // namespace tilewright::testing
+}  // namespace tilewright::test

@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const char kOnline[] = R"("S_max.softmax":"online")";
+const char kGpuOnline[] = R"("S_max.softmax":"online")";
 
 class GpuAttention : public ::testing::TestWithParam<const char*> {};
 
@@ -20,7 +20,7 @@ TEST_P(GpuAttention, IsRightInOneKernel) {
   for (uint64_t seed = 1; seed < 100 && kernels < 3; ++seed) {
     Trial trial = Trial::random(seed);
     Schedule s = apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
-    if (trial.config().find(kOnline) == std::string::npos) continue;
+    if (trial.config().find(kGpuOnline) == std::string::npos) continue;
     SCOPED_TRACE(trial.config());
     GpuRun run = run_on_emulator(w, s, target);
     ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
@@ -74,7 +74,7 @@ TEST(GpuAttentionStages, OneKernelFirstForWideFloats) {
         make_workload(parse_spec(std::string("attention:m=64,n=64,d=32,dtype=") + type));
     Trial first = Trial::first();
     apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
-    EXPECT_EQ(first.config().find(kOnline) != std::string::npos, std::string(type) == "f32")
+    EXPECT_EQ(first.config().find(kGpuOnline) != std::string::npos, std::string(type) == "f32")
         << type;
   }
 }

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "codegen/codegen.h"
+#include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"
 #include "codegen/tensor_sums.h"
+#include "ir/ops/spec.h"
 #include "runtime/emulator/emulate_program.h"
 #include "runtime/operands.h"
 #include "runtime/reference.h"
@@ -63,6 +65,34 @@ inline std::string lowering_refusal(const Schedule& s, const Target& target) {
     return e.what();
   }
   return "was not refused";
+}
+
+inline const Target& ampere() {
+  static const Target target = Target::parse("cuda:sm_80");
+  return target;
+}
+
+inline std::string text_of(const Workload& w, const Schedule& s, const Target& target) {
+  return generate_cuda(s.module(), target).text;
+}
+
+// The text of the kernel by every knob's first option.
+inline std::string first_text(const std::string& spec, const Target& target) {
+  Workload w = make_workload(parse_spec(spec));
+  return generate_cuda(gpu_schedule(w, target, Trial::first()).module(), target).text;
+}
+
+inline size_t count_of(const std::string& text, const std::string& what) {
+  size_t found = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+// Names a case of a parametrized test after its spec.
+inline std::string name_of_case(const ::testing::TestParamInfo<std::string>& info) {
+  std::string name;
+  for (char c : info.param) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
 }
 
 }  // namespace tilewright

@@ -12,6 +12,7 @@
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
 #include "tests/tuner/edited_kernel.h"
+#include "tests/tuner/gpu_check.h"
 #include "tests/tuner/hopper.h"
 #include "tuner/emulated_check.h"
 #include "tuner/gpu_model.h"
@@ -23,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // The trial of a product with wgmma, this tile and these choices.
-Trial trial_of(const Workload& w, const std::string& tile, const nlohmann::json& answers) {
+Trial trial_of_cluster(const Workload& w, const std::string& tile, const nlohmann::json& answers) {
   nlohmann::json config = {{".B.layout", "none"}, {".gemv", "none"},   {".copies", "roles"},
                            {".stages", 3},        {".pending", 1},     {".stores", "direct"},
                            {".group", 1},         {".grid", "tiles"},  {".blocks", 1},
@@ -33,17 +34,12 @@ Trial trial_of(const Workload& w, const std::string& tile, const nlohmann::json&
   return answered(config, answers);
 }
 
-Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
-                   const nlohmann::json& answers) {
-  return gpu_schedule(w, target, trial_of(w, tile, answers));
+Schedule scheduled_cluster(const Workload& w, const Target& target, const std::string& tile,
+                           const nlohmann::json& answers) {
+  return gpu_schedule(w, target, trial_of_cluster(w, tile, answers));
 }
 
 // Counts the occurrences of a part in a text.
-int count_of(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++count;
-  return count;
-}
 
 // Two row tiles multicast the columns' operand, and two column tiles the rows'.
 TEST(Clusters, TheOperandThatTheyShareIsCopiedInParts) {
@@ -51,7 +47,7 @@ TEST(Clusters, TheOperandThatTheyShareIsCopiedInParts) {
   for (const auto& [shape, shared, own] :
        {std::tuple{"2x1", "B", "A"}, std::tuple{"1x2", "A", "B"}}) {
     SCOPED_TRACE(shape);
-    Schedule s = scheduled(w, hopper(), "128x128x64/64x128", {{".cluster", shape}});
+    Schedule s = scheduled_cluster(w, hopper(), "128x128x64/64x128", {{".cluster", shape}});
     const CudaSource source = generate_cuda(s.module(), hopper());
     EXPECT_THAT(source.text, HasSubstr("__cluster_dims__(2, 1, 1)"));
     EXPECT_THAT(source.text, HasSubstr(fmt::format("tw_tensor_multicast_2d({}_", shared)));
@@ -104,7 +100,7 @@ TEST(Clusters, TypesTilesTailsAndGrids) {
     const Workload w = workload(c.spec);
     nlohmann::json answers = c.answers.is_object() ? c.answers : nlohmann::json::object();
     answers[".cluster"] = c.cluster;
-    Schedule s = scheduled(w, hopper(3), c.tile, answers);
+    Schedule s = scheduled_cluster(w, hopper(3), c.tile, answers);
     const std::string text = generate_cuda(s.module(), hopper(3)).text;
     EXPECT_THAT(text, HasSubstr("tw_tensor_multicast_"));
     EXPECT_EQ(text.find("_turn") != std::string::npos, c.answers.contains(".grid"));
@@ -115,7 +111,7 @@ TEST(Clusters, TypesTilesTailsAndGrids) {
 TEST(Clusters, RowsMayBeDynamic) {
   const Workload w = workload("matmul:m=1..300,n=64,k=136,dtype=f16");
   for (const char* grid : {"tiles", "persistent"}) {
-    Schedule s = scheduled(w, hopper(2), "64x64x64/64x64", {{".grid", grid}});
+    Schedule s = scheduled_cluster(w, hopper(2), "64x64x64/64x64", {{".grid", grid}});
     const CudaSource source = generate_cuda(s.module(), hopper(2));
     EXPECT_EQ(size_at(source.launches[0].grid[0], source, {130}), grid[0] == 't' ? 4 : 2);
     for (int64_t m : {1, 65, 300}) expect_right_on_gpu(w, s, hopper(2), {{"m", m}});
@@ -125,7 +121,7 @@ TEST(Clusters, RowsMayBeDynamic) {
 // The emulator's verdicts on kernels with a missing part.
 TEST(Clusters, EveryPartIsNeeded) {
   const Workload w = workload("matmul:m=256,n=64,k=520,dtype=f16");
-  Schedule s = scheduled(w, hopper(2), "64x64x64/64x64", {{".grid", "persistent"}});
+  Schedule s = scheduled_cluster(w, hopper(2), "64x64x64/64x64", {{".grid", "persistent"}});
   // Replaces one part of the text, everywhere or at its first occurrence.
   auto replaced = [&](const std::string& from, const std::string& to, bool all) {
     return outcome_of_edited(w, s, hopper(2), from, to, all ? Places::All : Places::First);
@@ -141,7 +137,7 @@ TEST(Clusters, EveryPartIsNeeded) {
 TEST(Clusters, AreOfferedWhereTwoTilesStandSideBySide) {
   auto shapes = [&](const std::string& spec, const nlohmann::json& answers) {
     const Workload w = workload(spec);
-    Trial trial = trial_of(w, "64x64x64/64x64", answers);
+    Trial trial = trial_of_cluster(w, "64x64x64/64x64", answers);
     apply_sketch(cuda_sketches().front(), {w, hopper(3), 1}, trial);
     std::vector<std::string> found;
     for (const Decision& d : trial.decisions()) {
@@ -160,7 +156,7 @@ TEST(Clusters, AreOfferedWhereTwoTilesStandSideBySide) {
 // A config from before clusters means no clusters.
 TEST(Clusters, OlderConfigsHaveNone) {
   const Workload w = workload("matmul:m=256,n=256,k=128,dtype=f16");
-  Trial first = trial_of(w, "64x64x64/64x64", {{".cluster", "1x1"}});
+  Trial first = trial_of_cluster(w, "64x64x64/64x64", {{".cluster", "1x1"}});
   apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, first);
   nlohmann::json older = nlohmann::json::parse(first.config());
   ASSERT_EQ(older.erase("C_acc.cluster") + older.erase("C_acc.order"), 2u);
@@ -174,7 +170,7 @@ TEST(Clusters, WhatNoneDescribesIsRefused) {
   auto refusal = [&](const nlohmann::json& answers, int64_t blocks) {
     nlohmann::json alone = answers.is_object() ? answers : nlohmann::json::object();
     alone[".cluster"] = "1x1";
-    Schedule s = scheduled(w, hopper(3), "64x64x64/64x64", alone);
+    Schedule s = scheduled_cluster(w, hopper(3), "64x64x64/64x64", alone);
     const Block block = s.blocks().front();
     s.annotate(s.loops(block).front(), kClusterKey, blocks);
     return lowering_refusal(s, hopper(3));
@@ -193,7 +189,8 @@ TEST(Clusters, TheModelCountsWhatIsSharedOnce) {
   const Workload w = workload("matmul:m=4096,n=4096,k=4096,dtype=f16");
   auto estimate = [&](const char* cluster) {
     GpuEstimate e = estimate_gpu(
-        scheduled(w, hopper(), "128x256x64/64x256", {{".cluster", cluster}}).program(), hopper());
+        scheduled_cluster(w, hopper(), "128x256x64/64x256", {{".cluster", cluster}}).program(),
+        hopper());
     EXPECT_TRUE(e.fits()) << e.refusal;
     return e.kernels.at(0);
   };
@@ -212,8 +209,8 @@ TEST(Clusters, AreProvedOnSmallInstances) {
   for (const auto& [tile, cluster, group] :
        {std::tuple{"128x128x64/64x128", "2x1", 1}, std::tuple{"128x256x64/64x256", "1x2", 8}}) {
     SCOPED_TRACE(fmt::format("{} in clusters of {}", tile, cluster));
-    Trial trial =
-        trial_of(w, tile, {{".grid", "persistent"}, {".cluster", cluster}, {".group", group}});
+    Trial trial = trial_of_cluster(
+        w, tile, {{".grid", "persistent"}, {".cluster", cluster}, {".group", group}});
     apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
     const EmulatedCheck check =
         check_emulated(w, hopper(), cuda_sketches().front(), trial.config());
@@ -230,7 +227,7 @@ TEST(TileOrders, AHilbertCurveThroughTheTiles) {
         std::tuple{"matmul:m=192,n=256,k=72,dtype=f16,batch=2", "1x2", "persistent", "shared"}}) {
     SCOPED_TRACE(fmt::format("{} in clusters of {}", spec, cluster));
     const Workload w = workload(spec);
-    Schedule s = scheduled(
+    Schedule s = scheduled_cluster(
         w, hopper(3), "64x64x64/64x64",
         {{".order", "hilbert"}, {".cluster", cluster}, {".grid", grid}, {".stores", stores}});
     const std::string text = generate_cuda(s.module(), hopper(3)).text;
@@ -242,8 +239,8 @@ TEST(TileOrders, AHilbertCurveThroughTheTiles) {
 
 TEST(TileOrders, TheModelSeesWhatBlocksOfAWaveShare) {
   auto estimate = [&](const char* spec, const char* order, const char* cluster) {
-    GpuEstimate e = estimate_gpu(scheduled(workload(spec), hopper(), "128x256x64/64x256",
-                                           {{".order", order}, {".cluster", cluster}})
+    GpuEstimate e = estimate_gpu(scheduled_cluster(workload(spec), hopper(), "128x256x64/64x256",
+                                                   {{".order", order}, {".cluster", cluster}})
                                      .program(),
                                  hopper());
     EXPECT_TRUE(e.fits()) << e.refusal;
@@ -272,7 +269,7 @@ TEST(Clusters, CompileToMulticastWithSumsInRegisters) {
         std::tuple{"256x128x64/128x128", "1x2", "direct", "rows"}}) {
     SCOPED_TRACE(fmt::format("{} in clusters of {} by {}", tile, cluster, order));
     const Workload w = workload("matmul:m=4096,n=4096,k=512,dtype=f16");
-    Schedule s = scheduled(
+    Schedule s = scheduled_cluster(
         w, hopper(), tile,
         {{".cluster", cluster}, {".grid", "persistent"}, {".stores", stores}, {".order", order}});
     const CudaSource source = generate_cuda(s.module(), hopper());

@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using Dims = std::map<std::string, int64_t>;
 
-struct Case {
+struct DecodeCase {
   const char* spec;
   const char* target;
   const char* config;
@@ -26,10 +26,10 @@ struct Case {
   size_t launches = 1;
 };
 
-class GpuDecode : public ::testing::TestWithParam<Case> {};
+class GpuDecode : public ::testing::TestWithParam<DecodeCase> {};
 
 TEST_P(GpuDecode, IsRightAtEverySize) {
-  const Case& p = GetParam();
+  const DecodeCase& p = GetParam();
   const Workload w = make_workload(parse_spec(p.spec));
   const Target target = Target::parse(p.target);
   const Schedule s = gpu_schedule(w, target, Trial::replay(p.config));
@@ -53,41 +53,44 @@ constexpr char kFewInParts[] =
 INSTANTIATE_TEST_SUITE_P(
     Sizes, GpuDecode,
     ::testing::Values(
-        Case{"attention:batch=1..3,heads=2,m=1..40,n=40..80,d=32,causal=true,lengths=both,"
-             "dtype=f16",
-             "cuda:sm_80",
-             kMma,
-             {{{"batch", 2}, {"m", 1}, {"n", 47}},
-              {{"batch", 1}, {"m", 33}, {"n", 80}},
-              {{"batch", 3}, {"m", 40}, {"n", 40}}}},
-        Case{"attention:batch=1..4,heads=16,kv_heads=2,m=1,n=1..288,d=32,lengths=keys,page=16,"
-             "pages=30,dtype=bf16",
-             "cuda:sm_80",
-             kFewInParts,
-             {{{"batch", 4}, {"n", 1}}, {{"batch", 3}, {"n", 97}}, {{"batch", 1}, {"n", 288}}},
-             2},
-        Case{"attention:batch=2,heads=2,m=1..40,n=40..80,d=16,causal=true",
-             "cuda:sm_80",
-             R"({"S_max.softmax":"online","S_max.tile":"16x64"})",
-             {{{"m", 1}, {"n", 47}}, {{"m", 40}, {"n", 80}}}},
+        DecodeCase{"attention:batch=1..3,heads=2,m=1..40,n=40..80,d=32,causal=true,lengths=both,"
+                   "dtype=f16",
+                   "cuda:sm_80",
+                   kMma,
+                   {{{"batch", 2}, {"m", 1}, {"n", 47}},
+                    {{"batch", 1}, {"m", 33}, {"n", 80}},
+                    {{"batch", 3}, {"m", 40}, {"n", 40}}}},
+        DecodeCase{
+            "attention:batch=1..4,heads=16,kv_heads=2,m=1,n=1..288,d=32,lengths=keys,page=16,"
+            "pages=30,dtype=bf16",
+            "cuda:sm_80",
+            kFewInParts,
+            {{{"batch", 4}, {"n", 1}}, {{"batch", 3}, {"n", 97}}, {{"batch", 1}, {"n", 288}}},
+            2},
+        DecodeCase{"attention:batch=2,heads=2,m=1..40,n=40..80,d=16,causal=true",
+                   "cuda:sm_80",
+                   R"({"S_max.softmax":"online","S_max.tile":"16x64"})",
+                   {{{"m", 1}, {"n", 47}}, {{"m", 40}, {"n", 80}}}},
         // Keys and values are TMA tiles with dynamic strides.
-        Case{"attention:batch=1..2,heads=2,m=1..70,n=70..90,d=24,dv=32,causal=true,dtype=f16",
-             "cuda:sm_90a",
-             R"({"S_max.softmax":"online_wgmma","S_max.tile":"64x32/64","S_max.copies":"roles",)"
-             R"("S_max.stages":2})",
-             {{{"batch", 2}, {"m", 1}, {"n", 71}}, {{"batch", 1}, {"m", 70}, {"n", 90}}}}));
+        DecodeCase{
+            "attention:batch=1..2,heads=2,m=1..70,n=70..90,d=24,dv=32,causal=true,dtype=f16",
+            "cuda:sm_90a",
+            R"({"S_max.softmax":"online_wgmma","S_max.tile":"64x32/64","S_max.copies":"roles",)"
+            R"("S_max.stages":2})",
+            {{{"batch", 2}, {"m", 1}, {"n", 71}}, {{"batch", 1}, {"m", 70}, {"n", 90}}}}));
 
 INSTANTIATE_TEST_SUITE_P(
     OwnKeys, GpuDecode,
     ::testing::Values(
-        Case{"attention:batch=2,heads=3,m=1,n=70,d=32,dtype=f16", "cuda:sm_80", kFew, {{}}},
-        Case{"attention:m=1,n=70,d=32,dtype=bf16", "cuda:sm_80", kFew, {{}}},
-        Case{"attention:batch=1..3,heads=3,m=1,n=20..190,d=24,dv=32,lengths=keys,page=6,pages=50,"
-             "dtype=f16",
-             "cuda:sm_80",
-             kFewInParts,
-             {{{"batch", 3}, {"n", 20}}, {{"batch", 1}, {"n", 190}}},
-             2}));
+        DecodeCase{"attention:batch=2,heads=3,m=1,n=70,d=32,dtype=f16", "cuda:sm_80", kFew, {{}}},
+        DecodeCase{"attention:m=1,n=70,d=32,dtype=bf16", "cuda:sm_80", kFew, {{}}},
+        DecodeCase{
+            "attention:batch=1..3,heads=3,m=1,n=20..190,d=24,dv=32,lengths=keys,page=6,pages=50,"
+            "dtype=f16",
+            "cuda:sm_80",
+            kFewInParts,
+            {{{"batch", 3}, {"n", 20}}, {{"batch", 1}, {"n", 190}}},
+            2}));
 
 // Each single error in a kernel shows.
 TEST(GpuDecodeBroken, IsSeen) {
@@ -116,11 +119,11 @@ TEST(GpuDecodeBroken, IsSeen) {
 // A tile is smaller than the maximum of a dynamic size, so that its loops have constant extents.
 // Tiles are ordered by length only if their number is static.
 TEST(GpuDecodeSketch, FirstAnswersAreLegalWhateverALaunchTells) {
-  struct Case {
+  struct DecodeCase {
     const char *spec, *target;
   };
-  for (const Case& c :
-       {Case{"attention:heads=4,m=1..8,n=1..32,d=16", "cuda:sm_80"},
+  for (const DecodeCase& c :
+       {DecodeCase{"attention:heads=4,m=1..8,n=1..32,d=16", "cuda:sm_80"},
         {"attention:batch=2,heads=4,m=1..16,n=64,d=16", "cuda:sm_80"},
         {"attention:heads=4,m=1..40,n=8..40,d=16", "cuda:sm_80"},
         {"attention:m=1..3,n=3..9,d=16,dtype=f16,causal=true", "cuda:sm_90a"},

@@ -15,19 +15,15 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct Case {
+struct FewBitsCase {
   const char* spec;
   const char* row;  // the name of the instruction
-  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.spec; }
+  friend void PrintTo(const FewBitsCase& c, std::ostream* out) { *out << c.spec; }
 };
 
 Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
 
-std::string text_of(const Workload& w, const Schedule& s, const Target& target) {
-  return generate_cuda(s.module(), target).text;
-}
-
-class GpuFewBits : public ::testing::TestWithParam<Case> {};
+class GpuFewBits : public ::testing::TestWithParam<FewBitsCase> {};
 
 TEST_P(GpuFewBits, AreMultipliedAsTheyAreStored) {
   Workload w = workload(GetParam().spec);
@@ -80,26 +76,26 @@ TEST_P(GpuFewBits, CompileToInstructionsOnSuchElements) {
 INSTANTIATE_TEST_SUITE_P(
     All, GpuFewBits,
     ::testing::Values(
-        Case{"matmul:m=20,n=40,k=192,dtype=i4", "m16n8k64_s32_s4"},
-        Case{"matmul:m=2,n=64,k=256,dtype=i4,trans_b=true", "m16n8k64_s32_s4"},
-        Case{"matmul:m=70,n=72,k=136,dtype=u4,trans_b=true", "m16n8k64_s32_u4"},
-        Case{"matmul:m=20,n=40,k=128,dtype=i4,w.dtype=u4", "m16n8k64_s32_u4_s4"},
-        Case{"matmul:m=20,n=40,k=128,dtype=u4,w.dtype=i4", "m16n8k64_s32_s4_u4"},
-        Case{"matmul:m=9,n=40,k=192,dtype=i4,w.dtype=i2,trans_b=true", "m16n8k64_s32_s4"},
-        Case{"matmul:m=9,n=40,k=192,dtype=i4,w.dtype=i1", "m16n8k64_s32_s4"},
-        Case{"matmul:m=9,n=40,k=192,dtype=u4,w.dtype=u1", "m16n8k64_s32_s4_u4"},
-        Case{"matmul:m=20,n=48,k=256,dtype=i4,out=f16,w.dtype=i4,w.group=64,w.scale=f16",
-             "m16n8k64_s32_s4"},
-        Case{"matmul:m=5,n=40,k=256,dtype=i4,acc=f32,w.dtype=u2,w.zero=u2,w.group=128",
-             "m16n8k64_s32_s4"},
-        Case{"matmul:m=33,n=40,k=128,dtype=i4,out=bf16,w.scale=bf16,epilogue=[bias,relu]",
-             "m16n8k64_s32_s4"},
-        Case{"matmul:m=1..40,n=40,k=128,dtype=i4", "m16n8k64_s32_s4"},
-        Case{"matmul:m=20,n=40,k=544,dtype=u1,trans_b=true", "m16n8k256_s32_b1_and"},
-        Case{"matmul:m=3,n=40,k=512,dtype=u1", "m16n8k256_s32_b1_and"},
+        FewBitsCase{"matmul:m=20,n=40,k=192,dtype=i4", "m16n8k64_s32_s4"},
+        FewBitsCase{"matmul:m=2,n=64,k=256,dtype=i4,trans_b=true", "m16n8k64_s32_s4"},
+        FewBitsCase{"matmul:m=70,n=72,k=136,dtype=u4,trans_b=true", "m16n8k64_s32_u4"},
+        FewBitsCase{"matmul:m=20,n=40,k=128,dtype=i4,w.dtype=u4", "m16n8k64_s32_u4_s4"},
+        FewBitsCase{"matmul:m=20,n=40,k=128,dtype=u4,w.dtype=i4", "m16n8k64_s32_s4_u4"},
+        FewBitsCase{"matmul:m=9,n=40,k=192,dtype=i4,w.dtype=i2,trans_b=true", "m16n8k64_s32_s4"},
+        FewBitsCase{"matmul:m=9,n=40,k=192,dtype=i4,w.dtype=i1", "m16n8k64_s32_s4"},
+        FewBitsCase{"matmul:m=9,n=40,k=192,dtype=u4,w.dtype=u1", "m16n8k64_s32_s4_u4"},
+        FewBitsCase{"matmul:m=20,n=48,k=256,dtype=i4,out=f16,w.dtype=i4,w.group=64,w.scale=f16",
+                    "m16n8k64_s32_s4"},
+        FewBitsCase{"matmul:m=5,n=40,k=256,dtype=i4,acc=f32,w.dtype=u2,w.zero=u2,w.group=128",
+                    "m16n8k64_s32_s4"},
+        FewBitsCase{"matmul:m=33,n=40,k=128,dtype=i4,out=bf16,w.scale=bf16,epilogue=[bias,relu]",
+                    "m16n8k64_s32_s4"},
+        FewBitsCase{"matmul:m=1..40,n=40,k=128,dtype=i4", "m16n8k64_s32_s4"},
+        FewBitsCase{"matmul:m=20,n=40,k=544,dtype=u1,trans_b=true", "m16n8k256_s32_b1_and"},
+        FewBitsCase{"matmul:m=3,n=40,k=512,dtype=u1", "m16n8k256_s32_b1_and"},
         // Several tiles along k, prefetched.
-        Case{"matmul:m=20,n=40,k=1024,dtype=i4", "m16n8k64_s32_s4"},
-        Case{"matmul:m=20,n=40,k=4096,dtype=u1", "m16n8k256_s32_b1_and"}));
+        FewBitsCase{"matmul:m=20,n=40,k=1024,dtype=i4", "m16n8k64_s32_s4"},
+        FewBitsCase{"matmul:m=20,n=40,k=4096,dtype=u1", "m16n8k256_s32_b1_and"}));
 
 // Uses bytes if no instruction takes the elements as they are, if rows do not begin at 32-bit
 // words, and for a single row.

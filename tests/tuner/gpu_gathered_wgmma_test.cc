@@ -17,8 +17,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // The sketch with wgmma, this tile and these choices.
-Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
-                   const nlohmann::json& answers = {}) {
+Schedule scheduled_gathered_wgmma(const Workload& w, const Target& target, const std::string& tile,
+                                  const nlohmann::json& answers = {}) {
   nlohmann::json config = {
       {".operands", "gathered"}, {".copies", "roles"}, {".stages", 3},     {".pending", 1},
       {".stores", "direct"},     {".group", 1},        {".grid", "tiles"}, {".blocks", 1},
@@ -42,7 +42,7 @@ TEST(GroupedWgmma, WeightsComeAsBoxesOfTheirGroup) {
     for (const char* copies : {"roles", "tensor", "cp_async"}) {
       SCOPED_TRACE(fmt::format("{} by {}", c.spec, copies));
       const Workload w = workload(c.spec);
-      Schedule s = scheduled(w, hopper(), c.tile, {{".copies", copies}});
+      Schedule s = scheduled_gathered_wgmma(w, hopper(), c.tile, {{".copies", copies}});
       const std::string text = text_of(s, hopper());
       EXPECT_THAT(text, HasSubstr("tw_wgmma_m64"));
       const bool in_boxes = std::string(copies) != "cp_async";
@@ -59,8 +59,9 @@ TEST(GroupedWgmma, TilesLookTheirGroupUpOnce) {
     for (const char* grid : {"persistent", "stream_k"}) {
       for (const char* stores : {"shared", "tensor"}) {
         SCOPED_TRACE(fmt::format("{}, {}, {}", copies, grid, stores));
-        Schedule s = scheduled(w, hopper(4), "64x32x64/64x32",
-                               {{".copies", copies}, {".grid", grid}, {".stores", stores}});
+        Schedule s =
+            scheduled_gathered_wgmma(w, hopper(4), "64x32x64/64x32",
+                                     {{".copies", copies}, {".grid", grid}, {".stores", stores}});
         const std::string text = text_of(s, hopper(4));
         const size_t lookup = text.find("G_at = "),
                      loop = text.find("for (int C_acc_ax3_0", lookup);
@@ -78,8 +79,9 @@ TEST(GroupedWgmma, BlocksMayBeAsManyAsALaunchSays) {
   const Workload w = workload("grouped_matmul:groups=3,blocks=1..20,rows=40,n=72,k=136,dtype=f16");
   for (const char* copies : {"roles", "cp_async"}) {
     SCOPED_TRACE(copies);
-    Schedule s = scheduled(w, hopper(4), "64x64x64/64x64",
-                           {{".copies", copies}, {".grid", "persistent"}, {".stores", "direct"}});
+    Schedule s = scheduled_gathered_wgmma(
+        w, hopper(4), "64x64x64/64x64",
+        {{".copies", copies}, {".grid", "persistent"}, {".stores", "direct"}});
     EXPECT_THAT(text_of(s, hopper(4)), HasSubstr("tw_wgmma_m64"));
     for (int64_t blocks : {1, 20}) expect_right_on_gpu(w, s, hopper(4), {{"blocks", blocks}});
   }
@@ -113,7 +115,7 @@ TEST(WindowsByWgmma, AreGatheredIntoItsLayout) {
             {{".grid", "persistent"}}}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    Schedule s = scheduled(w, hopper(2), c.tile, c.answers);
+    Schedule s = scheduled_gathered_wgmma(w, hopper(2), c.tile, c.answers);
     EXPECT_THAT(text_of(s, hopper(2)), HasSubstr("tw_wgmma_m64"));
     expect_right_on_gpu(w, s, hopper(2));
   }
@@ -122,7 +124,8 @@ TEST(WindowsByWgmma, AreGatheredIntoItsLayout) {
 // Whole 16-byte vectors are copied asynchronously, with zeros beyond the image.
 TEST(WindowsByWgmma, ComeByAsynchronousCopies) {
   const Workload w = workload("conv2d:n=2,h=9,w=9,ci=24,co=64,kernel=3,pad=1,dtype=f16");
-  const std::string text = text_of(scheduled(w, hopper(), "64x64x64/64x64"), hopper());
+  const std::string text =
+      text_of(scheduled_gathered_wgmma(w, hopper(), "64x64x64/64x64"), hopper());
   EXPECT_THAT(text, HasSubstr("tw_cp_async_zfill<16>"));
   EXPECT_THAT(text, Not(HasSubstr("tw_ld<")));
 }
@@ -142,8 +145,8 @@ TEST(GatheredWgmma, CompilesToTheInstructionWithSumsInRegisters) {
                          "128x128x64/64x128", "cp_async", "LDGSTS"}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    const CudaSource source =
-        generate_cuda(scheduled(w, hopper(), c.tile, {{".copies", c.copies}}).module(), hopper());
+    const CudaSource source = generate_cuda(
+        scheduled_gathered_wgmma(w, hopper(), c.tile, {{".copies", c.copies}}).module(), hopper());
     const cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
     EXPECT_GE(facts.count("HGMMA"), 4);

@@ -37,7 +37,7 @@ Trial first_trial(const Workload& w, const Target& target) {
   return trial;
 }
 
-Schedule with_shape(const Workload& w, const Target& target, const std::string& shape) {
+Schedule with_shape_gemv(const Workload& w, const Target& target, const std::string& shape) {
   Trial first = first_trial(w, target);
   const Decision* d = asked(first, ".gemv");
   return gpu_schedule(w, target, Trial::replay(nlohmann::json{{d->name, shape}}.dump()));
@@ -59,13 +59,13 @@ std::vector<std::string> shapes_of(const Workload& w, const Target& target) {
   return shapes;
 }
 
-struct Case {
+struct GemvCase {
   const char* spec;
   const char* loads;  // loads of the matrix in the kernel's text
-  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.spec; }
+  friend void PrintTo(const GemvCase& c, std::ostream* out) { *out << c.spec; }
 };
 
-const Case kCases[] = {
+const GemvCase kGemvCases[] = {
     {"matmul:m=1,n=64,k=512,dtype=f16,trans_b=true", "tw_ld<8>(B"},
     {"matmul:m=3,n=40,k=264,dtype=bf16,trans_b=true,epilogue=[bias,gelu]", "tw_ld<8>(B"},
     {"matmul:m=2,n=37,k=300,trans_b=true", "tw_ld<4>(B"},
@@ -84,7 +84,7 @@ const Case kCases[] = {
     {"matmul:m=64,n=5,k=96,dtype=f16,trans_a=true", "tw_ld<8>(A"},
 };
 
-class GpuGemv : public ::testing::TestWithParam<Case> {};
+class GpuGemv : public ::testing::TestWithParam<GemvCase> {};
 
 // The first, middle and last shape.
 TEST_P(GpuGemv, IsRightInItsShapes) {
@@ -93,7 +93,7 @@ TEST_P(GpuGemv, IsRightInItsShapes) {
   ASSERT_FALSE(shapes.empty());
   for (const std::string& shape : {shapes.front(), shapes[shapes.size() / 2], shapes.back()}) {
     SCOPED_TRACE(shape);
-    Schedule s = with_shape(w, sm_80(), shape);
+    Schedule s = with_shape_gemv(w, sm_80(), shape);
     expect_right_on_gpu(w, s, sm_80());
     EXPECT_THAT(generate_cuda(s.module(), sm_80()).text, HasSubstr(GetParam().loads));
   }
@@ -107,14 +107,14 @@ TEST_P(GpuGemv, CompilesWithoutSpills) {
     Target target = Target::parse(std::string("cuda:") + arch);
     ASSERT_FALSE(shapes_of(w, target).empty());
     CudaSource source =
-        generate_cuda(with_shape(w, target, shapes_of(w, target).front()).module(), target);
+        generate_cuda(with_shape_gemv(w, target, shapes_of(w, target).front()).module(), target);
     std::string cubin = cuda::compile_to_cubin(source.text, "kernel", arch);
     EXPECT_EQ(cuda::cubin_facts(cubin, source.launches.at(0).entry).local_accesses(), 0)
         << source.text;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Specs, GpuGemv, ::testing::ValuesIn(kCases), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Specs, GpuGemv, ::testing::ValuesIn(kGemvCases), [](const auto& info) {
   std::string name;
   for (char c : std::string(info.param.spec)) {
     name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(Specs, GpuGemv, ::testing::ValuesIn(kCases), [](const a
 TEST(GpuGemvForm, ReadsTheMatrixOnceAndStoresEachResultOnce) {
   Workload w = make_workload(parse_spec("matmul:m=1,n=64,k=2048,dtype=f16,trans_b=true"));
   for (const char* shape : {"8x1/4", "2x4/2", "1x4/1"}) {
-    GpuRun run = run_on_emulator(w, with_shape(w, sm_80(), shape), sm_80());
+    GpuRun run = run_on_emulator(w, with_shape_gemv(w, sm_80(), shape), sm_80());
     ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << run.source.text;
     const EmulatorCounters& c = run.emulated.counters;
     EXPECT_EQ(c.load_sectors * 32, c.load_bytes) << "no byte is read in vain";
@@ -173,7 +173,7 @@ TEST(GpuGemvForm, IsTheFirstAnswerForVectorsAndNotForMatrices) {
 TEST(GpuGemvForm, IsBoundByMemory) {
   Target target = Target::parse("cuda:sm_90a");
   Workload w = make_workload(parse_spec("matmul:m=1,n=16384,k=16384,dtype=f16,trans_b=true"));
-  GpuEstimate rows = estimate_gpu(with_shape(w, target, "8x1/4").program(), target);
+  GpuEstimate rows = estimate_gpu(with_shape_gemv(w, target, "8x1/4").program(), target);
   ASSERT_TRUE(rows.fits()) << rows.refusal;
   EXPECT_EQ(rows.kernels.at(0).bound_by, GpuLimit::Dram);
   EXPECT_LT(rows.kernels.at(0).of(GpuLimit::Issue), 0.5 * rows.kernels.at(0).of(GpuLimit::Dram));

@@ -21,16 +21,16 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct Case {
+struct GemvWordsCase {
   const char* spec;
   const char* loads;     // loads of codes
   const char* decoding;  // decoding of a register
-  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.spec; }
+  friend void PrintTo(const GemvWordsCase& c, std::ostream* out) { *out << c.spec; }
 };
 
 // Each stored type and each activation type, with groups of all kinds. k may not fill a turn of the
 // threads, and the weight has both orders.
-const Case kCases[] = {
+const GemvWordsCase kGemvWordsCases[] = {
     {"matmul:m=1,n=64,k=2048,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4",
      "tw_ld<16>(B_packed", "tw_f16x2_u4("},
     {"matmul:m=2,n=40,k=2048,dtype=f16,w.dtype=u4,w.group=32,w.scale=f16,w.zero=u4",
@@ -121,7 +121,7 @@ Words words_of(const Workload& w, const Target& target) {
   return words;
 }
 
-Schedule with_shape(const Workload& w, const Target& target, const std::string& shape) {
+Schedule with_shape_gemv_words(const Workload& w, const Target& target, const std::string& shape) {
   Words words = words_of(w, target);
   nlohmann::json config = first_config(w, target, {{words.layout, "words"}});
   config[words.gemv] = shape;
@@ -129,10 +129,10 @@ Schedule with_shape(const Workload& w, const Target& target, const std::string& 
 }
 
 Schedule with_words(const Workload& w, const Target& target) {
-  return with_shape(w, target, words_of(w, target).shapes.at(0));
+  return with_shape_gemv_words(w, target, words_of(w, target).shapes.at(0));
 }
 
-class GpuGemvWords : public ::testing::TestWithParam<Case> {};
+class GpuGemvWords : public ::testing::TestWithParam<GemvWordsCase> {};
 
 TEST_P(GpuGemvWords, AreRightInTheirShapes) {
   Workload w = make_workload(parse_spec(GetParam().spec));
@@ -140,7 +140,7 @@ TEST_P(GpuGemvWords, AreRightInTheirShapes) {
   ASSERT_FALSE(shapes.empty());
   for (const std::string& shape : {shapes.front(), shapes[shapes.size() / 2], shapes.back()}) {
     SCOPED_TRACE(shape);
-    Schedule s = with_shape(w, a100(), shape);
+    Schedule s = with_shape_gemv_words(w, a100(), shape);
     for (bool most : {true, false}) {
       std::map<std::string, int64_t> dims;
       for (const DimVar& d : w.dims) dims[d.var.name()] = most ? d.max : d.min;
@@ -168,13 +168,14 @@ TEST_P(GpuGemvWords, CompileWithoutSpills) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Specs, GpuGemvWords, ::testing::ValuesIn(kCases), [](const auto& info) {
-  std::string name;
-  for (char c : std::string(info.param.spec)) {
-    name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  }
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Specs, GpuGemvWords, ::testing::ValuesIn(kGemvWordsCases),
+                         [](const auto& info) {
+                           std::string name;
+                           for (char c : std::string(info.param.spec)) {
+                             name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           }
+                           return name;
+                         });
 
 // A register's codes are as far apart as its elements; registers follow each other.
 TEST(GpuGemvWordsForm, OneIndexMapPutsCodesInTheirPlaces) {
@@ -197,7 +198,7 @@ TEST(GpuGemvWordsForm, OneIndexMapPutsCodesInTheirPlaces) {
 TEST(GpuGemvWordsForm, EveryCodeIsReadOnceInWholeSectors) {
   Workload w = make_workload(parse_spec(
       "matmul:m=1,n=64,k=4096,dtype=f16,trans_b=true,w.dtype=u4,w.group=-1,w.scale=f16"));
-  GpuRun run = run_on_emulator(w, with_shape(w, a100(), "4x1/4/32"), a100());
+  GpuRun run = run_on_emulator(w, with_shape_gemv_words(w, a100(), "4x1/4/32"), a100());
   ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << run.source.text;
   const EmulatorCounters& c = run.emulated.counters;
   const int64_t codes = 64 * 4096 / 2, vectors = 64 / 4 * 4096 * 2;
@@ -213,7 +214,7 @@ TEST(GpuGemvWordsForm, BytesAreMultipliedByFour) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   Workload w =
       make_workload(parse_spec("matmul:m=1,n=4096,k=4096,trans_b=true,dtype=i8,w.dtype=i2"));
-  CudaSource source = generate_cuda(with_shape(w, a100(), "4x1/4/64").module(), a100());
+  CudaSource source = generate_cuda(with_shape_gemv_words(w, a100(), "4x1/4/64").module(), a100());
   cuda::CubinFacts facts = cuda::cubin_facts(cuda::compile_to_cubin(source.text, "kernel", "sm_80"),
                                              source.launches.back().entry);
   EXPECT_GT(facts.count("IDP"), 0);

@@ -32,7 +32,7 @@ struct Answered {
   std::vector<Decision> decisions;
 };
 
-Answered answered(const Workload& w, const Target& target, const nlohmann::json& answers) {
+Answered answered_grid(const Workload& w, const Target& target, const nlohmann::json& answers) {
   const Sketch& sketch = cuda_sketches().front();
   Trial first = Trial::first();
   apply_sketch(sketch, {w, target, 1}, first);
@@ -43,17 +43,17 @@ Answered answered(const Workload& w, const Target& target, const nlohmann::json&
   return {std::move(s), trial.config(), trial.decisions()};
 }
 
-Schedule forced(const Workload& w, const Target& target, const nlohmann::json& answers) {
-  return answered(w, target, answers).schedule;
+Schedule forced_grid(const Workload& w, const Target& target, const nlohmann::json& answers) {
+  return answered_grid(w, target, answers).schedule;
 }
 
-struct Case {
+struct GridCase {
   const char *spec, *target, *block, *tile;
   int sms;  // so few that blocks get several tiles, not all the same number
 };
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> list = {
+const std::vector<GridCase>& cases_grid() {
+  static const std::vector<GridCase> list = {
       {"matmul:m=100,n=136,k=160,dtype=f16,trans_b=true,epilogue=[bias,relu]", "cuda:sm_80",
        "C_acc", "32x64x32/32x16", 5},
       {"matmul:m=96,n=70,k=128,dtype=bf16,trans_a=true", "cuda:sm_90a", "C_acc", "32x32x32/32x16",
@@ -77,18 +77,18 @@ const std::vector<Case>& cases() {
   return list;
 }
 
-nlohmann::json answers_of(const Case& c, const std::string& grid) {
+nlohmann::json answers_of(const GridCase& c, const std::string& grid) {
   const std::string block = c.block;
   return {{block + ".tile", c.tile}, {block + ".grid", grid}, {block + ".blocks", 1}};
 }
 
 TEST(GpuGrid, EveryKindOfProductIsRightInFewBlocks) {
-  for (const Case& c : cases()) {
+  for (const GridCase& c : cases_grid()) {
     Workload w = make_workload(parse_spec(c.spec));
     for (const char* grid : {"persistent", "stream_k"}) {
       SCOPED_TRACE(fmt::format("{} in a grid '{}'", c.spec, grid));
       Target target = small_chip(c.target, c.sms);
-      auto [s, config, decisions] = answered(w, target, answers_of(c, grid));
+      auto [s, config, decisions] = answered_grid(w, target, answers_of(c, grid));
       ASSERT_THAT(config, HasSubstr(fmt::format(R"(.grid":"{}")", grid)));
       if (w.dims.empty()) {
         expect_right_on_gpu(w, s, target);
@@ -105,7 +105,7 @@ TEST(GpuGrid, EveryKindOfProductIsRightInFewBlocks) {
 TEST(GpuGrid, ScalesOfWholeColumnsLeaveTilesWhole) {
   Target target = small_chip("cuda:sm_80", 3);
   Workload w = make_workload(parse_spec("matmul:m=9,n=200,k=256,dtype=f16,w.dtype=i4"));
-  auto [s, config, decisions] = answered(
+  auto [s, config, decisions] = answered_grid(
       w, target, {{"C_acc.tile", "16x64/16"}, {"C_acc.grid", "persistent"}, {"C_acc.blocks", 1}});
   auto grid = std::find_if(decisions.begin(), decisions.end(),
                            [](const Decision& d) { return d.name == "C_acc.grid"; });
@@ -117,8 +117,8 @@ TEST(GpuGrid, ScalesOfWholeColumnsLeaveTilesWhole) {
 // 12 tiles of 5 steps for 16 blocks: each block has less than a tile, from one or two tiles.
 TEST(GpuGrid, MoreBlocksThanTilesShareAllOfThem) {
   Target target = small_chip("cuda:sm_80", 16);
-  Workload w = make_workload(parse_spec(cases()[0].spec));
-  Schedule s = forced(w, target, answers_of(cases()[0], "stream_k"));
+  Workload w = make_workload(parse_spec(cases_grid()[0].spec));
+  Schedule s = forced_grid(w, target, answers_of(cases_grid()[0], "stream_k"));
   CudaSource source = generate_cuda(s.module(), target);
   ASSERT_EQ(source.launches.size(), 2u);
   EXPECT_EQ(as_int(source.launches[0].grid[0]), 16);
@@ -132,14 +132,14 @@ TEST(GpuGrid, GoesWithAllElseThatATileIsAsked) {
   Workload w = make_workload(parse_spec("matmul:m=256,n=128,k=96,dtype=f16,trans_b=true"));
   for (const char* grid : {"persistent", "stream_k"}) {
     for (int stages : {1, 2, 4}) {
-      nlohmann::json answers = answers_of(cases()[0], grid);
+      nlohmann::json answers = answers_of(cases_grid()[0], grid);
       answers.merge_patch({{"C_acc.tile", "64x64x32/32x32"},
                            {"C_acc.stages", stages},
                            {"C_acc.rows", stages % 2 ? "padded" : "swizzled"},
                            {"C_acc.stores", stages == 1 ? "direct" : "shared"},
                            {"C_acc.group", 4}});
       SCOPED_TRACE(answers.dump());
-      Schedule s = forced(w, target, answers);
+      Schedule s = forced_grid(w, target, answers);
       EXPECT_EQ(generate_cuda(s.module(), target).launches.size(),
                 grid == std::string("stream_k") ? 2u : 1u);
       expect_right_on_gpu(w, s, target);
@@ -149,11 +149,11 @@ TEST(GpuGrid, GoesWithAllElseThatATileIsAsked) {
 
 // Blocks that share tiles communicate through two kernels only: each error shows.
 TEST(GpuGrid, AWrongShareIsSeen) {
-  const Case& c = cases()[0];
+  const GridCase& c = cases_grid()[0];
   Target target = small_chip(c.target, c.sms);
   Workload w = make_workload(parse_spec(c.spec));
   auto outcome = [&](const std::string& grid, const std::string& from, const std::string& to) {
-    return outcome_of_edited(w, forced(w, target, answers_of(c, grid)), target, from, to);
+    return outcome_of_edited(w, forced_grid(w, target, answers_of(c, grid)), target, from, to);
   };
   EXPECT_EQ(outcome("stream_k", "from", "from"), "ok");
   EXPECT_NE(outcome("stream_k", "from < (last + 1)", "from < last"), "ok");
@@ -165,9 +165,9 @@ TEST(GpuGrid, AWrongShareIsSeen) {
 TEST(GpuGrid, TilesAreKeptApartByABarrier) {
   Target target = small_chip("cuda:sm_80", 2);
   Workload w = make_workload(parse_spec("matmul:m=128,n=128,k=64,dtype=f16,trans_b=true"));
-  nlohmann::json answers = answers_of(cases()[0], "persistent");
+  nlohmann::json answers = answers_of(cases_grid()[0], "persistent");
   answers["C_acc.stages"] = 3;
-  Schedule s = forced(w, target, answers);
+  Schedule s = forced_grid(w, target, answers);
   GpuRun right = run_on_emulator(w, s, target);
   ASSERT_TRUE(right.emulated.ok()) << right.emulated.fault->to_string();
   GpuRun without = run_on_emulator(w, s, target, {}, 1, [](std::string& text) {
@@ -185,7 +185,7 @@ std::vector<std::string> grids_offered(const std::string& spec, const Target& ta
   Workload w = make_workload(parse_spec(spec));
   nlohmann::json answers = {{"C_acc.tile", "128x128x32/64x32"}, {"C_acc.stages", 3}};
   std::vector<std::string> ways;
-  for (const Decision& d : answered(w, target, answers).decisions) {
+  for (const Decision& d : answered_grid(w, target, answers).decisions) {
     if (d.name != "C_acc.grid") continue;
     for (const Answer& a : d.options) ways.push_back(std::get<std::string>(a));
   }
@@ -214,17 +214,17 @@ TEST(GpuGrid, BlocksOfAMultiprocessorHaveTheirRegisters) {
   const Workload w = make_workload(parse_spec("matmul:m=4096,n=4096,k=4096,dtype=f16"));
   const Target target = Target::parse("cuda:sm_90a");
   auto with = [&](const char* tile) {
-    return answered(w, target,
-                    {{"C_acc.mma", "wgmma_f32_f16"},
-                     {"C_acc.tile", tile},
-                     {"C_acc.copies", "roles"},
-                     {"C_acc.stages", 2},
-                     {"C_acc.stores", "direct"},
-                     {"C_acc.cluster", "1x1"},
-                     {"C_acc.order", "rows"},
-                     {"C_acc.group", 1},
-                     {"C_acc.grid", "persistent"},
-                     {"C_acc.blocks", 1}});
+    return answered_grid(w, target,
+                         {{"C_acc.mma", "wgmma_f32_f16"},
+                          {"C_acc.tile", tile},
+                          {"C_acc.copies", "roles"},
+                          {"C_acc.stages", 2},
+                          {"C_acc.stores", "direct"},
+                          {"C_acc.cluster", "1x1"},
+                          {"C_acc.order", "rows"},
+                          {"C_acc.group", 1},
+                          {"C_acc.grid", "persistent"},
+                          {"C_acc.blocks", 1}});
   };
   auto counts = [&](const char* tile) {
     std::vector<int64_t> found;
@@ -251,10 +251,10 @@ TEST(GpuGrid, IsProvedOnASmallInstanceWithSeveralTilesABlock) {
   Target target = Target::parse("cuda:sm_80");
   const Sketch& sketch = cuda_sketches().front();
   auto check = [&](const char* grid) {
-    nlohmann::json answers = answers_of(cases()[0], grid);
+    nlohmann::json answers = answers_of(cases_grid()[0], grid);
     answers.merge_patch({{"C_acc.tile", "64x64x32/32x32"}, {"C_acc.stages", 3}});
     if (grid == std::string("tiles")) answers.erase("C_acc.blocks");
-    return check_emulated(w, target, sketch, answered(w, target, answers).config);
+    return check_emulated(w, target, sketch, answered_grid(w, target, answers).config);
   };
   EmulatedCheck tiles = check("tiles"), persistent = check("persistent"),
                 shared = check("stream_k");
@@ -270,10 +270,10 @@ TEST(GpuGrid, IsProvedOnASmallInstanceWithSeveralTilesABlock) {
 GpuEstimate estimated(const std::string& spec, const char* grid, int blocks) {
   Workload w = parse_workload(spec);
   Target target = Target::parse("cuda:sm_80");
-  nlohmann::json answers = answers_of(cases()[0], grid);
+  nlohmann::json answers = answers_of(cases_grid()[0], grid);
   answers.merge_patch(
       {{"C_acc.tile", "128x128x32/64x32"}, {"C_acc.stages", 3}, {"C_acc.blocks", blocks}});
-  return estimate_gpu(forced(w, target, answers).program(), target);
+  return estimate_gpu(forced_grid(w, target, answers).program(), target);
 }
 
 // 64 tiles for 108 SMs; 256 tiles for 216 blocks that run at once.
@@ -301,9 +301,9 @@ TEST(GpuGrid, ItsWorkIsWhatTheEmulatorCounts) {
   Workload w = make_workload(parse_spec("matmul:m=256,n=128,k=256,dtype=f16,trans_b=true"));
   for (const char* grid : {"persistent", "stream_k"}) {
     SCOPED_TRACE(grid);
-    nlohmann::json answers = answers_of(cases()[0], grid);
+    nlohmann::json answers = answers_of(cases_grid()[0], grid);
     answers.merge_patch({{"C_acc.tile", "64x64x32/32x32"}, {"C_acc.stages", 3}});
-    Schedule s = forced(w, target, answers);
+    Schedule s = forced_grid(w, target, answers);
     EmulatorCounters c = run_on_emulator(w, s, target).emulated.counters;
     double operations = 0, sectors = 0;
     for (const GpuKernelWork& work : gpu_work_of(lower_for_cuda(s.program(), target), target)) {
@@ -327,9 +327,9 @@ TEST(GpuGrid, CompilesWithoutSpills) {
     if (target.gpu.compute_capability < 80 || !cuda::nvrtc_accepts(arch)) continue;
     for (const char* grid : {"persistent", "stream_k"}) {
       SCOPED_TRACE(target.name + " " + grid);
-      nlohmann::json answers = answers_of(cases()[0], grid);
+      nlohmann::json answers = answers_of(cases_grid()[0], grid);
       answers.merge_patch({{"C_acc.tile", "128x128x32/64x32"}, {"C_acc.stages", 3}});
-      CudaSource source = generate_cuda(forced(w, target, answers).module(), target);
+      CudaSource source = generate_cuda(forced_grid(w, target, answers).module(), target);
       std::string cubin = cuda::compile_to_cubin(source.text, "kernel", arch);
       for (const CudaLaunch& launch : source.launches) {
         EXPECT_EQ(cuda::cubin_facts(cubin, launch.entry).local_accesses(), 0) << source.text;

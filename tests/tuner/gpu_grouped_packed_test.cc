@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Schedule scheduled(const Workload& w, const Target& target, nlohmann::json answers) {
+Schedule scheduled_grouped_packed(const Workload& w, const Target& target, nlohmann::json answers) {
   answers[".B.layout"] = "fragments";
   answers[".cluster"] = "1x1";
   return gpu_schedule(w, target, answered(answers));
@@ -37,13 +37,13 @@ TEST_P(GroupedPackedKernel, IsRightByEveryInstruction) {
   SCOPED_TRACE(c.spec);
   const Workload w = workload(c.spec);
   const Target ampere = Target::parse("cuda:sm_80");
-  const Schedule by_warps = scheduled(w, ampere, {{".mma", c.warp}});
+  const Schedule by_warps = scheduled_grouped_packed(w, ampere, {{".mma", c.warp}});
   EXPECT_THAT(text_of(by_warps, ampere), HasSubstr("tw_mma_m16n8k"));
   expect_right_on_gpu(w, by_warps, ampere);
   for (const char* copies : {"roles", "cp_async"}) {
     SCOPED_TRACE(copies);
-    const Schedule s =
-        scheduled(w, hopper(), {{".mma", c.group}, {".tile", c.tile}, {".copies", copies}});
+    const Schedule s = scheduled_grouped_packed(
+        w, hopper(), {{".mma", c.group}, {".tile", c.tile}, {".copies", copies}});
     const std::string text = text_of(s, hopper());
     EXPECT_THAT(text, HasSubstr("tw_wgmma_m64n"));
     EXPECT_EQ(text.find("tw_bulk_load(B_packed") != std::string::npos,
@@ -75,15 +75,15 @@ TEST(GroupedPacked, TilesLookTheirGroupUpOnce) {
   const Workload w = workload(
       "grouped_matmul:groups=3,blocks=5,rows=16,n=128,k=256,dtype=f16,trans_b=true,w.dtype=u4,"
       "w.group=128,w.scale=f16,w.zero=u4");
-  const Schedule s = scheduled(w, hopper(4),
-                               {{".mma", "wgmma_f32_f16"},
-                                {".tile", "16x64/16"},
-                                {".k", 64},
-                                {".copies", "roles"},
-                                {".scales", "staged"},
-                                {".stages", 3},
-                                {".grid", "persistent"},
-                                {".blocks", 1}});
+  const Schedule s = scheduled_grouped_packed(w, hopper(4),
+                                              {{".mma", "wgmma_f32_f16"},
+                                               {".tile", "16x64/16"},
+                                               {".k", 64},
+                                               {".copies", "roles"},
+                                               {".scales", "staged"},
+                                               {".stages", 3},
+                                               {".grid", "persistent"},
+                                               {".blocks", 1}});
   const std::string text = text_of(s, hopper(4));
   const size_t lookup = text.find("G_at = ");
   ASSERT_NE(lookup, std::string::npos) << text;
@@ -100,7 +100,7 @@ TEST(GroupedPacked, BlocksMayBeAsManyAsALaunchSays) {
   const Workload w = workload(
       "grouped_matmul:groups=3,blocks=1..6,rows=16,n=64,k=128,dtype=f16,w.dtype=u4,w.group=64,"
       "w.scale=f16");
-  const Schedule s = scheduled(
+  const Schedule s = scheduled_grouped_packed(
       w, hopper(), {{".mma", "wgmma_f32_f16"}, {".tile", "16x64/16"}, {".copies", "roles"}});
   EXPECT_THAT(text_of(s, hopper()), HasSubstr("tw_wgmma_m64"));
   for (int64_t blocks : {1, 6}) expect_right_on_gpu(w, s, hopper(), {{"blocks", blocks}});
@@ -137,15 +137,15 @@ TEST(GroupedPacked, CompileWithoutSpills) {
   const Workload w = workload(
       "grouped_matmul:groups=64,blocks=128,rows=64,n=4096,k=2048,dtype=bf16,trans_b=true,"
       "w.dtype=u4,w.group=128,w.scale=bf16,w.zero=u4");
-  const Schedule s = scheduled(w, hopper(),
-                               {{".mma", "wgmma_f32_bf16"},
-                                {".tile", "64x128/16"},
-                                {".copies", "roles"},
-                                {".scales", "staged"},
-                                {".store", "direct"},
-                                {".stages", 4},
-                                {".grid", "persistent"},
-                                {".blocks", 1}});
+  const Schedule s = scheduled_grouped_packed(w, hopper(),
+                                              {{".mma", "wgmma_f32_bf16"},
+                                               {".tile", "64x128/16"},
+                                               {".copies", "roles"},
+                                               {".scales", "staged"},
+                                               {".store", "direct"},
+                                               {".stages", 4},
+                                               {".grid", "persistent"},
+                                               {".blocks", 1}});
   const CudaSource source = generate_cuda(s.module(), hopper());
   const cuda::CubinFacts facts = cuda::cubin_facts(
       cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);

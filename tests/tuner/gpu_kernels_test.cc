@@ -89,11 +89,6 @@ TEST_P(GpuKernels, CompileForEachTarget) {
   }
 }
 
-std::string name_of_case(const ::testing::TestParamInfo<std::string>& info) {
-  std::string name;
-  for (char c : info.param) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  return name;
-}
 INSTANTIATE_TEST_SUITE_P(Specs, GpuKernels, ::testing::ValuesIn(specs()), name_of_case);
 
 TEST(GpuSketch, ReadsWholeSectorsAndMeetsNoBankTwice) {

@@ -11,8 +11,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Target sm80() { return Target::parse("cuda:sm_80"); }
-
 Workload row_sums() {
   return make_workload(parse_spec(R"(expr:expr="Y[i] += X[i, j]",dims.i=64,dims.j=48)"));
 }
@@ -38,7 +36,7 @@ TEST(GpuLanes, ReduceWhatTheyHoldAndThenEachOthers) {
   const Workload w = row_sums();
   for (int64_t team : {2, 4, 8}) {
     SCOPED_TRACE(testing::Message() << team << " lanes");
-    expect_right_on_gpu(w, sums_by_teams(w, team), sm80());
+    expect_right_on_gpu(w, sums_by_teams(w, team), ampere());
   }
 }
 
@@ -47,7 +45,7 @@ TEST(GpuLanes, AllOfATeamCount) {
   const Workload w = row_sums();
   const Schedule s = sums_by_teams(w, 4);
   for (const char* distance : {"distance = 1;", "distance = 4;"}) {
-    EXPECT_EQ(outcome_of_edited(w, s, sm80(), "distance = 2;", distance), "wrong") << distance;
+    EXPECT_EQ(outcome_of_edited(w, s, ampere(), "distance = 2;", distance), "wrong") << distance;
   }
 }
 
@@ -60,7 +58,7 @@ TEST(GpuLanes, Refusals) {
     s.annotate(terms[0], kLanesKey, int64_t{1});
     s.annotate(loops[0], kTeamKey, team);
     s.bind(loops[0], ForKind::Warp);
-    return lowering_refusal(s, sm80());
+    return lowering_refusal(s, ampere());
   };
   EXPECT_THAT(refusal(4, 8), HasSubstr("it must have 4 iterations of one reduction"));
   EXPECT_THAT(refusal(5, 4), HasSubstr("'team' of loop 'i' must be a divisor of 32"));

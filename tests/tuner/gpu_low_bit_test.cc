@@ -88,17 +88,6 @@ const std::vector<std::string>& packed_specs() {
   return list;
 }
 
-std::string name_of_case(const ::testing::TestParamInfo<std::string>& info) {
-  std::string name;
-  for (char c : info.param) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  return name;
-}
-
-std::string first_text(const std::string& spec, const Target& target) {
-  Workload w = make_workload(parse_spec(spec));
-  return generate_cuda(gpu_schedule(w, target, Trial::first()).module(), target).text;
-}
-
 class GpuLowBit : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GpuLowBit, IsRightWhateverTheAnswers) {

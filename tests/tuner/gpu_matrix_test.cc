@@ -56,7 +56,7 @@ TEST(GpuMatrix, EveryPrintedRowServesAProductOfItsTypes) {
 }
 
 // The variants that the sketch offers for a workload: each option of each of these knobs.
-std::vector<nlohmann::json> ways_of(const Workload& w, const Target& target) {
+std::vector<nlohmann::json> ways_of_matrix(const Workload& w, const Target& target) {
   std::vector<nlohmann::json> ways;
   Trial first = Trial::first();
   apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
@@ -89,7 +89,7 @@ TEST(GpuMatrix, EveryStoredTypeIsRightBesideEveryActivation) {
                       operand, stored, seed % 2 ? ",trans_b=true" : "", integers ? ",acc=f32" : "");
       SCOPED_TRACE(spec);
       Workload w = make_workload(parse_spec(spec));
-      std::vector<nlohmann::json> ways = ways_of(w, target);
+      std::vector<nlohmann::json> ways = ways_of_matrix(w, target);
       if (ways.empty()) ways.push_back(nlohmann::json::object());
       const nlohmann::json& way = ways[seed % ways.size()];
       SCOPED_TRACE(way.dump());

@@ -21,7 +21,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // The trial of a product with wgmma, these choices, and the first options otherwise.
-Trial answering(const Workload& w, const Target& target, const nlohmann::json& answers) {
+Trial answering_packed_copies(const Workload& w, const Target& target,
+                              const nlohmann::json& answers) {
   nlohmann::json config = {{".B.layout", "fragments"}, {".cluster", "1x1"}, {".scales", "staged"}};
   if (w.weight->sparse()) config[".B.sparse"] = "halves";
   Trial first = answered(config);
@@ -32,14 +33,14 @@ Trial answering(const Workload& w, const Target& target, const nlohmann::json& a
   return answered(config, answers);
 }
 
-Schedule scheduled(const Workload& w, const nlohmann::json& answers,
-                   const Target& target = hopper()) {
-  return gpu_schedule(w, target, answering(w, target, answers));
+Schedule scheduled_packed_copies(const Workload& w, const nlohmann::json& answers,
+                                 const Target& target = hopper()) {
+  return gpu_schedule(w, target, answering_packed_copies(w, target, answers));
 }
 
-std::vector<std::string> ways_to_copy(const std::string& spec) {
+std::vector<std::string> ways_to_copy_packed_copies(const std::string& spec) {
   const Workload w = workload(spec);
-  Trial trial = answering(w, hopper(), nlohmann::json::object());
+  Trial trial = answering_packed_copies(w, hopper(), nlohmann::json::object());
   apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
   std::vector<std::string> ways;
   for (const Decision& d : trial.decisions()) {
@@ -49,14 +50,14 @@ std::vector<std::string> ways_to_copy(const std::string& spec) {
   return ways;
 }
 
-const char* const kU4 =
+const char* const kPackedCopiesU4 =
     "matmul:m=16,n=64,k=512,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4";
 
 TEST(PackedCopies, AreOfferedWhereAMapDescribesTheActivations) {
   const std::vector<std::string> all = {"roles", "tensor", "cp_async"};
-  EXPECT_EQ(ways_to_copy(kU4), all);
-  EXPECT_EQ(ways_to_copy("matmul:m=64,n=128,k=256,dtype=f16,w.sparse=2:4"), all);
-  EXPECT_TRUE(ways_to_copy("matmul:m=64,n=128,k=132,dtype=f16,w.dtype=u4").empty())
+  EXPECT_EQ(ways_to_copy_packed_copies(kPackedCopiesU4), all);
+  EXPECT_EQ(ways_to_copy_packed_copies("matmul:m=64,n=128,k=256,dtype=f16,w.sparse=2:4"), all);
+  EXPECT_TRUE(ways_to_copy_packed_copies("matmul:m=64,n=128,k=132,dtype=f16,w.dtype=u4").empty())
       << "rows of 264 bytes are no multiples of 16";
 }
 
@@ -65,7 +66,7 @@ TEST(PackedCopies, ConfigsWithoutTheAnswerKeepTheirKernels) {
   Trial old = Trial::replay(R"({"C_acc.B.layout": "fragments", "C_acc.mma": "wgmma_f32_f16",
       "C_acc.tile": "16x64/16", "C_acc.store": "shared", "C_acc.scales": "staged", "C_acc.k": 64,
       "C_acc.stages": 3})");
-  const std::string text = text_of(gpu_schedule(workload(kU4), hopper(), old));
+  const std::string text = text_of(gpu_schedule(workload(kPackedCopiesU4), hopper(), old));
   EXPECT_THAT(text, HasSubstr("tw_cp_async"));
   EXPECT_THAT(text, Not(HasSubstr("tw_bulk_load")));
 }
@@ -84,7 +85,7 @@ TEST_P(PackedCopiesKernel, IsRight) {
     SCOPED_TRACE(fmt::format("{} by {}", c.spec, copies));
     nlohmann::json answers = c.answers;
     answers[".copies"] = copies;
-    const Schedule s = scheduled(w, answers);
+    const Schedule s = scheduled_packed_copies(w, answers);
     const std::string text = text_of(s);
     EXPECT_THAT(text, HasSubstr(w.weight->sparse() ? "tw_wgmma_sp_m64n" : "tw_wgmma_m64n"));
     EXPECT_THAT(text, HasSubstr("tw_bulk_load(B_"));
@@ -97,10 +98,10 @@ TEST_P(PackedCopiesKernel, IsRight) {
 INSTANTIATE_TEST_SUITE_P(
     Every, PackedCopiesKernel,
     ::testing::Values(
-        CopiesCase{kU4, {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}}},
+        CopiesCase{kPackedCopiesU4, {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}}},
         // The k of two tiles under one scale; scales that threads read themselves.
-        CopiesCase{kU4, {{".tile", "16x64/16"}, {".k", 64}, {".stages", 4}}},
-        CopiesCase{kU4, {{".tile", "16x64/16"}, {".k", 128}, {".scales", "direct"}}},
+        CopiesCase{kPackedCopiesU4, {{".tile", "16x64/16"}, {".k", 64}, {".stages", 4}}},
+        CopiesCase{kPackedCopiesU4, {{".tile", "16x64/16"}, {".k", 128}, {".scales", "direct"}}},
         CopiesCase{"matmul:m=32,n=128,k=512,dtype=f16,w.dtype=i2,w.scale=f16",
                    {{".tile", "32x128/16"}, {".k", 128}}},
         CopiesCase{"matmul:m=16,n=64,k=256,dtype=f16,trans_b=true,w.dtype=nf4,w.group=128,"
@@ -130,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(PackedCopies, RowsMayBeDynamic) {
   const Workload w =
       workload("matmul:m=1..80,n=64,k=128,dtype=f16,trans_b=true,w.dtype=u4,w.group=64");
-  const Schedule s = scheduled(w, {{".tile", "32x64/16"}, {".copies", "roles"}});
+  const Schedule s = scheduled_packed_copies(w, {{".tile", "32x64/16"}, {".copies", "roles"}});
   for (int64_t m : {1, 33, 80}) expect_right_on_gpu(w, s, hopper(), {{"m", m}});
 }
 
@@ -142,14 +143,14 @@ TEST(PackedCopies, BlocksTakeTilesInTurnOrShareThem) {
     for (const char* grid : {"persistent", "stream_k"}) {
       SCOPED_TRACE(fmt::format("{} {}", spec, grid));
       const Workload w = workload(spec);
-      const Schedule s = scheduled(w,
-                                   {{".tile", "16x64/16"},
-                                    {".k", 64},
-                                    {".copies", "roles"},
-                                    {".stages", 3},
-                                    {".grid", grid},
-                                    {".blocks", 1}},
-                                   hopper(3));
+      const Schedule s = scheduled_packed_copies(w,
+                                                 {{".tile", "16x64/16"},
+                                                  {".k", 64},
+                                                  {".copies", "roles"},
+                                                  {".stages", 3},
+                                                  {".grid", grid},
+                                                  {".blocks", 1}},
+                                                 hopper(3));
       EXPECT_THAT(text_of(s, hopper(3)), HasSubstr("tw_bulk_load(B_"));
       expect_right_on_gpu(w, s, hopper(3));
     }
@@ -173,15 +174,15 @@ TEST(PackedCopies, ClustersShareTheActivations) {
         Case{"matmul:m=16,n=128,k=256,dtype=f16,w.sparse=2:4", "16x64/16", "tiles"}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    const Schedule s = scheduled(w,
-                                 {{".tile", c.tile},
-                                  {".k", 64},
-                                  {".copies", "roles"},
-                                  {".stages", 3},
-                                  {".cluster", "1x2"},
-                                  {".grid", c.grid},
-                                  {".blocks", 1}},
-                                 hopper(4));
+    const Schedule s = scheduled_packed_copies(w,
+                                               {{".tile", c.tile},
+                                                {".k", 64},
+                                                {".copies", "roles"},
+                                                {".stages", 3},
+                                                {".cluster", "1x2"},
+                                                {".grid", c.grid},
+                                                {".blocks", 1}},
+                                               hopper(4));
     const std::string text = text_of(s, hopper(4));
     EXPECT_THAT(text, HasSubstr("tw_tensor_multicast_2d(A_"));
     EXPECT_THAT(text, HasSubstr("tw_bulk_load(B_"));
@@ -191,9 +192,9 @@ TEST(PackedCopies, ClustersShareTheActivations) {
 
 // The emulator's verdicts on kernels with a missing part.
 TEST(PackedCopies, EveryByteWaitAndArrivalIsNeeded) {
-  const Workload w = workload(kU4);
-  const Schedule s =
-      scheduled(w, {{".tile", "16x64/16"}, {".k", 128}, {".copies", "roles"}, {".stages", 2}});
+  const Workload w = workload(kPackedCopiesU4);
+  const Schedule s = scheduled_packed_copies(
+      w, {{".tile", "16x64/16"}, {".k", 128}, {".copies", "roles"}, {".stages", 2}});
   auto verdict = [&](const std::string& from, const std::string& to, uint64_t seed = 1) {
     return outcome_of_edited(w, s, hopper(), from, to, Places::First, seed);
   };
@@ -215,8 +216,8 @@ TEST(PackedCopies, EveryByteWaitAndArrivalIsNeeded) {
   EXPECT_TRUE(raced);
   // A copy overwrites what they have read, and no barrier orders it after their reads.
   EXPECT_EQ(verdict("tw_fence_async();", "", 1), "missing-fence");
-  const Schedule in_turns =
-      scheduled(w, {{".tile", "16x64/16"}, {".k", 128}, {".copies", "tensor"}, {".stages", 2}});
+  const Schedule in_turns = scheduled_packed_copies(
+      w, {{".tile", "16x64/16"}, {".k", 128}, {".copies", "tensor"}, {".stages", 2}});
   EXPECT_EQ(outcome_of_edited(w, in_turns, hopper(), "tw_fence_async();", "", Places::All),
             "missing-fence");
 }
@@ -267,13 +268,14 @@ TEST(PackedCopies, CompileToBulkCopiesWithoutSpills) {
         std::tuple{std::string("matmul:m=256,n=4096,k=4096,dtype=f16,trans_b=true,w.sparse=2:4"),
                    "128x128/16", "HGMMA.SP", 2}}) {
     SCOPED_TRACE(spec);
-    const CudaSource source = generate_cuda(scheduled(workload(spec), {{".tile", tile},
-                                                                       {".copies", "roles"},
-                                                                       {".store", "direct"},
-                                                                       {".stages", 3},
-                                                                       {".grid", "tiles"}})
-                                                .module(),
-                                            hopper());
+    const CudaSource source =
+        generate_cuda(scheduled_packed_copies(workload(spec), {{".tile", tile},
+                                                               {".copies", "roles"},
+                                                               {".store", "direct"},
+                                                               {".stages", 3},
+                                                               {".grid", "tiles"}})
+                          .module(),
+                      hopper());
     const cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
     EXPECT_GE(facts.count(mnemonic), 2) << source.text;
@@ -291,14 +293,14 @@ TEST(PackedCopies, TheModelPrefersWarpsThatCopyAhead) {
     SCOPED_TRACE(spec);
     const Workload w = workload(spec);
     auto seconds = [&](const char* copies) {
-      GpuEstimate e = estimate_gpu(scheduled(w, {{".tile", "128x128/16"},
-                                                 {".copies", copies},
-                                                 {".k", 64},
-                                                 {".stages", 4},
-                                                 {".store", "direct"},
-                                                 {".order", "rows"},
-                                                 {".group", 1},
-                                                 {".grid", "tiles"}})
+      GpuEstimate e = estimate_gpu(scheduled_packed_copies(w, {{".tile", "128x128/16"},
+                                                               {".copies", copies},
+                                                               {".k", 64},
+                                                               {".stages", 4},
+                                                               {".store", "direct"},
+                                                               {".order", "rows"},
+                                                               {".group", 1},
+                                                               {".grid", "tiles"}})
                                        .program(),
                                    hopper());
       EXPECT_TRUE(e.fits()) << e.refusal;

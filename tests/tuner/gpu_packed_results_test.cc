@@ -17,13 +17,13 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const char* const kU4 =
+const char* const kPackedResultsU4 =
     "matmul:m=48,n=256,k=256,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16,"
     "epilogue=[bias,relu]";
 const char* const kSparse = "matmul:m=32,n=128,k=256,dtype=bf16,w.sparse=2:4";
 
 // The trial of a product with wgmma, these choices, and the first options otherwise.
-Trial answering(const Workload& w, const nlohmann::json& answers) {
+Trial answering_packed_results(const Workload& w, const nlohmann::json& answers) {
   nlohmann::json config = {{".B.layout", "fragments"}, {".cluster", "1x1"},
                            {".order", "rows"},         {".group", 1},
                            {".grid", "tiles"},         {".blocks", 1},
@@ -35,15 +35,15 @@ Trial answering(const Workload& w, const nlohmann::json& answers) {
   return answered(config, answers);
 }
 
-Schedule scheduled(const Workload& w, const nlohmann::json& answers,
-                   const Target& target = hopper(2)) {
-  return gpu_schedule(w, target, answering(w, answers));
+Schedule scheduled_packed_results(const Workload& w, const nlohmann::json& answers,
+                                  const Target& target = hopper(2)) {
+  return gpu_schedule(w, target, answering_packed_results(w, answers));
 }
 
 // The options of a knob, given these choices.
 std::vector<Answer> offered(const Workload& w, const std::string& question,
                             const nlohmann::json& answers) {
-  Trial trial = answering(w, answers);
+  Trial trial = answering_packed_results(w, answers);
   apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
   for (const Decision& d : trial.decisions()) {
     if (d.name.ends_with(question)) return d.options;
@@ -58,11 +58,13 @@ TEST(PackedResults, GoThroughSharedMemoryInTheirOwnType) {
     const char* function;
   };
   for (const Case& c : std::vector<Case>{
-           {kU4, {{".tile", "48x128/16"}, {".store", "shared_result"}}, "TW_SHARED(tw_f16, C"},
-           {kU4,
+           {kPackedResultsU4,
+            {{".tile", "48x128/16"}, {".store", "shared_result"}},
+            "TW_SHARED(tw_f16, C"},
+           {kPackedResultsU4,
             {{".tile", "16x64/16"}, {".store", "tensor"}, {".copies", "tensor"}},
             "tw_tensor_store_2d("},
-           {kU4,
+           {kPackedResultsU4,
             {{".tile", "16x128/16"}, {".store", "tensor"}, {".grid", "persistent"}},
             "tw_tensor_store_2d("},
            {kSparse,
@@ -74,7 +76,7 @@ TEST(PackedResults, GoThroughSharedMemoryInTheirOwnType) {
             "tw_tensor_store_2d("}}) {
     SCOPED_TRACE(c.spec + c.answers.dump());
     const Workload w = workload(c.spec);
-    const Schedule s = scheduled(w, c.answers);
+    const Schedule s = scheduled_packed_results(w, c.answers);
     const std::string text = text_of(s, hopper(2));
     EXPECT_THAT(text, HasSubstr(c.function));
     EXPECT_THAT(text, Not(HasSubstr("TW_SHARED(float, C")));
@@ -88,8 +90,8 @@ TEST(PackedResults, GoThroughSharedMemoryInTheirOwnType) {
 
 // A TMA store must see the tile in shared memory before it is issued.
 TEST(PackedResults, ABoxThatIsStoredBehindNoFenceIsSeen) {
-  const Workload w = workload(kU4);
-  const Schedule s = scheduled(w, {{".tile", "16x128/16"}, {".store", "tensor"}});
+  const Workload w = workload(kPackedResultsU4);
+  const Schedule s = scheduled_packed_results(w, {{".tile", "16x128/16"}, {".store", "tensor"}});
   const GpuRun run = run_on_emulator(w, s, hopper(2), {}, 1, [](std::string& text) {
     const std::string fence = "tw_fence_async();";
     const size_t store = text.find("tw_tensor_store_2d("), at = text.rfind(fence, store);
@@ -101,7 +103,7 @@ TEST(PackedResults, ABoxThatIsStoredBehindNoFenceIsSeen) {
 
 // Tile columns are rows of the swapped product.
 TEST(PackedResults, TilesRunInGroupsAndAlongACurve) {
-  const Workload w = workload(kU4);
+  const Workload w = workload(kPackedResultsU4);
   for (const nlohmann::json& answers : std::vector<nlohmann::json>{
            {{".order", "hilbert"}, {".grid", "persistent"}},
            {{".order", "hilbert"}, {".cluster", "1x2"}, {".grid", "persistent"}},
@@ -110,8 +112,9 @@ TEST(PackedResults, TilesRunInGroupsAndAlongACurve) {
     SCOPED_TRACE(answers.dump());
     nlohmann::json all = answers;
     all[".tile"] = "16x64/16";
-    const Schedule s = scheduled(w, all);
-    EXPECT_EQ(text_of(s, hopper(2)) == text_of(scheduled(w, {{".tile", "16x64/16"}}), hopper(2)),
+    const Schedule s = scheduled_packed_results(w, all);
+    EXPECT_EQ(text_of(s, hopper(2)) ==
+                  text_of(scheduled_packed_results(w, {{".tile", "16x64/16"}}), hopper(2)),
               false);
     expect_right_on_gpu(w, s, hopper(2));
   }
@@ -135,14 +138,14 @@ TEST(PackedResults, CompileWithoutSpills) {
   const Workload w = workload(
       "matmul:m=1024,n=4096,k=4096,dtype=f16,trans_b=true,w.dtype=u4,"
       "w.group=128,w.scale=f16");
-  const CudaSource source = generate_cuda(scheduled(w,
-                                                    {{".tile", "128x128/16"},
-                                                     {".store", "tensor"},
-                                                     {".order", "hilbert"},
-                                                     {".grid", "persistent"},
-                                                     {".k", 128},
-                                                     {".stages", 3}},
-                                                    hopper())
+  const CudaSource source = generate_cuda(scheduled_packed_results(w,
+                                                                   {{".tile", "128x128/16"},
+                                                                    {".store", "tensor"},
+                                                                    {".order", "hilbert"},
+                                                                    {".grid", "persistent"},
+                                                                    {".k", 128},
+                                                                    {".stages", 3}},
+                                                                   hopper())
                                               .module(),
                                           hopper());
   const cuda::CubinFacts facts = cuda::cubin_facts(

@@ -8,6 +8,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/gpu_check.h"
 #include "tests/tuner/hopper.h"
 
 namespace tilewright {
@@ -17,11 +18,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-const Target& ampere() {
-  static const Target target = Target::parse("cuda:sm_80");
-  return target;
-}
 
 std::vector<std::string> answers_to(const std::string& spec, const Target& target,
                                     const std::string& question) {

@@ -16,11 +16,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const Target& ampere() {
-  static const Target target = Target::parse("cuda:sm_80");
-  return target;
-}
-
 // D = between(A B) C with these sizes.
 Workload chain(int m, int k, int hidden, int n, const std::string& between = "max(T[i,l], 0)",
                const std::string& type = "f16", const std::string& kept = "f16") {

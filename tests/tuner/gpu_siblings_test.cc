@@ -8,6 +8,7 @@
 
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/gpu_check.h"
 #include "tests/tuner/hopper.h"
 
 namespace tilewright {
@@ -20,8 +21,8 @@ using ::testing::Not;
 
 // The first choices, with those of `more` for the product `name`. Knobs that depend on these get
 // their first option again.
-Schedule scheduled(const Workload& w, const Target& target, const nlohmann::json& more,
-                   const std::string& name = "C_gate") {
+Schedule scheduled_siblings(const Workload& w, const Target& target, const nlohmann::json& more,
+                            const std::string& name = "C_gate") {
   nlohmann::json config = nlohmann::json::object();
   for (int round = 0; round < 2; ++round) {
     for (const auto& [question, answer] : more.items()) config[name + question] = answer;
@@ -48,16 +49,6 @@ std::vector<std::string> answers_to(const Workload& w, const Target& target,
   return options;
 }
 
-size_t count_of(const std::string& text, const std::string& what) {
-  size_t found = 0;
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
-  return found;
-}
-
-const Target& ampere() {
-  static const Target target = Target::parse("cuda:sm_80");
-  return target;
-}
 TEST(GpuSiblings, AreJoinedWhereOneBlockReadsAllResults) {
   auto asked = [](const std::string& spec) {
     return answers_to(workload(spec), ampere(), "C_gate.products");
@@ -100,7 +91,7 @@ TEST(GpuSiblings, ConfigsOfBeforeMeanApart) {
 
 TEST(GpuSiblings, OneKernelReadsATileOfAOnce) {
   const Workload w = workload("gated_mlp:m=96,n=128,k=128,dtype=f16");
-  const Schedule s = scheduled(w, ampere(), {{".tile", "32x64x32/32x16"}, {".stages", 3}});
+  const Schedule s = scheduled_siblings(w, ampere(), {{".tile", "32x64x32/32x16"}, {".stages", 3}});
   const CudaSource source = generate_cuda(s.module(), ampere());
   EXPECT_EQ(source.launches.size(), 1u);
   EXPECT_THAT(source.text, HasSubstr("A_shared"));
@@ -125,7 +116,7 @@ TEST(GpuSiblings, TypesTailsStoresAndMoreProducts) {
          {{".stages", 2}}}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    const Schedule s = scheduled(w, ampere(), c.answers, c.product);
+    const Schedule s = scheduled_siblings(w, ampere(), c.answers, c.product);
     EXPECT_EQ(generate_cuda(s.module(), ampere()).launches.size(), 1u);
     std::map<std::string, int64_t> dims;
     if (!w.dims.empty()) dims = {{"m", 70}};
@@ -165,7 +156,7 @@ TEST(GpuSiblings, ByWarpgroups) {
          {{".mma", way + "_turned"}, {".copies", "cp_async"}, {".store", "direct"}}}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    const Schedule s = scheduled(w, hopper(), c.answers);
+    const Schedule s = scheduled_siblings(w, hopper(), c.answers);
     const CudaSource source = generate_cuda(s.module(), hopper());
     EXPECT_EQ(source.launches.size(), 1u);
     EXPECT_EQ(count_of(source.text, "tw_wgmma_commit();"), 2u) << "a group for each product";
@@ -177,12 +168,12 @@ TEST(GpuSiblings, ByWarpgroups) {
 // they finish.
 TEST(GpuSiblings, AllGroupsInFlightAreWaitedFor) {
   const Workload w = workload("gated_mlp:m=64,n=64,k=256,dtype=f16");
-  const Schedule s = scheduled(w, hopper(),
-                               {{".mma", "wgmma_f32_f16"},
-                                {".tile", "64x64x64/64x64"},
-                                {".copies", "cp_async"},
-                                {".stages", 3},
-                                {".pending", 1}});
+  const Schedule s = scheduled_siblings(w, hopper(),
+                                        {{".mma", "wgmma_f32_f16"},
+                                         {".tile", "64x64x64/64x64"},
+                                         {".copies", "cp_async"},
+                                         {".stages", 3},
+                                         {".pending", 1}});
   const std::string text = text_of(s);
   EXPECT_EQ(count_of(text, "tw_wgmma_wait<1>();"), 2u);
   EXPECT_EQ(count_of(text, "tw_wgmma_hold(*(float"), 2u);
@@ -220,7 +211,8 @@ TEST(GpuSiblings, CompileWithSumsInRegisters) {
     if (!cuda::nvrtc_accepts(c.architecture)) continue;
     const Target target = Target::parse(std::string("cuda:") + c.architecture);
     const Workload w = workload("gated_mlp:m=4096,n=4096,k=4096,dtype=f16");
-    const CudaSource source = generate_cuda(scheduled(w, target, c.answers).module(), target);
+    const CudaSource source =
+        generate_cuda(scheduled_siblings(w, target, c.answers).module(), target);
     cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", c.architecture), source.launches.at(0).entry);
     EXPECT_GE(facts.count(c.mnemonic), 8) << source.text;

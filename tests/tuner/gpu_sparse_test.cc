@@ -45,17 +45,6 @@ const std::vector<std::string>& sparse_specs() {
   return list;
 }
 
-std::string name_of_case(const ::testing::TestParamInfo<std::string>& info) {
-  std::string name;
-  for (char c : info.param) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  return name;
-}
-
-std::string first_text(const std::string& spec, const Target& target) {
-  Workload w = make_workload(parse_spec(spec));
-  return generate_cuda(gpu_schedule(w, target, Trial::first()).module(), target).text;
-}
-
 // Some sizes in the workload's range, or its only one.
 std::vector<std::map<std::string, int64_t>> dims_of(const Workload& w) {
   if (w.dims.empty()) return {{}};

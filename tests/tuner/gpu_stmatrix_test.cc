@@ -9,17 +9,13 @@
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
 #include "tests/tuner/gpu_check.h"
+#include "tests/tuner/hopper.h"
 #include "tuner/gpu_work.h"
 
 namespace tilewright {
 namespace {
 
 using ::testing::HasSubstr;
-
-const Target& hopper() {
-  static const Target target = Target::parse("cuda:sm_90a");
-  return target;
-}
 
 Schedule stored(const Workload& w, const char* stores, const char* rows,
                 const Target& target = hopper(), const char* block = "C_acc") {
@@ -94,7 +90,7 @@ TEST(GpuStmatrix, AWrongMapIsSeen) {
   EXPECT_EQ(verdict("tx % 8", "tx / 4 % 8"), Verdict::Wrong);
 }
 
-std::vector<std::string> ways_of(const std::string& spec, const Target& target) {
+std::vector<std::string> ways_of_stmatrix(const std::string& spec, const Target& target) {
   Workload w = make_workload(parse_spec(spec));
   Trial trial = Trial::first();
   apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
@@ -110,11 +106,12 @@ TEST(GpuStmatrix, IsOfferedWhereTheTargetHasItAndElementsFit) {
   using ::testing::Contains;
   using ::testing::Not;
   const std::string f16 = "matmul:m=64,n=64,k=64,dtype=f16";
-  EXPECT_THAT(ways_of(f16, hopper()), Contains("stmatrix"));
-  EXPECT_THAT(ways_of(f16, Target::parse("cuda:sm_120")), Contains("stmatrix"));
-  EXPECT_THAT(ways_of(f16, Target::parse("cuda:sm_89")), Not(Contains("stmatrix")));
-  EXPECT_THAT(ways_of(f16 + ",out=f32", hopper()), Not(Contains("stmatrix")));
-  EXPECT_THAT(ways_of("matmul:m=63,n=64,k=64,dtype=f16", hopper()), Not(Contains("stmatrix")))
+  EXPECT_THAT(ways_of_stmatrix(f16, hopper()), Contains("stmatrix"));
+  EXPECT_THAT(ways_of_stmatrix(f16, Target::parse("cuda:sm_120")), Contains("stmatrix"));
+  EXPECT_THAT(ways_of_stmatrix(f16, Target::parse("cuda:sm_89")), Not(Contains("stmatrix")));
+  EXPECT_THAT(ways_of_stmatrix(f16 + ",out=f32", hopper()), Not(Contains("stmatrix")));
+  EXPECT_THAT(ways_of_stmatrix("matmul:m=63,n=64,k=64,dtype=f16", hopper()),
+              Not(Contains("stmatrix")))
       << "what hangs over is not stored";
 }
 

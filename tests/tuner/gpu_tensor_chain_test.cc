@@ -12,17 +12,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Target sm80() { return Target::parse("cuda:sm_80"); }
-
 // A config of the chain only, with `more` choices before it.
-std::string config_of(const std::string& tile, const std::string& rows, int stages,
-                      const std::string& more = "") {
+std::string config_of_tensor_chain(const std::string& tile, const std::string& rows, int stages,
+                                   const std::string& more = "") {
   return "{" + more + R"("S_max.rows":")" + rows +
          R"(","S_max.softmax":"online_mma","S_max.stages":)" + std::to_string(stages) +
          R"(,"S_max.tile":")" + tile + R"("})";
 }
 
-struct Case {
+struct TensorChainCase {
   const char* spec;
   const char* tile;
   const char* rows;
@@ -30,13 +28,14 @@ struct Case {
   const char* more = "";
 };
 
-class GpuTensorChain : public ::testing::TestWithParam<Case> {};
+class GpuTensorChain : public ::testing::TestWithParam<TensorChainCase> {};
 
 TEST_P(GpuTensorChain, IsRightInOneKernel) {
-  const Case& p = GetParam();
+  const TensorChainCase& p = GetParam();
   const Workload w = make_workload(parse_spec(p.spec));
-  Schedule s = gpu_schedule(w, sm80(), Trial::replay(config_of(p.tile, p.rows, p.stages, p.more)));
-  GpuRun run = run_on_emulator(w, s, sm80());
+  Schedule s = gpu_schedule(
+      w, ampere(), Trial::replay(config_of_tensor_chain(p.tile, p.rows, p.stages, p.more)));
+  GpuRun run = run_on_emulator(w, s, ampere());
   ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
   EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
   // A second kernel combines the parts of split-KV.
@@ -48,45 +47,55 @@ TEST_P(GpuTensorChain, IsRightInOneKernel) {
 INSTANTIATE_TEST_SUITE_P(
     Specs, GpuTensorChain,
     ::testing::Values(
-        Case{"attention:m=32,n=64,d=32,dtype=f16", "32x64/16", "registers", 1},
-        Case{"attention:heads=2,m=64,n=128,d=64,dtype=f16", "64x64/16", "registers", 2},
-        Case{"attention:heads=2,kv_heads=1,m=70,n=100,d=32,dtype=bf16", "32x32/16", "shared", 2},
-        Case{"attention:m=70,n=100,d=24,dv=32,causal=true,dtype=f16", "64x32/16", "registers", 3},
-        Case{"attention:m=128,n=128,d=80,causal=true,dtype=bf16", "128x64/32", "shared", 2},
-        Case{"attention:batch=3,heads=2,m=40,n=100,d=32,lengths=keys,dtype=f16", "32x32/16",
-             "registers", 2},
-        Case{"attention:batch=4,m=40,n=100,d=32,causal=true,lengths=both,dtype=bf16", "64x32/16",
-             "shared", 3},
+        TensorChainCase{"attention:m=32,n=64,d=32,dtype=f16", "32x64/16", "registers", 1},
+        TensorChainCase{"attention:heads=2,m=64,n=128,d=64,dtype=f16", "64x64/16", "registers", 2},
+        TensorChainCase{"attention:heads=2,kv_heads=1,m=70,n=100,d=32,dtype=bf16", "32x32/16",
+                        "shared", 2},
+        TensorChainCase{"attention:m=70,n=100,d=24,dv=32,causal=true,dtype=f16", "64x32/16",
+                        "registers", 3},
+        TensorChainCase{"attention:m=128,n=128,d=80,causal=true,dtype=bf16", "128x64/32", "shared",
+                        2},
+        TensorChainCase{"attention:batch=3,heads=2,m=40,n=100,d=32,lengths=keys,dtype=f16",
+                        "32x32/16", "registers", 2},
+        TensorChainCase{"attention:batch=4,m=40,n=100,d=32,causal=true,lengths=both,dtype=bf16",
+                        "64x32/16", "shared", 3},
         // Pages smaller than a tile of keys, pages with several tiles, and neither.
-        Case{"attention:batch=2,heads=2,m=20,n=96,d=32,lengths=keys,page=16,pages=17,dtype=f16",
-             "32x32/16", "registers", 2},
-        Case{"attention:batch=2,heads=2,m=20,n=100,d=32,page=64,pages=5,dtype=bf16", "32x32/16",
-             "shared", 3},
-        Case{"attention:batch=2,m=20,n=50,d=24,dv=16,lengths=keys,page=6,pages=19,dtype=f16",
-             "32x16/16", "registers", 1},
+        TensorChainCase{
+            "attention:batch=2,heads=2,m=20,n=96,d=32,lengths=keys,page=16,pages=17,dtype=f16",
+            "32x32/16", "registers", 2},
+        TensorChainCase{"attention:batch=2,heads=2,m=20,n=100,d=32,page=64,pages=5,dtype=bf16",
+                        "32x32/16", "shared", 3},
+        TensorChainCase{
+            "attention:batch=2,m=20,n=50,d=24,dv=16,lengths=keys,page=6,pages=19,dtype=f16",
+            "32x16/16", "registers", 1},
         // Decoding: heads that share keys are rows of one tile.
-        Case{"attention:batch=3,heads=16,kv_heads=2,m=1,n=100,d=32,lengths=keys,page=16,pages=30,"
-             "dtype=f16",
-             "16x32/16", "registers", 2},
-        Case{"attention:batch=2,heads=6,kv_heads=2,m=3,n=80,d=32,causal=true,lengths=both,dtype="
-             "bf16",
-             "16x16/16", "shared", 2, R"("S_max.heads":"packed",)"},
+        TensorChainCase{
+            "attention:batch=3,heads=16,kv_heads=2,m=1,n=100,d=32,lengths=keys,page=16,pages=30,"
+            "dtype=f16",
+            "16x32/16", "registers", 2},
+        TensorChainCase{
+            "attention:batch=2,heads=6,kv_heads=2,m=3,n=80,d=32,causal=true,lengths=both,dtype="
+            "bf16",
+            "16x16/16", "shared", 2, R"("S_max.heads":"packed",)"},
         // Split-KV; sequences may end before a part or inside it.
-        Case{"attention:batch=4,heads=8,kv_heads=2,m=1,n=256,d=32,lengths=keys,page=16,pages=30,"
-             "dtype=f16",
-             "16x32/16", "registers", 2, R"("S_max.parts":4,)"},
-        Case{"attention:batch=3,heads=2,m=20,n=190,d=32,causal=true,lengths=both,dtype=bf16",
-             "32x16/16", "shared", 2, R"("S_max.parts":3,)"},
-        Case{"attention:heads=4,kv_heads=2,m=5,n=128,d=32,dtype=f16", "32x32/16", "registers", 1,
-             R"("S_max.heads":"packed","S_max.parts":2,)"}));
+        TensorChainCase{
+            "attention:batch=4,heads=8,kv_heads=2,m=1,n=256,d=32,lengths=keys,page=16,pages=30,"
+            "dtype=f16",
+            "16x32/16", "registers", 2, R"("S_max.parts":4,)"},
+        TensorChainCase{
+            "attention:batch=3,heads=2,m=20,n=190,d=32,causal=true,lengths=both,dtype=bf16",
+            "32x16/16", "shared", 2, R"("S_max.parts":3,)"},
+        TensorChainCase{"attention:heads=4,kv_heads=2,m=5,n=128,d=32,dtype=f16", "32x32/16",
+                        "registers", 1, R"("S_max.heads":"packed","S_max.parts":2,)"}));
 
 // Each single error in a kernel gives a wrong result or a fault in the emulator.
 TEST(GpuTensorChainBroken, IsSeen) {
   const Workload w = make_workload(parse_spec("attention:m=64,n=96,d=32,causal=true,dtype=f16"));
-  const Schedule s = gpu_schedule(w, sm80(), Trial::replay(config_of("32x32/16", "registers", 2)));
+  const Schedule s =
+      gpu_schedule(w, ampere(), Trial::replay(config_of_tensor_chain("32x32/16", "registers", 2)));
   // Whether replacing `from` by `to` shows.
   auto is_seen = [&](const std::string& from, const std::string& to) {
-    return outcome_of_edited(w, s, sm80(), from, to, Places::All) != "ok";
+    return outcome_of_edited(w, s, ampere(), from, to, Places::All) != "ok";
   };
   EXPECT_FALSE(is_seen("distance = 2;", "distance = 2;"));
   EXPECT_TRUE(is_seen("distance = 2;", "distance = 1;"));
@@ -103,9 +112,10 @@ TEST(GpuTensorChainBroken, LengthsPagesAndPartsAreSeen) {
       make_workload(parse_spec("attention:batch=3,heads=4,kv_heads=2,m=1,n=96,d=32,lengths=keys,"
                                "page=16,pages=20,dtype=f16"));
   const Schedule s = gpu_schedule(
-      w, sm80(), Trial::replay(config_of("16x32/16", "registers", 2, R"("S_max.parts":3,)")));
+      w, ampere(),
+      Trial::replay(config_of_tensor_chain("16x32/16", "registers", 2, R"("S_max.parts":3,)")));
   auto is_seen = [&](const std::string& from, const std::string& to) {
-    return outcome_of_edited(w, s, sm80(), from, to, Places::All) != "ok";
+    return outcome_of_edited(w, s, ampere(), from, to, Places::All) != "ok";
   };
   EXPECT_FALSE(is_seen("(int)(N[", "(int)(N["));
   EXPECT_TRUE(is_seen("(int)(N[", "1 + (int)(N["));
@@ -118,11 +128,12 @@ TEST(GpuTensorChainBroken, LengthsPagesAndPartsAreSeen) {
 // iterations).
 TEST(GpuTensorChainMasks, StandApart) {
   const Workload w = make_workload(parse_spec("attention:m=128,n=128,d=16,causal=true,dtype=f16"));
-  const Schedule s = gpu_schedule(w, sm80(), Trial::replay(config_of("32x32/16", "registers", 2)));
+  const Schedule s =
+      gpu_schedule(w, ampere(), Trial::replay(config_of_tensor_chain("32x32/16", "registers", 2)));
   LoweringOptions all_masked;
   all_masked.without = {"set_masks_apart"};
-  const std::string text = generate_cuda(s.module(), sm80()).text,
-                    masked = generate_cuda(s.module(), sm80(), all_masked).text;
+  const std::string text = generate_cuda(s.module(), ampere()).text,
+                    masked = generate_cuda(s.module(), ampere(), all_masked).text;
   auto branches = [](const std::string& t) {
     int count = 0;
     for (size_t at = t.find("} else {"); at != std::string::npos; at = t.find("} else {", at + 1)) {
@@ -133,7 +144,7 @@ TEST(GpuTensorChainMasks, StandApart) {
   EXPECT_EQ(branches(masked), 0) << masked;
   EXPECT_EQ(branches(text), 2) << text;  // for the maximum and for the weights
   // A branch that lets all blocks through shows rows what they must not see.
-  GpuRun run = run_on_emulator(w, s, sm80(), {}, 1, [](std::string& t) {
+  GpuRun run = run_on_emulator(w, s, ampere(), {}, 1, [](std::string& t) {
     for (size_t at = t.find("} else {"); at != std::string::npos; at = t.find("} else {", at + 1)) {
       const size_t open = t.rfind("\n    if (", at) + 9;
       t.replace(open, t.find(") {", open) - open, "true");
@@ -150,21 +161,21 @@ bool is_first(const std::string& spec, const Target& target) {
 }
 
 TEST(GpuTensorChainSketch, ComesFirstWhereThereIsAnInstruction) {
-  EXPECT_TRUE(is_first("attention:m=64,n=64,d=64,dtype=f16", sm80()));
+  EXPECT_TRUE(is_first("attention:m=64,n=64,d=64,dtype=f16", ampere()));
   // With wgmma, and enough rows for it, wgmma comes first.
   EXPECT_TRUE(is_first("attention:m=48,n=64,d=64,dtype=bf16", Target::parse("cuda:sm_90a")));
   EXPECT_FALSE(is_first("attention:m=64,n=64,d=64,dtype=bf16", Target::parse("cuda:sm_90a")));
   EXPECT_TRUE(is_first("attention:m=64,n=64,d=64,dtype=bf16", Target::parse("cuda:sm_100")));
   EXPECT_FALSE(is_first("attention:m=64,n=64,d=64,dtype=f16", Target::parse("cuda:sm_75")));
-  EXPECT_FALSE(is_first("attention:m=64,n=64,d=64,dtype=f32", sm80()));
-  EXPECT_FALSE(is_first("attention:m=64,n=64,d=64,dv=24,dtype=f16", sm80()));
+  EXPECT_FALSE(is_first("attention:m=64,n=64,d=64,dtype=f32", ampere()));
+  EXPECT_FALSE(is_first("attention:m=64,n=64,d=64,dv=24,dtype=f16", ampere()));
 }
 
 // With few query tiles split-KV comes first; with many there is no knob.
 TEST(GpuTensorChainSketch, PartsOfKeysComeFirstWhereTilesAreFew) {
   auto parts = [](const std::string& spec) {
     Trial first = Trial::first();
-    apply_sketch(cuda_sketches().front(), {make_workload(parse_spec(spec)), sm80(), 1}, first);
+    apply_sketch(cuda_sketches().front(), {make_workload(parse_spec(spec)), ampere(), 1}, first);
     for (const Decision& d : first.decisions()) {
       if (d.name == "S_max.parts") return std::get<int64_t>(d.options.at(d.chosen));
     }
@@ -182,15 +193,15 @@ TEST(GpuTensorChainSketch, ConfigsWithoutTheQuestionStayApart) {
   for (uint64_t seed = 1;; ++seed) {
     ASSERT_LT(seed, 200u);
     Trial random = Trial::random(seed);
-    Schedule s = apply_sketch(cuda_sketches().front(), {w, sm80(), 1}, random);
+    Schedule s = apply_sketch(cuda_sketches().front(), {w, ampere(), 1}, random);
     std::string config = random.config();
     const std::string apart = R"("S_max.softmax":"apart",)";
     const size_t at = config.find(apart);
     if (at == std::string::npos) continue;
     config.erase(at, apart.size());
     Trial old = Trial::replay(config);
-    EXPECT_EQ(generate_cuda(gpu_schedule(w, sm80(), old).module(), sm80()).text,
-              generate_cuda(s.module(), sm80()).text);
+    EXPECT_EQ(generate_cuda(gpu_schedule(w, ampere(), old).module(), ampere()).text,
+              generate_cuda(s.module(), ampere()).text);
     break;
   }
 }
@@ -207,7 +218,8 @@ TEST(GpuTensorChainCompiled, KeepsScoresAndSumsInRegisters) {
       const bool has_wgmma = target.gpu.compute_capability == 90;  // wgmma comes first there
       const Schedule s = gpu_schedule(
           w, target,
-          has_wgmma ? Trial::replay(config_of("128x64/16", "registers", 2)) : Trial::first());
+          has_wgmma ? Trial::replay(config_of_tensor_chain("128x64/16", "registers", 2))
+                    : Trial::first());
       CudaSource source = generate_cuda(s.module(), target);
       cuda::CubinFacts facts = cuda::cubin_facts(
           cuda::compile_to_cubin(source.text, "kernel", arch), source.launches.at(0).entry);

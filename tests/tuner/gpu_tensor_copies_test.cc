@@ -25,8 +25,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // The sketch of a product with wgmma, this tile and these choices.
-Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
-                   const nlohmann::json& answers = {}) {
+Schedule scheduled_tensor_copies(const Workload& w, const Target& target, const std::string& tile,
+                                 const nlohmann::json& answers = {}) {
   nlohmann::json config = {{".B.layout", "none"}, {".gemv", "none"},   {".copies", "roles"},
                            {".stages", 3},        {".pending", 1},     {".stores", "direct"},
                            {".group", 1},         {".grid", "tiles"},  {".blocks", 1},
@@ -36,7 +36,7 @@ Schedule scheduled(const Workload& w, const Target& target, const std::string& t
   return gpu_schedule(w, target, answered(config, answers));
 }
 
-std::vector<std::string> ways_to_copy(const std::string& spec) {
+std::vector<std::string> ways_to_copy_tensor_copies(const std::string& spec) {
   const Workload w = workload(spec);
   Trial trial =
       answered({{".B.layout", "none"}, {".mma", wgmma_for(w.inputs.front().buffer->elem)}});
@@ -51,11 +51,11 @@ std::vector<std::string> ways_to_copy(const std::string& spec) {
 
 TEST(TensorCopies, AreOfferedWhereMapsDescribeBothOperands) {
   const std::vector<std::string> all = {"roles", "tensor", "cp_async"};
-  EXPECT_EQ(ways_to_copy("matmul:m=128,n=128,k=128,dtype=f16"), all);
-  EXPECT_EQ(ways_to_copy("matmul:m=128,n=128,k=128,dtype=f8e4m3,trans_b=true"), all);
-  EXPECT_TRUE(ways_to_copy("matmul:m=128,n=128,k=132,dtype=f16").empty())
+  EXPECT_EQ(ways_to_copy_tensor_copies("matmul:m=128,n=128,k=128,dtype=f16"), all);
+  EXPECT_EQ(ways_to_copy_tensor_copies("matmul:m=128,n=128,k=128,dtype=f8e4m3,trans_b=true"), all);
+  EXPECT_TRUE(ways_to_copy_tensor_copies("matmul:m=128,n=128,k=132,dtype=f16").empty())
       << "rows of 264 bytes are no multiples of 16";
-  EXPECT_TRUE(ways_to_copy("matmul:m=128,n=128,k=128,dtype=i8").empty())
+  EXPECT_TRUE(ways_to_copy_tensor_copies("matmul:m=128,n=128,k=128,dtype=i8").empty())
       << "bytes that run across their terms are transposed as they are copied";
 }
 
@@ -79,7 +79,7 @@ TEST(TensorCopies, TypesTilesStagesAndTails) {
       const Workload w = workload(c.spec);
       nlohmann::json answers = c.answers.is_null() ? nlohmann::json::object() : c.answers;
       answers[".copies"] = copies;
-      Schedule s = scheduled(w, hopper(), c.tile, answers);
+      Schedule s = scheduled_tensor_copies(w, hopper(), c.tile, answers);
       const std::string text = generate_cuda(s.module(), hopper()).text;
       EXPECT_THAT(text, HasSubstr("tw_tensor_load_"));
       EXPECT_THAT(text, Not(HasSubstr("tw_cp_async")));
@@ -95,8 +95,9 @@ TEST(TensorCopies, BringOperandsOfPromotedSums) {
     for (const char* copies : {"roles", "tensor"}) {
       SCOPED_TRACE(std::string(spec) + " by " + copies);
       const Workload w = workload(spec);
-      Schedule s = scheduled(w, hopper(2), "64x64x128/64x64",
-                             {{".copies", copies}, {".promote", 128}, {".grid", "persistent"}});
+      Schedule s = scheduled_tensor_copies(
+          w, hopper(2), "64x64x128/64x64",
+          {{".copies", copies}, {".promote", 128}, {".grid", "persistent"}});
       const std::string text = generate_cuda(s.module(), hopper(2)).text;
       EXPECT_THAT(text, HasSubstr("_partial["));
       EXPECT_THAT(text, HasSubstr("tw_tensor_load_"));
@@ -112,8 +113,9 @@ TEST(TensorCopies, RunAheadFromTileToTile) {
       for (const char* stores : {"direct", "shared"}) {
         SCOPED_TRACE(fmt::format("{} by {}, {}", spec, copies, stores));
         const Workload w = workload(spec);
-        Schedule s = scheduled(w, hopper(3), "64x64x64/64x64",
-                               {{".grid", "persistent"}, {".copies", copies}, {".stores", stores}});
+        Schedule s = scheduled_tensor_copies(
+            w, hopper(3), "64x64x64/64x64",
+            {{".grid", "persistent"}, {".copies", copies}, {".stores", stores}});
         EXPECT_THAT(generate_cuda(s.module(), hopper(3)).text, HasSubstr("_turn"));
         expect_right_on_gpu(w, s, hopper(3));
       }
@@ -175,8 +177,8 @@ TEST(TensorCopies, StoreResults) {
     for (const char* copies : {"roles", "tensor"}) {
       SCOPED_TRACE(fmt::format("{} by {}", c.spec, copies));
       const Workload w = workload(c.spec);
-      Schedule s = scheduled(w, hopper(4), c.tile,
-                             {{".grid", c.grid}, {".copies", copies}, {".stores", "tensor"}});
+      Schedule s = scheduled_tensor_copies(
+          w, hopper(4), c.tile, {{".grid", c.grid}, {".copies", copies}, {".stores", "tensor"}});
       EXPECT_THAT(generate_cuda(s.module(), hopper(4)).text, HasSubstr("tw_tensor_store_"));
       expect_right_on_gpu(w, s, hopper(4));
     }
@@ -196,8 +198,8 @@ TEST(TensorCopies, MatricesAreStoredAsBoxes) {
         {"matmul:m=128,n=64,k=72,dtype=f16,batch=2", "64x32x64/64x32", "persistent"}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    const Schedule s =
-        scheduled(w, hopper(3), c.tile, {{".grid", c.grid}, {".stores", "stmatrix_tensor"}});
+    const Schedule s = scheduled_tensor_copies(w, hopper(3), c.tile,
+                                               {{".grid", c.grid}, {".stores", "stmatrix_tensor"}});
     const std::string text = generate_cuda(s.module(), hopper(3)).text;
     EXPECT_THAT(text, HasSubstr("tw_tensor_store_"));
     EXPECT_THAT(text, HasSubstr("tw_stmatrix_x4("));
@@ -215,8 +217,8 @@ TEST(TensorCopies, MatricesAreStoredAsBoxes) {
 
 TEST(TensorCopies, StoresNeedTheirFencesAndWaits) {
   const Workload w = workload("matmul:m=192,n=128,k=72,dtype=f16");
-  Schedule s =
-      scheduled(w, hopper(2), "64x64x64/64x64", {{".grid", "persistent"}, {".stores", "tensor"}});
+  Schedule s = scheduled_tensor_copies(w, hopper(2), "64x64x64/64x64",
+                                       {{".grid", "persistent"}, {".stores", "tensor"}});
   auto without = [&](const std::string& gone) {
     GpuRun run = run_on_emulator(w, s, hopper(2), {}, 1, [&](std::string& text) {
       ASSERT_NE(text.find(gone), std::string::npos) << text;
@@ -235,8 +237,8 @@ TEST(TensorCopies, BlocksMayShareTheTermsOfTiles) {
   const Workload w = workload("matmul:m=192,n=128,k=640,dtype=f16");
   for (const char* copies : {"roles", "tensor"}) {
     SCOPED_TRACE(copies);
-    Schedule s =
-        scheduled(w, hopper(4), "64x64x64/64x64", {{".grid", "stream_k"}, {".copies", copies}});
+    Schedule s = scheduled_tensor_copies(w, hopper(4), "64x64x64/64x64",
+                                         {{".grid", "stream_k"}, {".copies", copies}});
     EXPECT_THAT(generate_cuda(s.module(), hopper(4)).text, HasSubstr("_partial"));
     expect_right_on_gpu(w, s, hopper(4));
   }
@@ -244,7 +246,7 @@ TEST(TensorCopies, BlocksMayShareTheTermsOfTiles) {
 
 TEST(TensorCopies, RowsMayBeDynamic) {
   const Workload w = workload("matmul:m=1..300,n=64,k=136,dtype=f16");
-  Schedule s = scheduled(w, hopper(2), "64x64x64/64x64", {{".grid", "persistent"}});
+  Schedule s = scheduled_tensor_copies(w, hopper(2), "64x64x64/64x64", {{".grid", "persistent"}});
   const CudaSource source = generate_cuda(s.module(), hopper(2));
   EXPECT_EQ(tensor_map_at(source.launches[0].tensor_maps[0], source, {77}).dims[1], 77);
   for (int64_t m : {1, 64, 77, 300}) expect_right_on_gpu(w, s, hopper(2), {{"m", m}});
@@ -253,8 +255,8 @@ TEST(TensorCopies, RowsMayBeDynamic) {
 // Two consumer warpgroups: setmaxnreg moves registers, and consumers synchronize without producers.
 TEST(WarpRoles, SeveralWarpgroupsShareOutTheRegisters) {
   const Workload w = workload("matmul:m=256,n=128,k=200,dtype=f16");
-  Schedule s =
-      scheduled(w, hopper(2), "128x64x64/64x64", {{".grid", "persistent"}, {".stores", "shared"}});
+  Schedule s = scheduled_tensor_copies(w, hopper(2), "128x64x64/64x64",
+                                       {{".grid", "persistent"}, {".stores", "shared"}});
   const CudaSource source = generate_cuda(s.module(), hopper(2));
   EXPECT_EQ(source.launches[0].block[0], 384);
   EXPECT_THAT(source.text, HasSubstr("__launch_bounds__(384, 1)"));
@@ -284,7 +286,7 @@ TEST(WarpRoles, BudgetsAreWhatTheThreadsLeave) {
 TEST(WarpRoles, KernelsThatWouldWaitForEverAreToldByWhatTheCompilerMade) {
   const Workload w = workload("matmul:m=256,n=128,k=200,dtype=f16");
   const CudaSource source =
-      generate_cuda(scheduled(w, hopper(2), "128x64x64/64x64").module(), hopper(2));
+      generate_cuda(scheduled_tensor_copies(w, hopper(2), "128x64x64/64x64").module(), hopper(2));
   CudaKernelFacts facts{160, 0, {{"USETMAXREG", 2}}};
   EXPECT_EQ(budget_problem(source, {facts}, hopper().gpu),
             "was compiled to 160 registers for each of 384 threads, fewer than its warps share "
@@ -297,7 +299,7 @@ TEST(WarpRoles, KernelsThatWouldWaitForEverAreToldByWhatTheCompilerMade) {
 // The emulator's verdicts on kernels with a missing part.
 TEST(WarpRoles, EveryWaitAndArrivalIsNeeded) {
   const Workload w = workload("matmul:m=64,n=64,k=448,dtype=f16");
-  Schedule s = scheduled(w, hopper(), "64x64x64/64x64");
+  Schedule s = scheduled_tensor_copies(w, hopper(), "64x64x64/64x64");
   auto verdict = [&](const std::string& from, const std::string& to) {
     return outcome_of_edited(w, s, hopper(), from, to);
   };
@@ -324,7 +326,7 @@ Loop annotated(const Schedule& s, const char* block, const char* key) {
 TEST(TensorCopies, RefuseOtherAnnotations) {
   const Workload w = workload("matmul:m=128,n=128,k=128,dtype=f16");
   auto refusal = [&](const char* key, const Annotation& value) {
-    Schedule s = scheduled(w, hopper(), "64x64x64/64x64", {{".pending", 0}});
+    Schedule s = scheduled_tensor_copies(w, hopper(), "64x64x64/64x64", {{".pending", 0}});
     s.annotate(annotated(s, "C_acc", kCopiesKey), key, value);
     return lowering_refusal(s, hopper());
   };
@@ -333,7 +335,7 @@ TEST(TensorCopies, RefuseOtherAnnotations) {
   EXPECT_THAT(refusal("pipeline_stages", int64_t{1}),
               HasSubstr("loop 'k_0' has 'copies'; it needs 'pipeline_stages' of 2 or more"));
   // TMA tiles exist in a pipelined loop only.
-  Schedule s = scheduled(w, hopper(), "64x64x64/64x64", {{".copies", "cp_async"}});
+  Schedule s = scheduled_tensor_copies(w, hopper(), "64x64x64/64x64", {{".copies", "cp_async"}});
   s.annotate(annotated(s, "C_acc", "pipeline_stages"), kCopiesKey, std::string(kByRoles));
   EXPECT_THAT(lowering_refusal(s, hopper()),
               HasSubstr("no loops that are annotated 'tensor_copy'"));
@@ -383,7 +385,8 @@ TEST(WarpRoles, CompileToTheInstructionsWithSumsInRegisters) {
          "direct"}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    Schedule s = scheduled(w, hopper(), c.tile, {{".grid", "persistent"}, {".stores", c.stores}});
+    Schedule s = scheduled_tensor_copies(w, hopper(), c.tile,
+                                         {{".grid", "persistent"}, {".stores", c.stores}});
     const CudaSource source = generate_cuda(s.module(), hopper());
     const cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
@@ -408,7 +411,8 @@ TEST(TensorCopies, TheModelPrefersThemWhereCopiesTakeInstructions) {
   const Workload w = workload("matmul:m=8192,n=8192,k=8192,dtype=f16");
   auto seconds = [&](const char* copies) {
     GpuEstimate e = estimate_gpu(
-        scheduled(w, hopper(), "128x256x64/64x256", {{".copies", copies}}).program(), hopper());
+        scheduled_tensor_copies(w, hopper(), "128x256x64/64x256", {{".copies", copies}}).program(),
+        hopper());
     EXPECT_TRUE(e.fits()) << e.refusal;
     return e.seconds;
   };

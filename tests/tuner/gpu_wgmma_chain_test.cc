@@ -17,14 +17,14 @@ namespace {
 using ::testing::HasSubstr;
 
 // A config of the chain only. Without overlap, it has the form from before that knob.
-std::string config_of(const std::string& tile, const std::string& copies, int stages,
-                      bool overlaps = false) {
+std::string config_of_wgmma_chain(const std::string& tile, const std::string& copies, int stages,
+                                  bool overlaps = false) {
   return R"({"S_max.copies":")" + copies + R"(","S_max.softmax":"online_wgmma","S_max.stages":)" +
          std::to_string(stages) + R"(,"S_max.tile":")" + tile + "\"" +
          (overlaps ? R"(,"S_max.overlap":"values"})" : "}");
 }
 
-struct Case {
+struct WgmmaChainCase {
   const char* spec;
   const char* tile;
   const char* copies;
@@ -32,16 +32,16 @@ struct Case {
   bool overlaps = false;
 };
 
-Schedule scheduled(const Case& c) {
+Schedule scheduled_wgmma_chain(const WgmmaChainCase& c) {
   return gpu_schedule(make_workload(parse_spec(c.spec)), hopper(),
-                      Trial::replay(config_of(c.tile, c.copies, c.stages, c.overlaps)));
+                      Trial::replay(config_of_wgmma_chain(c.tile, c.copies, c.stages, c.overlaps)));
 }
 
-class GpuWgmmaChainRun : public ::testing::TestWithParam<Case> {};
+class GpuWgmmaChainRun : public ::testing::TestWithParam<WgmmaChainCase> {};
 
 TEST_P(GpuWgmmaChainRun, IsRightInOneKernel) {
   const Workload w = make_workload(parse_spec(GetParam().spec));
-  GpuRun run = run_on_emulator(w, scheduled(GetParam()), hopper());
+  GpuRun run = run_on_emulator(w, scheduled_wgmma_chain(GetParam()), hopper());
   ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
   EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
   EXPECT_EQ(run.source.launches.size(), 1u);
@@ -52,36 +52,43 @@ TEST_P(GpuWgmmaChainRun, IsRightInOneKernel) {
 INSTANTIATE_TEST_SUITE_P(
     Specs, GpuWgmmaChainRun,
     ::testing::Values(
-        Case{"attention:m=64,n=64,d=64,dtype=f16", "64x32/64", "cp_async", 1},
-        Case{"attention:heads=2,kv_heads=1,m=70,n=100,d=32,dtype=bf16", "64x64/64", "cp_async", 2},
-        Case{"attention:m=70,n=100,d=24,dv=48,causal=true,dtype=f16", "64x32/64", "cp_async", 3},
-        Case{"attention:m=128,n=160,d=80,causal=true,dtype=bf16", "128x80/64", "cp_async", 2},
-        Case{"attention:m=64,n=192,d=64,dtype=f16", "64x64/64", "tensor", 2},
-        Case{"attention:heads=4,kv_heads=2,m=130,n=200,d=128,dv=64,causal=true,dtype=bf16",
-             "128x64/64", "roles", 2},
-        Case{"attention:m=192,n=192,d=64,dtype=f16", "192x64/64", "cp_async", 2},
-        Case{"attention:m=128,n=300,d=128,dtype=f16", "128x96/64", "cp_async", 1},
-        Case{"attention:m=192,n=192,d=192,dv=128,causal=true,dtype=f16", "64x64/64", "roles", 2},
-        Case{"attention:m=64,n=64,d=64,dtype=f16", "64x64/64", "roles", 3, true},
-        Case{"attention:m=64,n=160,d=80,dv=48,dtype=bf16", "64x32/64", "roles", 4, true},
-        Case{"attention:heads=2,kv_heads=1,m=200,n=260,d=64,causal=true,dtype=f16", "128x64/64",
-             "roles", 3, true}));
+        WgmmaChainCase{"attention:m=64,n=64,d=64,dtype=f16", "64x32/64", "cp_async", 1},
+        WgmmaChainCase{"attention:heads=2,kv_heads=1,m=70,n=100,d=32,dtype=bf16", "64x64/64",
+                       "cp_async", 2},
+        WgmmaChainCase{"attention:m=70,n=100,d=24,dv=48,causal=true,dtype=f16", "64x32/64",
+                       "cp_async", 3},
+        WgmmaChainCase{"attention:m=128,n=160,d=80,causal=true,dtype=bf16", "128x80/64", "cp_async",
+                       2},
+        WgmmaChainCase{"attention:m=64,n=192,d=64,dtype=f16", "64x64/64", "tensor", 2},
+        WgmmaChainCase{
+            "attention:heads=4,kv_heads=2,m=130,n=200,d=128,dv=64,causal=true,dtype=bf16",
+            "128x64/64", "roles", 2},
+        WgmmaChainCase{"attention:m=192,n=192,d=64,dtype=f16", "192x64/64", "cp_async", 2},
+        WgmmaChainCase{"attention:m=128,n=300,d=128,dtype=f16", "128x96/64", "cp_async", 1},
+        WgmmaChainCase{"attention:m=192,n=192,d=192,dv=128,causal=true,dtype=f16", "64x64/64",
+                       "roles", 2},
+        WgmmaChainCase{"attention:m=64,n=64,d=64,dtype=f16", "64x64/64", "roles", 3, true},
+        WgmmaChainCase{"attention:m=64,n=160,d=80,dv=48,dtype=bf16", "64x32/64", "roles", 4, true},
+        WgmmaChainCase{"attention:heads=2,kv_heads=1,m=200,n=260,d=64,causal=true,dtype=f16",
+                       "128x64/64", "roles", 3, true}));
 
 // Each single error in a kernel gives a wrong result or a fault in the emulator.
 TEST(GpuWgmmaChainBroken, IsSeen) {
-  auto is_seen = [&](const Case& c, const std::string& from, const std::string& to) {
+  auto is_seen = [&](const WgmmaChainCase& c, const std::string& from, const std::string& to) {
     const Workload w = make_workload(parse_spec(c.spec));
-    GpuRun run = run_on_emulator(w, scheduled(c), hopper(), {}, 1, [&](std::string& text) {
-      ASSERT_THAT(text, HasSubstr(from));
-      for (size_t at = text.find(from); at != std::string::npos;
-           at = text.find(from, at + to.size())) {
-        text.replace(at, from.size(), to);
-      }
-    });
+    GpuRun run =
+        run_on_emulator(w, scheduled_wgmma_chain(c), hopper(), {}, 1, [&](std::string& text) {
+          ASSERT_THAT(text, HasSubstr(from));
+          for (size_t at = text.find(from); at != std::string::npos;
+               at = text.find(from, at + to.size())) {
+            text.replace(at, from.size(), to);
+          }
+        });
     return !run.emulated.ok() || run.checked.verdict != Verdict::Ok;
   };
   constexpr const char* kSpec = "attention:m=64,n=100,d=128,dv=16,causal=true,dtype=f16";
-  const Case by_threads{kSpec, "64x32/64", "cp_async", 2}, by_roles{kSpec, "64x32/64", "roles", 2};
+  const WgmmaChainCase by_threads{kSpec, "64x32/64", "cp_async", 2},
+      by_roles{kSpec, "64x32/64", "roles", 2};
   EXPECT_FALSE(is_seen(by_roles, "distance = 2;", "distance = 2;"));
   EXPECT_TRUE(is_seen(by_roles, "distance = 2;", "distance = 1;"));
   EXPECT_TRUE(is_seen(by_roles, "tw_wgmma_wait<0>();", ""));
@@ -96,15 +103,16 @@ TEST(GpuWgmmaChainBroken, IsSeen) {
 
 // Missing parts of a product that runs beside the softmax of the next keys.
 TEST(GpuWgmmaChainBroken, IsSeenBesideTheSoftmax) {
-  const Case c{"attention:m=64,n=160,d=64,dtype=f16", "64x32/64", "roles", 3, true};
+  const WgmmaChainCase c{"attention:m=64,n=160,d=64,dtype=f16", "64x32/64", "roles", 3, true};
   auto is_seen = [&](const std::string& from, const std::string& to) {
     const Workload w = make_workload(parse_spec(c.spec));
-    GpuRun run = run_on_emulator(w, scheduled(c), hopper(), {}, 1, [&](std::string& text) {
-      // In the loop, which comes after the first iteration.
-      const size_t at = text.find(from, text.find("S_max_ax3_0 = 1"));
-      ASSERT_NE(at, std::string::npos) << text;
-      text.replace(at, from.size(), to);
-    });
+    GpuRun run =
+        run_on_emulator(w, scheduled_wgmma_chain(c), hopper(), {}, 1, [&](std::string& text) {
+          // In the loop, which comes after the first iteration.
+          const size_t at = text.find(from, text.find("S_max_ax3_0 = 1"));
+          ASSERT_NE(at, std::string::npos) << text;
+          text.replace(at, from.size(), to);
+        });
     return !run.emulated.ok() || run.checked.verdict != Verdict::Ok;
   };
   EXPECT_FALSE(is_seen("tw_wgmma_wait<1>();", "tw_wgmma_wait<1>();"));
@@ -121,23 +129,24 @@ TEST(GpuWgmmaChainBroken, IsSeenBesideTheSoftmax) {
 
 // A product is software-pipelined only if the surrounding loop shows that it may be.
 TEST(GpuWgmmaChain, RefusesToOverlapWhatItCannot) {
-  auto refusal = [&](const std::function<void(Schedule&, const Loop& step, const Loop& product)>&
-                         f) {
-    Schedule s = scheduled({"attention:m=64,n=256,d=64,dtype=f16", "64x32/64", "roles", 3, true});
-    Loop step, product;
-    for (const Loop& l : s.loops(s.block("O"))) {
-      const Annotations& notes = s.node(l).annotations;
-      if (notes.count("copies") != 0) step = l;
-      if (notes.count("wgmma_behind") != 0) product = l;
-    }
-    f(s, step, product);
-    try {
-      text_of(s);
-    } catch (const LoweringError& e) {
-      return std::string(e.what());
-    }
-    return std::string("was not refused");
-  };
+  auto refusal =
+      [&](const std::function<void(Schedule&, const Loop& step, const Loop& product)>& f) {
+        Schedule s = scheduled_wgmma_chain(
+            {"attention:m=64,n=256,d=64,dtype=f16", "64x32/64", "roles", 3, true});
+        Loop step, product;
+        for (const Loop& l : s.loops(s.block("O"))) {
+          const Annotations& notes = s.node(l).annotations;
+          if (notes.count("copies") != 0) step = l;
+          if (notes.count("wgmma_behind") != 0) product = l;
+        }
+        f(s, step, product);
+        try {
+          text_of(s);
+        } catch (const LoweringError& e) {
+          return std::string(e.what());
+        }
+        return std::string("was not refused");
+      };
   EXPECT_EQ(refusal([](Schedule&, const Loop&, const Loop&) {}), "was not refused");
   EXPECT_THAT(refusal([](Schedule& s, const Loop& step, const Loop&) {
                 s.annotate(step, "pipeline_stages", int64_t{2});
@@ -161,7 +170,7 @@ TEST(GpuWgmmaChain, RefusesToOverlapWhatItCannot) {
 TEST(GpuWgmmaChainOrder, HasTheLongestTilesFirst) {
   auto scheduled_in = [&](const std::string& spec, const std::string& tile, int stages,
                           const std::string& order) {
-    std::string config = config_of(tile, "roles", stages);
+    std::string config = config_of_wgmma_chain(tile, "roles", stages);
     config.insert(1, "\"S_max.order\":\"" + order + "\",");
     return gpu_schedule(workload(spec), hopper(), Trial::replay(config));
   };
@@ -183,8 +192,9 @@ TEST(GpuWgmmaChainOrder, HasTheLongestTilesFirst) {
 
 // The product waits for the softmax of the next keys, not vice versa.
 TEST(GpuWgmmaChain, AsksForTheNextScoresFirst) {
-  const Case c{"attention:m=64,n=256,d=64,causal=true,dtype=f16", "64x32/64", "roles", 3, true};
-  const std::string all = generate_cuda(scheduled(c).module(), hopper()).text;
+  const WgmmaChainCase c{"attention:m=64,n=256,d=64,causal=true,dtype=f16", "64x32/64", "roles", 3,
+                         true};
+  const std::string all = generate_cuda(scheduled_wgmma_chain(c).module(), hopper()).text;
   const std::string text = all.substr(all.find("S_max_ax3_0 = 1"));
   std::vector<size_t> order;
   for (const char* what :
@@ -199,8 +209,8 @@ TEST(GpuWgmmaChain, AsksForTheNextScoresFirst) {
 
 // Weights are summed while the second product runs.
 TEST(GpuWgmmaChain, WaitsForTheProductBehindTheSum) {
-  const Case c{"attention:m=64,n=64,d=64,dtype=f16", "64x32/64", "roles", 2};
-  const std::string text = generate_cuda(scheduled(c).module(), hopper()).text;
+  const WgmmaChainCase c{"attention:m=64,n=64,d=64,dtype=f16", "64x32/64", "roles", 2};
+  const std::string text = generate_cuda(scheduled_wgmma_chain(c).module(), hopper()).text;
   const size_t product = text.find("tw_wgmma_m64n64k16_f32_f16"),
                sum = text.find("P_sum[P_sum_ax2_1 * 8] =", product),
                wait = text.find("tw_wgmma_wait", product);
@@ -234,7 +244,7 @@ TEST(GpuWgmmaChainModel, PrefersItToInstructionsOfWarps) {
     auto estimate = [&](const std::string& config) {
       return estimate_gpu(gpu_schedule(w, hopper(), Trial::replay(config)).program(), hopper());
     };
-    const GpuEstimate by_groups = estimate(config_of("128x128/64", "roles", 2));
+    const GpuEstimate by_groups = estimate(config_of_wgmma_chain("128x128/64", "roles", 2));
     const GpuEstimate by_warps = estimate(
         R"({"S_max.rows":"registers","S_max.softmax":"online_mma","S_max.stages":2,"S_max.tile":"128x64/16"})");
     ASSERT_TRUE(by_groups.fits() && by_warps.fits()) << by_groups.refusal;
@@ -247,8 +257,8 @@ TEST(GpuWgmmaChainModel, PrefersItToInstructionsOfWarps) {
 TEST(GpuWgmmaChainModel, KnowsWhatRunsBesideProducts) {
   const Workload w = make_workload(parse_spec("attention:heads=16,m=2048,n=2048,d=128,dtype=f16"));
   auto seconds = [&](const char* tile, int stages, bool overlaps) {
-    const Schedule s =
-        gpu_schedule(w, hopper(), Trial::replay(config_of(tile, "roles", stages, overlaps)));
+    const Schedule s = gpu_schedule(
+        w, hopper(), Trial::replay(config_of_wgmma_chain(tile, "roles", stages, overlaps)));
     const GpuEstimate e = estimate_gpu(s.program(), hopper());
     EXPECT_TRUE(e.fits()) << e.refusal;
     return e.seconds;
@@ -260,13 +270,14 @@ TEST(GpuWgmmaChainModel, KnowsWhatRunsBesideProducts) {
 TEST(GpuWgmmaChainCompiled, OverlapsWithoutWaiting) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
-  for (const Case& c :
-       {Case{"attention:heads=16,m=2048,n=2048,dtype=f16,d=128", "128x128/64", "roles", 3, true},
+  for (const WgmmaChainCase& c :
+       {WgmmaChainCase{"attention:heads=16,m=2048,n=2048,dtype=f16,d=128", "128x128/64", "roles", 3,
+                       true},
         {"attention:heads=16,m=2048,n=2048,dtype=f16,d=128,causal=true", "128x128/64", "roles", 3,
          true},
         {"attention:heads=16,m=2048,n=2048,dtype=bf16,d=64", "192x128/64", "roles", 3, true}}) {
     SCOPED_TRACE(std::string(c.spec) + " " + c.tile);
-    CudaSource source = generate_cuda(scheduled(c).module(), hopper());
+    CudaSource source = generate_cuda(scheduled_wgmma_chain(c).module(), hopper());
     cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
     // Three groups of products each: the first keys' scores, both products of the loop, and the
@@ -283,13 +294,13 @@ TEST(GpuWgmmaChainCompiled, KeepsScoresAndSumsInRegisters) {
   if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
   constexpr const char* kNarrow = "attention:heads=16,m=2048,n=2048,causal=true,dtype=bf16,d=64";
   constexpr const char* kWide = "attention:heads=16,m=2048,n=2048,dtype=f16,d=128";
-  for (const Case& c : {Case{kNarrow, "192x128/64", "roles", 2},
-                        {kNarrow, "128x176/64", "tensor", 2},
-                        {kWide, "128x176/64", "roles", 2},
-                        {kWide, "192x64/64", "cp_async", 2},
-                        {kWide, "64x128/64", "roles", 2}}) {
+  for (const WgmmaChainCase& c : {WgmmaChainCase{kNarrow, "192x128/64", "roles", 2},
+                                  {kNarrow, "128x176/64", "tensor", 2},
+                                  {kWide, "128x176/64", "roles", 2},
+                                  {kWide, "192x64/64", "cp_async", 2},
+                                  {kWide, "64x128/64", "roles", 2}}) {
     SCOPED_TRACE(std::string(c.spec) + " " + c.tile);
-    CudaSource source = generate_cuda(scheduled(c).module(), hopper());
+    CudaSource source = generate_cuda(scheduled_wgmma_chain(c).module(), hopper());
     cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
     const bool in_boxes = std::string(c.copies) != "cp_async";

@@ -21,7 +21,8 @@ using ::testing::Not;
 
 // The trial with these choices for the product's block, named C or C_acc, and the first options
 // otherwise.
-Trial answering(const Workload& w, const Target& target, const nlohmann::json& answers) {
+Trial answering_wgmma_packed(const Workload& w, const Target& target,
+                             const nlohmann::json& answers) {
   Trial first = Trial::first();
   apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
   std::string block;
@@ -33,8 +34,8 @@ Trial answering(const Workload& w, const Target& target, const nlohmann::json& a
   return Trial::mutate(config.dump(), 0, 1);
 }
 
-std::vector<std::string> ways_of(const Workload& w, const Target& target) {
-  Trial trial = answering(w, target, {{".B.layout", "fragments"}});
+std::vector<std::string> ways_of_wgmma_packed(const Workload& w, const Target& target) {
+  Trial trial = answering_wgmma_packed(w, target, {{".B.layout", "fragments"}});
   apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
   std::vector<std::string> ways;
   for (const Decision& d : trial.decisions()) {
@@ -44,32 +45,36 @@ std::vector<std::string> ways_of(const Workload& w, const Target& target) {
   return ways;
 }
 
-std::string wgmma_of(const Workload& w) {
-  for (const std::string& way : ways_of(w, hopper())) {
+std::string wgmma_of_wgmma_packed(const Workload& w) {
+  for (const std::string& way : ways_of_wgmma_packed(w, hopper())) {
     if (way.starts_with("wgmma_")) return way;
   }
   return "";
 }
 
 // The workload with wgmma and these choices.
-Schedule scheduled(const Workload& w, nlohmann::json answers = nlohmann::json::object(),
-                   const Target& target = hopper()) {
+Schedule scheduled_wgmma_packed(const Workload& w,
+                                nlohmann::json answers = nlohmann::json::object(),
+                                const Target& target = hopper()) {
   answers[".B.layout"] = "fragments";
-  answers[".mma"] = wgmma_of(w);
-  return gpu_schedule(w, target, answering(w, target, answers));
+  answers[".mma"] = wgmma_of_wgmma_packed(w);
+  return gpu_schedule(w, target, answering_wgmma_packed(w, target, answers));
 }
 
 TEST(GpuWgmmaPacked, IsOfferedBehindTheInstructionsOfWarps) {
   const Workload w =
       workload("matmul:m=64,n=128,k=256,dtype=f16,trans_b=true,w.dtype=u4,w.group=128");
-  EXPECT_EQ(ways_of(w, hopper()), (std::vector<std::string>{"m16n8k16_f32_f16", "wgmma_f32_f16"}));
+  EXPECT_EQ(ways_of_wgmma_packed(w, hopper()),
+            (std::vector<std::string>{"m16n8k16_f32_f16", "wgmma_f32_f16"}));
   for (const char* target : {"cuda:sm_80", "cuda:sm_100"}) {
-    EXPECT_TRUE(ways_of(w, Target::parse(target)).empty()) << "nothing is asked";
+    EXPECT_TRUE(ways_of_wgmma_packed(w, Target::parse(target)).empty()) << "nothing is asked";
   }
-  EXPECT_EQ(wgmma_of(workload("matmul:m=64,n=128,k=256,dtype=i8,w.dtype=i4")), "wgmma_s32_s8");
-  EXPECT_EQ(wgmma_of(workload("matmul:m=8,n=128,k=256,dtype=f16,w.dtype=u4")), "")
+  EXPECT_EQ(wgmma_of_wgmma_packed(workload("matmul:m=64,n=128,k=256,dtype=i8,w.dtype=i4")),
+            "wgmma_s32_s8");
+  EXPECT_EQ(wgmma_of_wgmma_packed(workload("matmul:m=8,n=128,k=256,dtype=f16,w.dtype=u4")), "")
       << "eight rows are what instructions of warps take";
-  EXPECT_EQ(wgmma_of(workload("matmul:m=64,n=128,k=256,dtype=i8,acc=f32,w.dtype=i4,w.group=32")),
+  EXPECT_EQ(wgmma_of_wgmma_packed(
+                workload("matmul:m=64,n=128,k=256,dtype=i8,acc=f32,w.dtype=i4,w.group=32")),
             "wgmma_s32_s8");
 }
 
@@ -103,7 +108,7 @@ TEST_P(GpuWgmmaPackedKernel, IsRight) {
   const PackedCase& c = GetParam();
   SCOPED_TRACE(c.spec);
   const Workload w = workload(c.spec);
-  const Schedule s = scheduled(w, answers_of(c));
+  const Schedule s = scheduled_wgmma_packed(w, answers_of(c));
   const std::string text = text_of(s);
   EXPECT_THAT(text, HasSubstr("tw_wgmma_m64n"));
   EXPECT_THAT(text, HasSubstr("*(unsigned(*)[4])(B_")) << "the weight comes from registers";
@@ -150,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(
 // Accumulators of 8-bit floats are promoted every 128 of k, with any scaling.
 TEST(GpuWgmmaPacked, SumsOfSmallFloatsArePromoted) {
   auto text_of = [](const Workload& w, int64_t terms) {
-    const Schedule s = scheduled(w, {{".tile", "16x64/16"}, {".promote", terms}});
+    const Schedule s = scheduled_wgmma_packed(w, {{".tile", "16x64/16"}, {".promote", terms}});
     expect_right_on_gpu(w, s, hopper());
     return generate_cuda(s.module(), hopper()).text;
   };
@@ -168,7 +173,7 @@ TEST(GpuWgmmaPacked, SumsOfSmallFloatsArePromoted) {
 TEST(GpuWgmmaPacked, RowsMayBeDynamic) {
   const Workload w =
       workload("matmul:m=1..80,n=64,k=128,dtype=f16,trans_b=true,w.dtype=u4,w.group=64");
-  const Schedule s = scheduled(w, {{".tile", "32x64/16"}});
+  const Schedule s = scheduled_wgmma_packed(w, {{".tile", "32x64/16"}});
   for (int64_t m : {1, 33, 80}) expect_right_on_gpu(w, s, hopper(), {{"m", m}});
 }
 
@@ -178,7 +183,7 @@ TEST(GpuWgmmaPacked, BlocksTakeTilesInTurnOrShareThem) {
       workload("matmul:m=20,n=200,k=256,dtype=f16,w.dtype=u4,w.group=64,w.scale=f16,w.zero=u4");
   for (const char* grid : {"persistent", "stream_k"}) {
     SCOPED_TRACE(grid);
-    const Schedule s = scheduled(
+    const Schedule s = scheduled_wgmma_packed(
         w, {{".tile", "16x64/16"}, {".order", "rows"}, {".grid", grid}, {".blocks", 1}}, chip);
     const CudaSource source = generate_cuda(s.module(), chip);
     EXPECT_THAT(source.text, HasSubstr("tw_wgmma_m64n16k16"));
@@ -206,7 +211,7 @@ TEST(GpuWgmmaPacked, EveryAnswerIsLegal) {
   }
 }
 
-const Workload& small() {
+const Workload& small_wgmma_packed() {
   static const Workload w =
       workload("matmul:m=16,n=64,k=256,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16");
   return w;
@@ -214,13 +219,14 @@ const Workload& small() {
 
 // The second chunk's codes are unpacked into other registers while the first chunk is multiplied.
 TEST(GpuWgmmaPacked, UnpackingRunsBesideTheInstructions) {
-  const Schedule s = scheduled(small(), {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}});
+  const Schedule s = scheduled_wgmma_packed(small_wgmma_packed(),
+                                            {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}});
   const std::string text = text_of(s);
   EXPECT_THAT(text, HasSubstr("B_value_register[64];")) << "of both chunks";
   EXPECT_THAT(text, HasSubstr("tw_wgmma_wait<1>();"));
   EXPECT_THAT(text, HasSubstr("tw_wgmma_hold(*(unsigned(*)[32])B_value_register);"));
   auto verdict = [&](const std::string& from, const std::string& to) {
-    return outcome_of_edited(small(), s, hopper(), from, to, Places::All);
+    return outcome_of_edited(small_wgmma_packed(), s, hopper(), from, to, Places::All);
   };
   EXPECT_EQ(verdict("tw_wgmma_fence();", "tw_wgmma_fence();"), "ok");
   EXPECT_EQ(verdict("tw_wgmma_wait<1>();", ""), "ok") << "the registers of two chunks differ";
@@ -235,7 +241,8 @@ TEST(GpuWgmmaPacked, UnpackingRunsBesideTheInstructions) {
 
 // Registers belong to one iteration.
 TEST(GpuWgmmaPacked, NoGroupOutlivesThePipelinesIteration) {
-  Schedule s = scheduled(small(), {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}});
+  Schedule s = scheduled_wgmma_packed(small_wgmma_packed(),
+                                      {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}});
   for (const Loop& l : s.loops(s.block("C_acc_partial"))) {
     if (s.node(l).annotations.count("pipeline_stages") == 0) continue;
     s.annotate(l, kWgmmaPendingKey, int64_t{1});
@@ -264,7 +271,8 @@ TEST(GpuWgmmaPacked, CompilesToTheInstructionWithoutSpills) {
                    "64x64/16", "IGMMA"}}) {
     SCOPED_TRACE(spec);
     const CudaSource source = generate_cuda(
-        scheduled(workload(spec), {{".tile", tile}, {".stages", 3}}).module(), hopper());
+        scheduled_wgmma_packed(workload(spec), {{".tile", tile}, {".stages", 3}}).module(),
+        hopper());
     const cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
     EXPECT_GE(facts.count(mnemonic), 2) << source.text;
@@ -275,8 +283,9 @@ TEST(GpuWgmmaPacked, CompilesToTheInstructionWithoutSpills) {
 }
 
 TEST(GpuWgmmaPacked, TheModelCountsIt) {
-  const Schedule s = scheduled(small(), {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}});
-  const EmulatorCounters c = run_on_emulator(small(), s, hopper()).emulated.counters;
+  const Schedule s = scheduled_wgmma_packed(small_wgmma_packed(),
+                                            {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}});
+  const EmulatorCounters c = run_on_emulator(small_wgmma_packed(), s, hopper()).emulated.counters;
   EXPECT_EQ(c.wgmma, 256 / 16) << "one warpgroup, every instruction along k";
   EXPECT_EQ(c.mma, 0);
   auto works = gpu_work_of(lower_for_cuda(s.program(), hopper()), hopper());

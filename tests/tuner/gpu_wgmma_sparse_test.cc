@@ -19,7 +19,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // The trial with these choices for the product's block, and the first options otherwise.
-Trial answering(const Workload& w, const Target& target, const nlohmann::json& answers) {
+Trial answering_wgmma_sparse(const Workload& w, const Target& target,
+                             const nlohmann::json& answers) {
   Trial first = Trial::first();
   apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
   std::string block;
@@ -31,8 +32,8 @@ Trial answering(const Workload& w, const Target& target, const nlohmann::json& a
   return Trial::mutate(config.dump(), 0, 1);
 }
 
-std::vector<std::string> ways_of(const Workload& w, const Target& target) {
-  Trial trial = answering(w, target, nlohmann::json::object());
+std::vector<std::string> ways_of_wgmma_sparse(const Workload& w, const Target& target) {
+  Trial trial = answering_wgmma_sparse(w, target, nlohmann::json::object());
   apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
   std::vector<std::string> ways;
   for (const Decision& d : trial.decisions()) {
@@ -42,29 +43,31 @@ std::vector<std::string> ways_of(const Workload& w, const Target& target) {
   return ways;
 }
 
-std::string wgmma_of(const Workload& w) {
-  for (const std::string& way : ways_of(w, hopper())) {
+std::string wgmma_of_wgmma_sparse(const Workload& w) {
+  for (const std::string& way : ways_of_wgmma_sparse(w, hopper())) {
     if (way.starts_with("wgmma_sp_")) return way;
   }
   return "";
 }
 
 // The workload with wgmma and these choices.
-Schedule scheduled(const Workload& w, nlohmann::json answers = nlohmann::json::object(),
-                   const Target& target = hopper()) {
-  answers[".mma"] = wgmma_of(w);
-  return gpu_schedule(w, target, answering(w, target, answers));
+Schedule scheduled_wgmma_sparse(const Workload& w,
+                                nlohmann::json answers = nlohmann::json::object(),
+                                const Target& target = hopper()) {
+  answers[".mma"] = wgmma_of_wgmma_sparse(w);
+  return gpu_schedule(w, target, answering_wgmma_sparse(w, target, answers));
 }
 
 TEST(GpuWgmmaSparse, IsOfferedBehindTheInstructionsOfWarps) {
   const Workload w = workload("matmul:m=64,n=128,k=256,dtype=f16,trans_b=true,w.sparse=2:4");
-  EXPECT_EQ(ways_of(w, hopper()),
+  EXPECT_EQ(ways_of_wgmma_sparse(w, hopper()),
             (std::vector<std::string>{"sp_m16n8k32_f32_f16", "wgmma_sp_f32_f16"}));
   for (const char* target : {"cuda:sm_80", "cuda:sm_100"}) {
-    EXPECT_TRUE(ways_of(w, Target::parse(target)).empty()) << "nothing is asked";
+    EXPECT_TRUE(ways_of_wgmma_sparse(w, Target::parse(target)).empty()) << "nothing is asked";
   }
-  EXPECT_EQ(wgmma_of(workload("matmul:m=64,n=128,k=256,dtype=i8,w.sparse=1:4")), "wgmma_sp_s32_s8");
-  EXPECT_EQ(wgmma_of(workload("matmul:m=8,n=128,k=256,dtype=f16,w.sparse=2:4")), "")
+  EXPECT_EQ(wgmma_of_wgmma_sparse(workload("matmul:m=64,n=128,k=256,dtype=i8,w.sparse=1:4")),
+            "wgmma_sp_s32_s8");
+  EXPECT_EQ(wgmma_of_wgmma_sparse(workload("matmul:m=8,n=128,k=256,dtype=f16,w.sparse=2:4")), "")
       << "eight rows are what instructions of warps take";
 }
 
@@ -93,7 +96,7 @@ TEST_P(GpuWgmmaSparseKernel, IsRight) {
   if (c.k > 0) answers[".k"] = c.k;
   if (c.stages > 0) answers[".stages"] = c.stages;
   const Workload w = workload(c.spec);
-  const Schedule s = scheduled(w, answers);
+  const Schedule s = scheduled_wgmma_sparse(w, answers);
   const std::string text = text_of(s);
   EXPECT_THAT(text, HasSubstr("tw_wgmma_sp_m64n"));
   EXPECT_THAT(text, HasSubstr("tw_word_at(B_rows")) << "metadata come from registers";
@@ -132,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(GpuWgmmaSparse, RowsMayBeDynamic) {
   const Workload w = workload("matmul:m=1..80,n=64,k=128,dtype=f16,trans_b=true,w.sparse=2:4");
-  const Schedule s = scheduled(w, {{".tile", "32x64/16"}});
+  const Schedule s = scheduled_wgmma_sparse(w, {{".tile", "32x64/16"}});
   for (int64_t m : {1, 33, 80}) expect_right_on_gpu(w, s, hopper(), {{"m", m}});
 }
 
@@ -141,7 +144,7 @@ TEST(GpuWgmmaSparse, BlocksTakeTilesInTurnOrShareThem) {
   const Workload w = workload("matmul:m=20,n=200,k=256,dtype=f16,w.sparse=2:4");
   for (const char* grid : {"persistent", "stream_k"}) {
     SCOPED_TRACE(grid);
-    const Schedule s = scheduled(
+    const Schedule s = scheduled_wgmma_sparse(
         w, {{".tile", "16x64/16"}, {".order", "rows"}, {".grid", grid}, {".blocks", 1}}, chip);
     const CudaSource source = generate_cuda(s.module(), chip);
     EXPECT_THAT(source.text, HasSubstr("tw_wgmma_sp_m64n16k32"));
@@ -169,20 +172,21 @@ TEST(GpuWgmmaSparse, EveryAnswerIsLegal) {
   }
 }
 
-const Workload& small() {
+const Workload& small_wgmma_sparse() {
   static const Workload w = workload("matmul:m=16,n=64,k=256,dtype=f16,trans_b=true,w.sparse=2:4");
   return w;
 }
 
 Schedule small_schedule() {
-  return scheduled(small(), {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}});
+  return scheduled_wgmma_sparse(small_wgmma_sparse(),
+                                {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}});
 }
 
 // Each removed or changed call in the kernel shows.
 TEST(GpuWgmmaSparse, WhatIsLeftOutIsCaught) {
   const Schedule s = small_schedule();
   auto verdict = [&](const std::string& from, const std::string& to) {
-    return outcome_of_edited(small(), s, hopper(), from, to, Places::All);
+    return outcome_of_edited(small_wgmma_sparse(), s, hopper(), from, to, Places::All);
   };
   EXPECT_EQ(verdict("tw_wgmma_fence();", "tw_wgmma_fence();"), "ok");
   EXPECT_EQ(verdict("k32_f32_f16<1, ", "k32_f32_f16<0, "), "wrong") << "another selector";
@@ -228,7 +232,7 @@ TEST(GpuWgmmaSparse, RefusesNestsOfOtherRows) {
 // Elements outside the pattern cost no work.
 TEST(GpuWgmmaSparse, TheModelCountsHalfOfTheProducts) {
   const Schedule s = small_schedule();
-  const EmulatorCounters c = run_on_emulator(small(), s, hopper()).emulated.counters;
+  const EmulatorCounters c = run_on_emulator(small_wgmma_sparse(), s, hopper()).emulated.counters;
   EXPECT_EQ(c.wgmma, 256 / 32) << "one warpgroup, every instruction along k";
   EXPECT_EQ(c.mma, 0);
   auto works = gpu_work_of(lower_for_cuda(s.program(), hopper()), hopper());
@@ -267,8 +271,8 @@ TEST(GpuWgmmaSparse, CompilesToTheInstructionWithoutSpills) {
                    "64x128/16", "QGMMA.SP"}}) {
     SCOPED_TRACE(spec);
     const CudaSource source = generate_cuda(
-        scheduled(workload(spec),
-                  {{".tile", tile}, {".k", 128}, {".store", "direct"}, {".stages", 3}})
+        scheduled_wgmma_sparse(workload(spec),
+                               {{".tile", tile}, {".k", 128}, {".store", "direct"}, {".stages", 3}})
             .module(),
         hopper());
     const cuda::CubinFacts facts = cuda::cubin_facts(

@@ -45,7 +45,7 @@ std::vector<std::string> options_of(const std::vector<Decision>& decisions,
   return options;
 }
 
-std::string wgmma_of(const Workload& w) {
+std::string wgmma_of_wgmma(const Workload& w) {
   for (const std::string& way : options_of(asked(w, hopper()), ".mma")) {
     if (way.starts_with("wgmma_")) return way;
   }
@@ -53,9 +53,9 @@ std::string wgmma_of(const Workload& w) {
 }
 
 // The workload with wgmma, this tile and these choices.
-Schedule scheduled(const Workload& w, const std::string& tile, int64_t stages = 2,
-                   const nlohmann::json& more = {}) {
-  std::vector<Decision> decisions = asked(w, hopper(), wgmma_of(w));
+Schedule scheduled_wgmma(const Workload& w, const std::string& tile, int64_t stages = 2,
+                         const nlohmann::json& more = {}) {
+  std::vector<Decision> decisions = asked(w, hopper(), wgmma_of_wgmma(w));
   nlohmann::json config = nlohmann::json::object();
   std::string block;
   for (const Decision& d : decisions) {
@@ -64,7 +64,7 @@ Schedule scheduled(const Workload& w, const std::string& tile, int64_t stages = 
   Trial first = Trial::first();
   apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, first);
   config = nlohmann::json::parse(first.config());
-  config[block + ".mma"] = wgmma_of(w);
+  config[block + ".mma"] = wgmma_of_wgmma(w);
   config[block + ".tile"] = tile;
   config[block + ".stages"] = stages;
   config[block + ".copies"] = "cp_async";  // TMA tiles: gpu_tensor_copies_test.cc
@@ -74,10 +74,11 @@ Schedule scheduled(const Workload& w, const std::string& tile, int64_t stages = 
 }
 
 TEST(GpuWgmma, IsOfferedWhereTheTargetHasItForTheTypes) {
-  EXPECT_EQ(wgmma_of(workload("matmul:m=64,n=64,k=64,dtype=f16")), "wgmma_f32_f16");
-  EXPECT_EQ(wgmma_of(workload("matmul:m=64,n=64,k=64,dtype=f8e4m3")), "wgmma_f32_e4m3");
-  EXPECT_EQ(wgmma_of(workload("matmul:m=64,n=64,k=64,dtype=i8")), "wgmma_s32_s8");
-  EXPECT_EQ(wgmma_of(workload("matmul:m=64,n=64,k=64,dtype=f32")), "") << "tf32 is not asked for";
+  EXPECT_EQ(wgmma_of_wgmma(workload("matmul:m=64,n=64,k=64,dtype=f16")), "wgmma_f32_f16");
+  EXPECT_EQ(wgmma_of_wgmma(workload("matmul:m=64,n=64,k=64,dtype=f8e4m3")), "wgmma_f32_e4m3");
+  EXPECT_EQ(wgmma_of_wgmma(workload("matmul:m=64,n=64,k=64,dtype=i8")), "wgmma_s32_s8");
+  EXPECT_EQ(wgmma_of_wgmma(workload("matmul:m=64,n=64,k=64,dtype=f32")), "")
+      << "tf32 is not asked for";
   const Workload w = workload("matmul:m=64,n=64,k=64,dtype=f16");
   for (const char* target : {"cuda:sm_80", "cuda:sm_89", "cuda:sm_100"}) {
     EXPECT_THAT(options_of(asked(w, Target::parse(target)), ".mma"),
@@ -92,7 +93,7 @@ TEST(GpuWgmma, OperandsMayRunEitherWay) {
   for (const char* ways : {"", ",trans_b=true", ",trans_a=true", ",trans_a=true,trans_b=true"}) {
     SCOPED_TRACE(ways);
     Workload w = workload(std::string("matmul:m=128,n=128,k=128,dtype=f16") + ways);
-    Schedule s = scheduled(w, "128x128x64/64x128", 2);
+    Schedule s = scheduled_wgmma(w, "128x128x64/64x128", 2);
     EXPECT_THAT(text_of(s), HasSubstr("tw_wgmma_m64n128k16_f32_f16<"));
     expect_right_on_gpu(w, s, hopper());
   }
@@ -114,7 +115,7 @@ TEST(GpuWgmma, TypesTilesStagesAndTails) {
         {"matmul:m=64,n=64,k=128,dtype=i8", "64x64x128/64x64", 2}}) {
     SCOPED_TRACE(c.spec);
     Workload w = workload(c.spec);
-    Schedule s = scheduled(w, c.tile, c.stages);
+    Schedule s = scheduled_wgmma(w, c.tile, c.stages);
     EXPECT_THAT(text_of(s), HasSubstr("tw_wgmma_m64"));
     expect_right_on_gpu(w, s, hopper());
   }
@@ -124,7 +125,7 @@ TEST(GpuWgmma, ResultsGoEveryWayToMemory) {
   Workload w = workload("matmul:m=128,n=128,k=64,dtype=f16,epilogue=[bias,relu]");
   for (const char* stores : {"direct", "shared", "stmatrix"}) {
     SCOPED_TRACE(stores);
-    Schedule s = scheduled(w, "128x128x64/64x128", 2, {{".stores", stores}});
+    Schedule s = scheduled_wgmma(w, "128x128x64/64x128", 2, {{".stores", stores}});
     EXPECT_EQ(text_of(s).find("tw_stmatrix") != std::string::npos,
               std::string(stores) == "stmatrix");
     expect_right_on_gpu(w, s, hopper());
@@ -136,7 +137,8 @@ TEST(GpuWgmma, SumsOfSmallFloatsArePromoted) {
   const Workload w = workload("matmul:m=64,n=128,k=384,dtype=f8e4m3,trans_b=true");
   const Workload few = workload("matmul:m=64,n=128,k=128,dtype=f8e4m3,trans_b=true");
   auto text_of = [&](const Workload& of, int64_t terms) {
-    Schedule s = scheduled(of, "64x128x128/64x128", 3, {{".promote", terms}, {".pending", 1}});
+    Schedule s =
+        scheduled_wgmma(of, "64x128x128/64x128", 3, {{".promote", terms}, {".pending", 1}});
     expect_right_on_gpu(of, s, hopper());
     return generate_cuda(s.module(), hopper()).text;
   };
@@ -144,19 +146,19 @@ TEST(GpuWgmma, SumsOfSmallFloatsArePromoted) {
   EXPECT_THAT(promoted, HasSubstr("_partial["));
   EXPECT_THAT(promoted, Not(HasSubstr("tw_wgmma_wait<1>"))) << "what is added has landed";
   EXPECT_THAT(plain, Not(HasSubstr("_partial[")));
-  for (const Decision& d : asked(w, hopper(), wgmma_of(w))) {
+  for (const Decision& d : asked(w, hopper(), wgmma_of_wgmma(w))) {
     if (!d.name.ends_with(".promote")) continue;
     EXPECT_EQ(d.options, std::vector<Answer>{Answer(int64_t{128})})
         << "more terms than that lose more than is granted";
   }
-  EXPECT_THAT(options_of(asked(w, hopper(), wgmma_of(w)), ".tile"),
+  EXPECT_THAT(options_of(asked(w, hopper(), wgmma_of_wgmma(w)), ".tile"),
               Not(Contains("128x256x128/64x256")))
       << "two sets of so many sums do not fit registers";
 }
 
 TEST(GpuWgmma, RowsMayBeDynamic) {
   Workload w = workload("matmul:m=1..300,n=64,k=64,dtype=f16");
-  Schedule s = scheduled(w, "64x64x64/64x64");
+  Schedule s = scheduled_wgmma(w, "64x64x64/64x64");
   for (int64_t m : {1, 64, 130}) expect_right_on_gpu(w, s, hopper(), {{"m", m}});
 }
 
@@ -165,19 +167,19 @@ TEST(GpuWgmma, RowsMayBeDynamic) {
 TEST(GpuWgmma, AGroupMayStayInFlight) {
   Workload w = workload("matmul:m=128,n=64,k=384,dtype=f16,trans_b=true");
   for (int64_t stages : {3, 4}) {
-    Schedule s = scheduled(w, "64x64x64/64x64", stages, {{".pending", 1}});
+    Schedule s = scheduled_wgmma(w, "64x64x64/64x64", stages, {{".pending", 1}});
     const std::string text = text_of(s);
     EXPECT_THAT(text, HasSubstr("tw_wgmma_wait<1>();"));
     EXPECT_THAT(text, HasSubstr(fmt::format("tw_cp_async_wait<{}>();", stages - 3)));
     expect_right_on_gpu(w, s, hopper());
   }
-  Schedule s = scheduled(w, "64x64x64/64x64", 3, {{".pending", 1}});
+  Schedule s = scheduled_wgmma(w, "64x64x64/64x64", 3, {{".pending", 1}});
   auto fault = [&](const std::string& from, const std::string& to) {
     return outcome_of_edited(w, s, hopper(), from, to);
   };
   EXPECT_EQ(fault("tw_wgmma_wait<1>();", "tw_wgmma_wait<2>();"), "wgmma-in-flight");
   EXPECT_EQ(fault("tw_wgmma_wait<0>();", ""), "wgmma-in-flight");
-  Schedule two = scheduled(w, "64x64x64/64x64", 2);
+  Schedule two = scheduled_wgmma(w, "64x64x64/64x64", 2);
   for (const Loop& l : two.loops(two.block("C_acc"))) {
     if (two.node(l).annotations.count("pipeline_stages") == 0) continue;
     two.annotate(l, kWgmmaPendingKey, int64_t{1});
@@ -194,7 +196,7 @@ TEST(GpuWgmma, AGroupMayStayInFlight) {
 // The emulator detects missing output of the printer.
 TEST(GpuWgmma, EveryFenceAndWaitIsNeeded) {
   Workload w = workload("matmul:m=64,n=64,k=192,dtype=f16");
-  Schedule s = scheduled(w, "64x64x64/64x64", 3, {{".pending", 0}});
+  Schedule s = scheduled_wgmma(w, "64x64x64/64x64", 3, {{".pending", 0}});
   auto verdict = [&](const std::string& from, const std::string& to) {
     return outcome_of_edited(w, s, hopper(), from, to);
   };
@@ -222,7 +224,7 @@ TEST(GpuWgmma, CompilesToTheInstructionWithSumsInRegisters) {
         {"matmul:m=2048,n=2048,k=512,dtype=i8,trans_b=true", "64x256x128/64x256", "IGMMA"}}) {
     SCOPED_TRACE(c.spec);
     Workload w = workload(c.spec);
-    CudaSource source = generate_cuda(scheduled(w, c.tile, 3).module(), hopper());
+    CudaSource source = generate_cuda(scheduled_wgmma(w, c.tile, 3).module(), hopper());
     cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
     EXPECT_GE(facts.count(c.mnemonic), 4) << source.text;
@@ -234,7 +236,7 @@ TEST(GpuWgmma, CompilesToTheInstructionWithSumsInRegisters) {
 
 TEST(GpuWgmma, TheModelCountsItAndPrefersIt) {
   Workload small = workload("matmul:m=128,n=128,k=128,dtype=f16,trans_b=true");
-  Schedule s = scheduled(small, "128x128x64/64x128");
+  Schedule s = scheduled_wgmma(small, "128x128x64/64x128");
   EmulatorCounters c = run_on_emulator(small, s, hopper()).emulated.counters;
   EXPECT_EQ(c.wgmma, 2 * 2 * 4) << "of two warpgroups, two tiles, four instructions";
   EXPECT_EQ(c.mma, 0);
@@ -248,18 +250,18 @@ TEST(GpuWgmma, TheModelCountsItAndPrefersIt) {
   Schedule sync = gpu_schedule(large, hopper(), first);
   GpuEstimate by_warps = estimate_gpu(sync.program(), hopper());
   GpuEstimate by_groups =
-      estimate_gpu(scheduled(large, "128x256x64/64x256", 3).program(), hopper());
+      estimate_gpu(scheduled_wgmma(large, "128x256x64/64x256", 3).program(), hopper());
   ASSERT_TRUE(by_warps.fits() && by_groups.fits()) << by_groups.refusal;
   EXPECT_LT(by_groups.seconds, by_warps.seconds);
 }
 
 TEST(GpuWgmma, RefusesOtherTargetsAndLayouts) {
   Workload w = workload("matmul:m=128,n=128,k=64,dtype=f16,trans_b=true");
-  Schedule s = scheduled(w, "128x128x64/64x128");
+  Schedule s = scheduled_wgmma(w, "128x128x64/64x128");
   EXPECT_THAT(lowering_refusal(s, Target::parse("cuda:sm_80")),
               HasSubstr("is marked as wgmma 'm64n128k16_f32_f16', which cuda:sm_80 does not have"));
   // A nest of another row.
-  Schedule other = scheduled(w, "128x128x64/64x128");
+  Schedule other = scheduled_wgmma(w, "128x128x64/64x128");
   for (const Loop& l : other.loops(other.block("C_acc"))) {
     if (mma_mark(other.node(l)).empty()) continue;
     other.annotate(l, kMmaKey, std::string("m64n64k16_f32_f16"));

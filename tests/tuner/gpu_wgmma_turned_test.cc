@@ -16,7 +16,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Trial trial_of(const Workload& w, const std::string& tile, const nlohmann::json& more) {
+Trial trial_of_wgmma_turned(const Workload& w, const std::string& tile,
+                            const nlohmann::json& more) {
   nlohmann::json config = {{".operands", "gathered"}, {".B.layout", "none"}, {".gemv", "none"},
                            {".copies", "roles"},      {".stages", 3},        {".pending", 1},
                            {".store", "shared"},      {".grid", "tiles"},    {".blocks", 1},
@@ -25,14 +26,14 @@ Trial trial_of(const Workload& w, const std::string& tile, const nlohmann::json&
   return answered(config, more, {"C", "C_acc", "C_rf", "C_acc_rf"});
 }
 
-Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
-                   const nlohmann::json& more = {}) {
-  return gpu_schedule(w, target, trial_of(w, tile, more));
+Schedule scheduled_wgmma_turned(const Workload& w, const Target& target, const std::string& tile,
+                                const nlohmann::json& more = {}) {
+  return gpu_schedule(w, target, trial_of_wgmma_turned(w, tile, more));
 }
 
 bool is_offered(const std::string& spec, const Target& target = hopper()) {
   const Workload w = workload(spec);
-  Trial trial = trial_of(w, "", {});
+  Trial trial = trial_of_wgmma_turned(w, "", {});
   apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
   for (const Decision& d : trial.decisions()) {
     if (!d.name.ends_with(".mma")) continue;
@@ -82,7 +83,7 @@ TEST(WgmmaTurned, TypesTilesCopiesAndTails) {
            {"matmul:m=16,n=64,k=384,dtype=f8e4m3,trans_b=true", "16x64/16", {{".promote", 128}}}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    Schedule s = scheduled(w, hopper(4), c.tile, c.answers);
+    Schedule s = scheduled_wgmma_turned(w, hopper(4), c.tile, c.answers);
     const std::string text = text_of(s, hopper(4));
     const std::string tile = c.tile;
     EXPECT_THAT(text, HasSubstr("tw_wgmma_m64n" + tile.substr(0, tile.find('x')) + "k"));
@@ -97,12 +98,12 @@ TEST(WgmmaTurned, TypesTilesCopiesAndTails) {
 
 TEST(WgmmaTurned, RowsAndBlocksMayBeDynamic) {
   const Workload rows = workload("matmul:m=1..48,n=128,k=136,dtype=f16");
-  Schedule s = scheduled(rows, hopper(), "24x64/16", {{".store", "direct"}});
+  Schedule s = scheduled_wgmma_turned(rows, hopper(), "24x64/16", {{".store", "direct"}});
   EXPECT_THAT(text_of(s, hopper()), HasSubstr("tw_wgmma_m64n24k16"));
   for (int64_t m : {1, 31, 48}) expect_right_on_gpu(rows, s, hopper(), {{"m", m}});
   const Workload blocks =
       workload("grouped_matmul:groups=3,blocks=1..9,rows=16,n=64,k=72,dtype=f16");
-  Schedule t = scheduled(blocks, hopper(2), "16x64/16", {{".grid", "persistent"}});
+  Schedule t = scheduled_wgmma_turned(blocks, hopper(2), "16x64/16", {{".grid", "persistent"}});
   EXPECT_THAT(text_of(t, hopper(2)), HasSubstr("tw_wgmma_m64n16k16"));
   for (int64_t count : {1, 9}) expect_right_on_gpu(blocks, t, hopper(2), {{"blocks", count}});
 }
@@ -111,7 +112,8 @@ TEST(WgmmaTurned, CompilesToTheInstructionWithSumsInRegisters) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
   const Workload w = workload("grouped_matmul:groups=8,blocks=64,rows=16,n=4096,k=1024,dtype=f16");
-  const CudaSource source = generate_cuda(scheduled(w, hopper(), "16x128/16").module(), hopper());
+  const CudaSource source =
+      generate_cuda(scheduled_wgmma_turned(w, hopper(), "16x128/16").module(), hopper());
   const cuda::CubinFacts facts = cuda::cubin_facts(
       cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
   EXPECT_GE(facts.count("HGMMA"), 4);

@@ -12,8 +12,8 @@
 namespace tilewright {
 namespace {
 
-constexpr const char* kTargets[] = {"sm_75",  "sm_80",  "sm_86", "sm_89",
-                                    "sm_90a", "sm_100", "sm_120"};
+constexpr const char* kWidthTargets[] = {"sm_75",  "sm_80",  "sm_86", "sm_89",
+                                         "sm_90a", "sm_100", "sm_120"};
 
 class GpuWidth : public ::testing::TestWithParam<const char*> {
  protected:
@@ -21,7 +21,7 @@ class GpuWidth : public ::testing::TestWithParam<const char*> {
 
   // With NVRTC's name of the architecture.
   void for_each_target(const std::function<void(const Target&, const std::string&)>& fn) {
-    for (const char* arch : kTargets) {
+    for (const char* arch : kWidthTargets) {
       SCOPED_TRACE(arch);
       fn(Target::parse(std::string("cuda:") + arch), arch);
     }

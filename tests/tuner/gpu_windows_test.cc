@@ -18,7 +18,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Trial trial_of(const Workload& w, const std::string& tile, const nlohmann::json& answers = {}) {
+Trial trial_of_windows(const Workload& w, const std::string& tile,
+                       const nlohmann::json& answers = {}) {
   nlohmann::json config = {{".operands", "gathered"}, {".copies", "roles"},  {".stages", 3},
                            {".pending", 1},           {".stores", "direct"}, {".group", 1},
                            {".grid", "tiles"},        {".blocks", 1},        {".cluster", "1x1"},
@@ -27,9 +28,9 @@ Trial trial_of(const Workload& w, const std::string& tile, const nlohmann::json&
   return answered(config, answers, {"C", "C_acc", "Y", "Y_acc"});
 }
 
-Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
-                   const nlohmann::json& answers = {}) {
-  return gpu_schedule(w, target, trial_of(w, tile, answers));
+Schedule scheduled_windows(const Workload& w, const Target& target, const std::string& tile,
+                           const nlohmann::json& answers = {}) {
+  return gpu_schedule(w, target, trial_of_windows(w, tile, answers));
 }
 
 // Strides, padding, dilation; rows that end within a tile, images smaller than a tile; 1-D and 3-D.
@@ -70,7 +71,7 @@ TEST(Windows, ComeByIm2colMaps) {
     const Workload w = workload(c.spec);
     nlohmann::json answers = c.answers;
     answers[".copies"] = c.copies;
-    const Schedule s = scheduled(w, hopper(2), c.tile, answers);
+    const Schedule s = scheduled_windows(w, hopper(2), c.tile, answers);
     const std::string text = text_of(s, hopper(2));
     EXPECT_THAT(text, HasSubstr("tw_wgmma_m64"));
     EXPECT_THAT(text, HasSubstr(c.function));
@@ -112,7 +113,7 @@ TEST(Windows, OfFewChannelsComeInSpansOfNarrowSwizzles) {
     const Workload w = workload(c.spec);
     nlohmann::json answers = c.answers;
     answers[".copies"] = c.copies;
-    const Schedule s = scheduled(w, hopper(2), c.tile, answers);
+    const Schedule s = scheduled_windows(w, hopper(2), c.tile, answers);
     const std::string text = text_of(s, hopper(2));
     EXPECT_THAT(text, HasSubstr(fmt::format("tw_wgmma_operand<{}>(", c.span)));
     EXPECT_THAT(text, HasSubstr("tw_tensor_im2col_"));
@@ -131,14 +132,14 @@ TEST(Windows, OfBytesStandBesideWeightsThatWereTurned) {
     const bool is_float = w.inputs.front().buffer->elem != ElemType::i8;
     nlohmann::json answers = {{".mma", is_float ? "wgmma_f32_e4m3" : "wgmma_s32_s8"},
                               {".W.layout", "turned"}};
-    const Schedule s = scheduled(w, hopper(), "64x64x128/64x64", answers);
+    const Schedule s = scheduled_windows(w, hopper(), "64x64x128/64x64", answers);
     const std::string text = text_of(s, hopper());
     EXPECT_THAT(text, HasSubstr("tw_tensor_im2col_4d"));
     EXPECT_THAT(text, HasSubstr("tw_tensor_load_2d"));
     EXPECT_EQ(s.module().packs.size(), 1u);
     expect_right_on_gpu(w, s, hopper());
     answers[".W.layout"] = "none";
-    EXPECT_THAT(text_of(scheduled(w, hopper(), "64x64x128/64x64", answers), hopper()),
+    EXPECT_THAT(text_of(scheduled_windows(w, hopper(), "64x64x128/64x64", answers), hopper()),
                 Not(HasSubstr("tw_tensor_")));
   }
 }
@@ -167,7 +168,7 @@ TEST(Windows, OfResultsAreTilesOfAMatrix) {
     const Workload w = workload(c.spec);
     nlohmann::json answers = c.answers;
     answers[".stores"] = c.stores;
-    const Schedule s = scheduled(w, hopper(2), "64x64x64/64x64", answers);
+    const Schedule s = scheduled_windows(w, hopper(2), "64x64x64/64x64", answers);
     EXPECT_THAT(text_of(s, hopper(2)), HasSubstr(c.function));
     expect_right_on_gpu(w, s, hopper(2));
   }
@@ -179,7 +180,7 @@ TEST(Windows, OfResultsThatAreNoMatrixAreStoredByLanes) {
                            "conv2d:n=2,h=9,w=9,ci=64,co=64,kernel=3,pad=1,layout=nchw,dtype=f16"}) {
     SCOPED_TRACE(spec);
     const Workload w = workload(spec);
-    const Schedule s = scheduled(w, hopper(), "64x64x64/64x64", {{".stores", "tensor"}});
+    const Schedule s = scheduled_windows(w, hopper(), "64x64x64/64x64", {{".stores", "tensor"}});
     EXPECT_THAT(text_of(s), Not(HasSubstr("tw_tensor_store")));
   }
 }
@@ -189,7 +190,7 @@ TEST(Windows, AreSharedByBlocksOfACluster) {
   const Workload w = workload("conv2d:n=2,h=9,w=9,ci=64,co=128,kernel=3,pad=1,dtype=f16");
   for (const char* cluster : {"2x1", "1x2"}) {
     SCOPED_TRACE(cluster);
-    const Schedule s = scheduled(w, hopper(), "64x64x64/64x64", {{".cluster", cluster}});
+    const Schedule s = scheduled_windows(w, hopper(), "64x64x64/64x64", {{".cluster", cluster}});
     const std::string text = text_of(s, hopper());
     const bool shares_windows = std::string(cluster) == "1x2";
     EXPECT_THAT(text, HasSubstr(shares_windows ? "tw_tensor_im2col_multicast_4d"
@@ -201,7 +202,7 @@ TEST(Windows, AreSharedByBlocksOfACluster) {
 
 TEST(Windows, WrongOffsetsPlacesAndCornersAreNoticed) {
   const Workload w = workload("conv2d:n=2,h=9,w=9,ci=64,co=32,kernel=3,pad=1,dtype=f16");
-  const Schedule s = scheduled(w, hopper(), "64x32x64/64x32");
+  const Schedule s = scheduled_windows(w, hopper(), "64x32x64/64x32");
   // `change` gets the arguments of the im2col copy: array, map, four coordinates, two offsets.
   auto verdict = [&](const std::function<void(std::vector<std::string>&)>& change) {
     const GpuRun run = run_on_emulator(w, s, hopper(), {}, 1, [&](std::string& text) {
@@ -236,7 +237,8 @@ TEST(Windows, TheModelCountsWhatThreadsAndBoxesCopyAlike) {
         fmt::format("conv2d:n=32,h=56,w=56,ci={},co=64,kernel=3,pad=1,dtype=f16", channels));
     auto estimate = [&](const char* copies) {
       const GpuEstimate e = estimate_gpu(
-          scheduled(w, hopper(), "128x64x64/64x64", {{".copies", copies}}).program(), hopper());
+          scheduled_windows(w, hopper(), "128x64x64/64x64", {{".copies", copies}}).program(),
+          hopper());
       EXPECT_TRUE(e.fits()) << e.refusal;
       return e;
     };
@@ -267,7 +269,7 @@ TEST(Windows, ThatNoMapDescribesAreCopiedByThreads) {
                            "conv2d:n=2,h=40,w=40,ci=64,co=64,kernel=3,stride=9,dtype=f16"}) {
     SCOPED_TRACE(spec);
     const Workload w = workload(spec);
-    const Schedule s = scheduled(w, hopper(), "64x64x64/64x64");
+    const Schedule s = scheduled_windows(w, hopper(), "64x64x64/64x64");
     EXPECT_THAT(text_of(s, hopper()), Not(HasSubstr("tw_tensor_")));
   }
 }
@@ -294,8 +296,8 @@ TEST(Windows, CompileToTensorCopiesWithSumsInRegisters) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
     const CudaSource source = generate_cuda(
-        scheduled(w, hopper(), c.tile,
-                  {{".grid", "persistent"}, {".cluster", c.cluster}, {".stores", c.stores}})
+        scheduled_windows(w, hopper(), c.tile,
+                          {{".grid", "persistent"}, {".cluster", c.cluster}, {".stores", c.stores}})
             .module(),
         hopper());
     const cuda::CubinFacts facts = cuda::cubin_facts(
@@ -312,7 +314,7 @@ TEST(Windows, CompileToTensorCopiesWithSumsInRegisters) {
 // One filter element at every pixel: rows of a matrix.
 TEST(Windows, OfOnePixelAreBoxes) {
   const Workload w = workload("conv2d:n=2,h=7,w=9,ci=72,co=32,kernel=1,dtype=f16");
-  const Schedule s = scheduled(w, hopper(), "64x32x64/64x32");
+  const Schedule s = scheduled_windows(w, hopper(), "64x32x64/64x32");
   const std::string text = text_of(s, hopper());
   EXPECT_THAT(text, HasSubstr("tw_tensor_load_2d"));
   EXPECT_THAT(text, Not(HasSubstr("im2col")));

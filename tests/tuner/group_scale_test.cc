@@ -25,21 +25,21 @@ Schedule first_of(const Workload& w, const Target& target, nlohmann::json* confi
   return s;
 }
 
-std::string answer(const nlohmann::json& config, const std::string& ending) {
+std::string answer_group_scale(const nlohmann::json& config, const std::string& ending) {
   for (const auto& [key, value] : config.items()) {
     if (key.ends_with(ending)) return value.get<std::string>();
   }
   return "not asked";
 }
 
-struct Case {
+struct GroupScaleCase {
   const char* spec;
   const char* intrinsic;  // on AVX-512
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.spec; }
+void PrintTo(const GroupScaleCase& c, std::ostream* out) { *out << c.spec; }
 
-class GroupScale : public testing::TestWithParam<Case> {};
+class GroupScale : public testing::TestWithParam<GroupScaleCase> {};
 
 TEST_P(GroupScale, IsRightOnEveryTarget) {
   Workload w = make_workload(parse_spec(GetParam().spec));
@@ -49,11 +49,11 @@ TEST_P(GroupScale, IsRightOnEveryTarget) {
     SCOPED_TRACE(name);
     nlohmann::json config;
     Schedule s = first_of(w, target, &config);
-    EXPECT_EQ(answer(config, ".scales"), "sums");
+    EXPECT_EQ(answer_group_scale(config, ".scales"), "sums");
     if (!find_intrinsic(GetParam().intrinsic)) {
-      EXPECT_EQ(answer(config, ".intrinsic"), "not asked");
+      EXPECT_EQ(answer_group_scale(config, ".intrinsic"), "not asked");
     } else if (has_row(target, GetParam().intrinsic)) {
-      EXPECT_EQ(answer(config, ".intrinsic"), GetParam().intrinsic);
+      EXPECT_EQ(answer_group_scale(config, ".intrinsic"), GetParam().intrinsic);
     }
     expect_right(w, s, target);
   }
@@ -69,7 +69,7 @@ TEST_P(GroupScale, IsRightWhereverCodesAreUnpacked) {
     try {
       Schedule s = apply_sketch(cpu_sketches()[0], input, trial);
       auto config = nlohmann::json::parse(trial.config());
-      if (answer(config, ".scales") != "sums") continue;
+      if (answer_group_scale(config, ".scales") != "sums") continue;
       std::string place = "dequantized";
       for (const auto& [key, value] : config.items()) {
         if (value == "registers" || value == "tile") place = value;
@@ -86,62 +86,74 @@ TEST_P(GroupScale, IsRightWhereverCodesAreUnpacked) {
 INSTANTIATE_TEST_SUITE_P(
     EveryType, GroupScale,
     testing::Values(
-        Case{"matmul:m=5,n=48,k=64,w.dtype=u4,w.group=16,w.zero=u4", ""},
-        Case{"matmul:m=5,n=48,k=64,w.dtype=nf4,w.group=64", ""},
-        Case{"matmul:m=5,n=48,k=64,w.dtype=i8,w.group=32", ""},
-        Case{"matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,dtype=bf16,out=f32,w.scale=f16",
-             "avx512.vdpbf16ps"},
-        Case{"matmul:m=5,n=48,k=64,w.dtype=u4,w.group=32,dtype=bf16,out=f32,w.zero=u4",
-             "avx512.vdpbf16ps"},
-        Case{"matmul:m=5,n=48,k=64,w.dtype=u4,w.group=32,dtype=bf16,w.zero=f16,w.scale=bf16",
-             "avx512.vdpbf16ps"},
-        Case{"matmul:m=5,n=48,k=64,w.dtype=i2,w.group=32,dtype=bf16,out=f32", "avx512.vdpbf16ps"},
-        Case{"matmul:m=5,n=48,k=64,w.dtype=i1,w.group=64,dtype=bf16,out=f32", "avx512.vdpbf16ps"},
-        Case{"matmul:m=5,n=48,k=64,w.dtype=nf4,w.values=bf16,w.group=64,dtype=bf16,out=f32",
-             "avx512.vdpbf16ps"},
-        Case{"matmul:m=5,n=48,k=64,w.dtype=f4e2m1,w.group=32,dtype=bf16,out=f32,w.scale=e8m0",
-             "avx512.vdpbf16ps"},
-        Case{"matmul:m=5,n=48,k=64,w.dtype=nf4,w.group=32,dtype=bf16,out=f32", ""},
-        Case{"matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16",
-             "avx512.vpdpbusd_lanes"},
-        Case{"matmul:m=5,n=48,k=64,w.dtype=u4,w.group=32,dtype=i8,out=f32,w.scale=f32,w.zero=u4",
-             "avx512.vpdpbusd_lanes"},
-        Case{"matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,dtype=u8,out=f32,w.scale=f32",
-             "avx512.vpdpbusd"},
-        Case{"matmul:m=5,n=48,k=64,w.dtype=i2,w.group=32,dtype=i8,out=f32,w.scale=f32",
-             "avx512.vpdpbusd_lanes"},
-        Case{"matmul:m=5,n=48,k=64,w.dtype=i1,w.group=32,dtype=i8,out=f32,w.scale=f32",
-             "avx512.vpdpbusd_lanes"}));
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=u4,w.group=16,w.zero=u4", ""},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=nf4,w.group=64", ""},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=i8,w.group=32", ""},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,dtype=bf16,out=f32,w.scale=f16",
+                       "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=u4,w.group=32,dtype=bf16,out=f32,w.zero=u4",
+                       "avx512.vdpbf16ps"},
+        GroupScaleCase{
+            "matmul:m=5,n=48,k=64,w.dtype=u4,w.group=32,dtype=bf16,w.zero=f16,w.scale=bf16",
+            "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=i2,w.group=32,dtype=bf16,out=f32",
+                       "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=i1,w.group=64,dtype=bf16,out=f32",
+                       "avx512.vdpbf16ps"},
+        GroupScaleCase{
+            "matmul:m=5,n=48,k=64,w.dtype=nf4,w.values=bf16,w.group=64,dtype=bf16,out=f32",
+            "avx512.vdpbf16ps"},
+        GroupScaleCase{
+            "matmul:m=5,n=48,k=64,w.dtype=f4e2m1,w.group=32,dtype=bf16,out=f32,w.scale=e8m0",
+            "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=nf4,w.group=32,dtype=bf16,out=f32", ""},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16",
+                       "avx512.vpdpbusd_lanes"},
+        GroupScaleCase{
+            "matmul:m=5,n=48,k=64,w.dtype=u4,w.group=32,dtype=i8,out=f32,w.scale=f32,w.zero=u4",
+            "avx512.vpdpbusd_lanes"},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,dtype=u8,out=f32,w.scale=f32",
+                       "avx512.vpdpbusd"},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=i2,w.group=32,dtype=i8,out=f32,w.scale=f32",
+                       "avx512.vpdpbusd_lanes"},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=i1,w.group=32,dtype=i8,out=f32,w.scale=f32",
+                       "avx512.vpdpbusd_lanes"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, GroupScale,
     testing::Values(
-        Case{"matmul:m=1,n=208,k=256,w.dtype=u4,dtype=bf16,out=f32,w.zero=u4", "avx512.vdpbf16ps"},
-        Case{"matmul:m=33,n=80,k=96,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16",
-             "avx512.vpdpbusd_lanes"},
-        Case{"matmul:m=4,n=32,k=64,batch=3,w.dtype=u4,w.group=16,w.zero=u4,dtype=bf16,out=f32",
-             "avx512.vdpbf16ps"},
-        Case{"matmul:m=4,n=32,k=64,trans_b=true,w.dtype=i4,w.group=16,dtype=bf16,out=f32",
-             "avx512.vdpbf16ps"},
-        Case{"matmul:m=7,n=48,k=64,w.dtype=u4,w.group=32,w.zero=u4,dtype=i8,out=f32,w.scale=f16,"
-             "epilogue=[bias,relu]",
-             "avx512.vpdpbusd_lanes"},
-        Case{"matmul:m=3,n=40,k=60,w.dtype=i4,w.group=20,dtype=bf16,out=f32", "avx512.vdpbf16ps"}));
+        GroupScaleCase{"matmul:m=1,n=208,k=256,w.dtype=u4,dtype=bf16,out=f32,w.zero=u4",
+                       "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=33,n=80,k=96,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16",
+                       "avx512.vpdpbusd_lanes"},
+        GroupScaleCase{
+            "matmul:m=4,n=32,k=64,batch=3,w.dtype=u4,w.group=16,w.zero=u4,dtype=bf16,out=f32",
+            "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=4,n=32,k=64,trans_b=true,w.dtype=i4,w.group=16,dtype=bf16,out=f32",
+                       "avx512.vdpbf16ps"},
+        GroupScaleCase{
+            "matmul:m=7,n=48,k=64,w.dtype=u4,w.group=32,w.zero=u4,dtype=i8,out=f32,w.scale=f16,"
+            "epilogue=[bias,relu]",
+            "avx512.vpdpbusd_lanes"},
+        GroupScaleCase{"matmul:m=3,n=40,k=60,w.dtype=i4,w.group=20,dtype=bf16,out=f32",
+                       "avx512.vdpbf16ps"}));
 
 // Columns that do not fill whole vectors are zero-padded at load.
 INSTANTIATE_TEST_SUITE_P(
     Columns, GroupScale,
     testing::Values(
-        Case{"matmul:m=5,n=45,k=64,w.dtype=u4,w.group=32,w.zero=u4,dtype=bf16,out=f32,w.scale=bf16",
-             "avx512.vdpbf16ps"},
-        Case{"matmul:m=1,n=100,k=128,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16,"
-             "epilogue=[bias,relu]",
-             "avx512.vpdpbusd_lanes"},
-        Case{"matmul:m=5,n=27,k=64,batch=2,trans_b=true,w.dtype=f4e2m1,w.group=32,w.scale=e8m0,"
-             "dtype=bf16,out=f32",
-             "avx512.vdpbf16ps"},
-        Case{"matmul:m=5,n=41,k=64,w.dtype=u4,w.group=32,w.zero=f16,dtype=bf16,out=bf16",
-             "avx512.vdpbf16ps"}));
+        GroupScaleCase{
+            "matmul:m=5,n=45,k=64,w.dtype=u4,w.group=32,w.zero=u4,dtype=bf16,out=f32,w.scale=bf16",
+            "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=1,n=100,k=128,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16,"
+                       "epilogue=[bias,relu]",
+                       "avx512.vpdpbusd_lanes"},
+        GroupScaleCase{
+            "matmul:m=5,n=27,k=64,batch=2,trans_b=true,w.dtype=f4e2m1,w.group=32,w.scale=e8m0,"
+            "dtype=bf16,out=f32",
+            "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=5,n=41,k=64,w.dtype=u4,w.group=32,w.zero=f16,dtype=bf16,out=bf16",
+                       "avx512.vdpbf16ps"}));
 
 // With few columns most of a vector would be zeros.
 TEST(GroupScaleColumns, OfLessThanTwoThirdsOfAVectorAreNotPadded) {
@@ -149,26 +161,26 @@ TEST(GroupScaleColumns, OfLessThanTwoThirdsOfAVectorAreNotPadded) {
   Target target = Target::parse("native");
   nlohmann::json config;
   Schedule s = first_of(w, target, &config);
-  EXPECT_EQ(answer(config, ".intrinsic"), "not asked");
+  EXPECT_EQ(answer_group_scale(config, ".intrinsic"), "not asked");
   expect_right(w, s, target);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Compressed, GroupScale,
-    testing::Values(Case{"matmul:m=1,n=96,k=256,dtype=bf16,out=f32,w.dtype=u4,w.group=128,"
-                         "w.scale=f16,w.sparse=2:4,w.vector=16",
-                         "avx512.vdpbf16ps"},
-                    Case{"matmul:m=5,n=48,k=256,dtype=bf16,out=f32,w.dtype=i4,w.group=128,"
-                         "w.sparse=1:4,w.vector=16",
-                         "avx512.vdpbf16ps"},
-                    Case{"matmul:m=5,n=64,k=192,dtype=bf16,out=f32,w.dtype=u4,w.group=64,w.zero=u4,"
-                         "w.sparse=4:8,w.vector=32,epilogue=[bias,relu]",
-                         "avx512.vdpbf16ps"},
-                    Case{"matmul:m=3,n=32,k=128,w.dtype=u4,w.group=32,w.sparse=2:4,w.vector=16",
-                         ""},
-                    Case{"matmul:m=3,n=32,k=120,dtype=bf16,out=f32,w.dtype=i4,w.group=24,"
-                         "w.sparse=2:6,w.vector=16",
-                         ""}));
+    testing::Values(
+        GroupScaleCase{"matmul:m=1,n=96,k=256,dtype=bf16,out=f32,w.dtype=u4,w.group=128,"
+                       "w.scale=f16,w.sparse=2:4,w.vector=16",
+                       "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=5,n=48,k=256,dtype=bf16,out=f32,w.dtype=i4,w.group=128,"
+                       "w.sparse=1:4,w.vector=16",
+                       "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=5,n=64,k=192,dtype=bf16,out=f32,w.dtype=u4,w.group=64,w.zero=u4,"
+                       "w.sparse=4:8,w.vector=32,epilogue=[bias,relu]",
+                       "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=3,n=32,k=128,w.dtype=u4,w.group=32,w.sparse=2:4,w.vector=16", ""},
+        GroupScaleCase{"matmul:m=3,n=32,k=120,dtype=bf16,out=f32,w.dtype=i4,w.group=24,"
+                       "w.sparse=2:6,w.vector=16",
+                       ""}));
 
 // The sketch's first choices, except for the place where codes become elements.
 std::pair<Schedule, nlohmann::json> unpacked_in(const Workload& w, const Target& target,
@@ -195,10 +207,10 @@ TEST(GroupScalePanel, IsUnpackedOnceForAllRows) {
     Workload w = make_workload(parse_spec(std::string("matmul:") + form));
     nlohmann::json first;
     first_of(w, target, &first);
-    if (answer(first, ".intrinsic") == "not asked") GTEST_SKIP() << "no dot products";
+    if (answer_group_scale(first, ".intrinsic") == "not asked") GTEST_SKIP() << "no dot products";
     auto [s, config] = unpacked_in(w, target, "panel");
-    const bool bytes = answer(config, ".B_u8") != "not asked";
-    EXPECT_EQ(answer(config, bytes ? ".B_u8" : ".B_bf16"), "panel") << config;
+    const bool bytes = answer_group_scale(config, ".B_u8") != "not asked";
+    EXPECT_EQ(answer_group_scale(config, bytes ? ".B_u8" : ".B_bf16"), "panel") << config;
     for (const auto& [key, value] : config.items()) EXPECT_FALSE(key.ends_with(".v0.s2")) << config;
     expect_right(w, s, target);
   }
@@ -239,7 +251,7 @@ TEST(CompressedGroups, AreNotMadeForBytes) {
   Target target = Target::parse("native");
   nlohmann::json config;
   Schedule s = first_of(w, target, &config);
-  EXPECT_EQ(answer(config, ".sparse"), "zeros");
+  EXPECT_EQ(answer_group_scale(config, ".sparse"), "zeros");
   expect_right(w, s, target);
 }
 
@@ -247,9 +259,9 @@ TEST(CompressedGroups, AreNotMadeForBytes) {
 
 using Indices = std::vector<Expr>;
 
-class ReadMutator : public Mutator {
+class GroupScaleReadMutator : public Mutator {
  public:
-  ReadMutator(std::string buffer, std::function<Expr(const Buffer&, Indices)> read)
+  GroupScaleReadMutator(std::string buffer, std::function<Expr(const Buffer&, Indices)> read)
       : buffer_(std::move(buffer)), read_(std::move(read)) {}
 
  protected:
@@ -272,7 +284,7 @@ std::function<Expr(const Buffer&, Indices)> next_along(int dim) {
 }
 
 // Leaves out the last iteration of the loop over partial sums.
-class TailDropper : public Mutator {
+class GroupScaleTailDropper : public Mutator {
  public:
   bool dropped = false;
 
@@ -308,7 +320,7 @@ TEST_P(GroupScaleMutants, AreRejected) {
     EXPECT_EQ(check_schedule(w, Schedule(module), target).verdict, Verdict::Wrong) << name;
   };
   auto read = [&](const char* name, const char* buffer, auto fn) {
-    ReadMutator mutate(buffer, fn);
+    GroupScaleReadMutator mutate(buffer, fn);
     expect_wrong(name, mutate);
   };
   read("scale of the next group", "B.scale", next_along(0));
@@ -322,7 +334,7 @@ TEST_P(GroupScaleMutants, AreRejected) {
     read("zero point off by one", "B.zero",
          [](const Buffer& b, const Indices& at) { return load(b, at) + make_const(b->elem, 1); });
   }
-  TailDropper drop;
+  GroupScaleTailDropper drop;
   expect_wrong("dropped tail", drop);
   EXPECT_TRUE(drop.dropped);
 }
@@ -344,7 +356,7 @@ TEST(CompressedGroups, WrongOnesAreRejected) {
   if (right.trace().str().find("reindex") == std::string::npos) GTEST_SKIP() << "no vdpbf16ps";
   auto expect_wrong = [&](const char* name, const char* buffer, auto fn) {
     Module module = right.module();
-    ReadMutator mutate(buffer, fn);
+    GroupScaleReadMutator mutate(buffer, fn);
     Stmt body = mutate(module.main.body);
     ASSERT_FALSE(body.same_as(module.main.body)) << name;
     module.main.body = body;

@@ -13,9 +13,10 @@ namespace {
 using Indices = std::vector<Expr>;
 
 // Rewrites the reads of one buffer in the dequantized value.
-class ReadMutator : public Mutator {
+class LowBitMutantsReadMutator : public Mutator {
  public:
-  ReadMutator(std::string buffer, std::function<Expr(const Buffer&, const Indices&)> read)
+  LowBitMutantsReadMutator(std::string buffer,
+                           std::function<Expr(const Buffer&, const Indices&)> read)
       : buffer_(std::move(buffer)), read_(std::move(read)) {}
 
  protected:
@@ -28,7 +29,7 @@ class ReadMutator : public Mutator {
   std::function<Expr(const Buffer&, const Indices&)> read_;
 };
 
-struct Mutant {
+struct LowBitMutantsMutant {
   const char* name;
   const char* buffer;
   std::function<Expr(const Buffer&, const Indices&)> read;
@@ -37,7 +38,7 @@ struct Mutant {
 // The neighbour that shares a byte.
 Expr neighbour(const Expr& i) { return i + Expr(1) - floormod(i, Expr(2)) * Expr(2); }
 
-std::vector<Mutant> mutants() {
+std::vector<LowBitMutantsMutant> mutants_low_bit_mutants() {
   return {
       {"swapped nibbles", "B",
        [](const Buffer& b, const Indices& at) {
@@ -70,9 +71,9 @@ TEST_P(LowBitMutants, AreRejected) {
   Workload w = make_workload(parse_spec(GetParam()));
   Target target = Target::parse("native");
   EXPECT_EQ(check_schedule(w, Schedule(lower(w)), target).verdict, Verdict::Ok);
-  for (const Mutant& m : mutants()) {
+  for (const LowBitMutantsMutant& m : mutants_low_bit_mutants()) {
     Workload wrong = w;
-    ReadMutator mutate(m.buffer, m.read);
+    LowBitMutantsReadMutator mutate(m.buffer, m.read);
     wrong.stages[0].value = mutate(w.stages[0].value);
     ASSERT_FALSE(wrong.stages[0].value.same_as(w.stages[0].value)) << m.name;
     EXPECT_EQ(check_schedule(w, Schedule(lower(wrong)), target).verdict, Verdict::Wrong) << m.name;

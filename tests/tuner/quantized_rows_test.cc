@@ -15,21 +15,21 @@
 namespace tilewright {
 namespace {
 
-std::string answer(const nlohmann::json& config, const std::string& ending) {
+std::string answer_quantized_rows(const nlohmann::json& config, const std::string& ending) {
   for (const auto& [key, value] : config.items()) {
     if (key.ends_with(ending)) return value.get<std::string>();
   }
   return "not asked";
 }
 
-struct Case {
+struct QuantizedRowsCase {
   const char* spec;
   const char* intrinsic;  // on AVX-512
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.spec; }
+void PrintTo(const QuantizedRowsCase& c, std::ostream* out) { *out << c.spec; }
 
-class QuantizedRows : public testing::TestWithParam<Case> {};
+class QuantizedRows : public testing::TestWithParam<QuantizedRowsCase> {};
 
 TEST_P(QuantizedRows, AreRightAsWrittenAndTuned) {
   Workload w = make_workload(parse_spec(GetParam().spec));
@@ -44,7 +44,8 @@ TEST_P(QuantizedRows, AreRightAsWrittenAndTuned) {
     const Intrinsic* row = find_intrinsic(GetParam().intrinsic);
     std::vector<const Intrinsic*> rows = intrinsics_of(target);
     if (row && std::count(rows.begin(), rows.end(), row)) {
-      EXPECT_EQ(answer(nlohmann::json::parse(first.config()), ".intrinsic"), row->name);
+      EXPECT_EQ(answer_quantized_rows(nlohmann::json::parse(first.config()), ".intrinsic"),
+                row->name);
     }
     expect_right(w, s, target);
   }
@@ -72,18 +73,20 @@ constexpr const char* kDot = "avx512.vpdpbusd_lanes";
 
 INSTANTIATE_TEST_SUITE_P(
     All, QuantizedRows,
-    testing::Values(Case{"matmul:m=1,n=48,k=64,a.dtype=i8,w.dtype=i4,w.group=32,w.scale=f16", kDot},
-                    Case{"matmul:m=33,n=48,k=96,a.dtype=i8,w.dtype=u4,w.group=32,w.zero=u4", kDot},
-                    Case{"matmul:m=33,n=64,k=200,a.dtype=i8,w.dtype=i8", kDot},
-                    Case{"matmul:m=1,n=64,k=200,a.dtype=i8,w.dtype=u8,w.zero=u8,w.group=40", kDot},
-                    Case{"matmul:m=5,n=48,k=64,dtype=bf16,a.dtype=i8,w.dtype=u2,w.group=16", kDot},
-                    Case{"matmul:m=5,n=48,k=64,dtype=bf16,a.dtype=i8,w.dtype=i2,w.group=32,"
-                         "epilogue=[bias,relu]",
-                         kDot},
-                    Case{"matmul:m=5,n=40,k=70,a.dtype=i8,w.dtype=i4,w.group=32", ""},
-                    Case{"matmul:m=4,n=32,k=64,batch=2,trans_a=true,trans_b=true,a.dtype=i8,"
-                         "w.dtype=i4,w.group=16",
-                         kDot}));
+    testing::Values(
+        QuantizedRowsCase{"matmul:m=1,n=48,k=64,a.dtype=i8,w.dtype=i4,w.group=32,w.scale=f16",
+                          kDot},
+        QuantizedRowsCase{"matmul:m=33,n=48,k=96,a.dtype=i8,w.dtype=u4,w.group=32,w.zero=u4", kDot},
+        QuantizedRowsCase{"matmul:m=33,n=64,k=200,a.dtype=i8,w.dtype=i8", kDot},
+        QuantizedRowsCase{"matmul:m=1,n=64,k=200,a.dtype=i8,w.dtype=u8,w.zero=u8,w.group=40", kDot},
+        QuantizedRowsCase{"matmul:m=5,n=48,k=64,dtype=bf16,a.dtype=i8,w.dtype=u2,w.group=16", kDot},
+        QuantizedRowsCase{"matmul:m=5,n=48,k=64,dtype=bf16,a.dtype=i8,w.dtype=i2,w.group=32,"
+                          "epilogue=[bias,relu]",
+                          kDot},
+        QuantizedRowsCase{"matmul:m=5,n=40,k=70,a.dtype=i8,w.dtype=i4,w.group=32", ""},
+        QuantizedRowsCase{"matmul:m=4,n=32,k=64,batch=2,trans_a=true,trans_b=true,a.dtype=i8,"
+                          "w.dtype=i4,w.group=16",
+                          kDot}));
 
 // A config from before byte instructions replays as it was.
 TEST(BytesWithScales, OldAnswersUseNoInstruction) {
@@ -96,7 +99,7 @@ TEST(BytesWithScales, OldAnswersUseNoInstruction) {
     try {
       Schedule s = apply_sketch(cpu_sketches()[0], input, trial);
       auto config = nlohmann::json::parse(trial.config());
-      if (answer(config, ".intrinsic") != "none") continue;
+      if (answer_quantized_rows(config, ".intrinsic") != "none") continue;
       config.erase("C.intrinsic");
       Trial old = Trial::replay(config.dump());
       EXPECT_EQ(apply_sketch(cpu_sketches()[0], input, old).trace().str(), s.trace().str());
@@ -111,9 +114,9 @@ TEST(BytesWithScales, OldAnswersUseNoInstruction) {
 
 using Indices = std::vector<Expr>;
 
-class ReadMutator : public Mutator {
+class QuantizedRowsReadMutator : public Mutator {
  public:
-  ReadMutator(std::string buffer, std::function<Expr(const Buffer&, Indices)> read)
+  QuantizedRowsReadMutator(std::string buffer, std::function<Expr(const Buffer&, Indices)> read)
       : buffer_(std::move(buffer)), read_(std::move(read)) {}
 
  protected:
@@ -143,7 +146,7 @@ TEST(QuantizedRowsMutants, AreRejected) {
     EXPECT_EQ(check_schedule(w, Schedule(lower(wrong)), target).verdict, Verdict::Wrong) << name;
   };
   auto read = [&](const char* name, const char* output, const char* buffer, auto fn) {
-    ReadMutator mutate(buffer, fn);
+    QuantizedRowsReadMutator mutate(buffer, fn);
     expect_wrong(name, output, mutate);
   };
   auto next = [](const Buffer& b, Indices at) {

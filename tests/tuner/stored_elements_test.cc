@@ -135,17 +135,20 @@ TEST_P(StoredElements, AreWritten) {
   }
 }
 
-const std::string kTargets[] = {"avx512", "avx2", "generic"};
+const std::string kStoredElementsTargets[] = {"avx512", "avx2", "generic"};
 const std::string kNarrow[] = {"i8", "u8",  "i4",     "u4",     "i2",     "u2",  "i1",
                                "u1", "nf4", "f4e2m1", "f8e4m3", "f8e5m2", "e8m0"};
 const std::string kWide[] = {"i16", "u16", "f16", "bf16"};
 
 INSTANTIATE_TEST_SUITE_P(Narrow, StoredElements,
-                         testing::Combine(testing::ValuesIn(kTargets), testing::ValuesIn(kNarrow)));
+                         testing::Combine(testing::ValuesIn(kStoredElementsTargets),
+                                          testing::ValuesIn(kNarrow)));
 INSTANTIATE_TEST_SUITE_P(Wide, StoredElements,
-                         testing::Combine(testing::ValuesIn(kTargets), testing::ValuesIn(kWide)));
+                         testing::Combine(testing::ValuesIn(kStoredElementsTargets),
+                                          testing::ValuesIn(kWide)));
 INSTANTIATE_TEST_SUITE_P(Narrow, NarrowElements,
-                         testing::Combine(testing::ValuesIn(kTargets), testing::ValuesIn(kNarrow)));
+                         testing::Combine(testing::ValuesIn(kStoredElementsTargets),
+                                          testing::ValuesIn(kNarrow)));
 INSTANTIATE_TEST_SUITE_P(Narrow, LookedUpElements,
                          testing::Combine(testing::Values(std::string("avx512")),
                                           testing::ValuesIn(kNarrow)));

@@ -58,7 +58,8 @@ std::string refusal(const std::string& spec, const Target& target = with_dots())
 
 // The sketch's first choices, with this mapping. Knobs that this adds are answered at random, until
 // the schedule is legal.
-Schedule scheduled(const Workload& w, const Target& target, const std::string& mapping) {
+Schedule scheduled_tensor_mapping(const Workload& w, const Target& target,
+                                  const std::string& mapping) {
   SketchInput input{w, target, 2};
   Trial first = Trial::first();
   apply_sketch(cpu_sketches()[0], input, first);
@@ -228,7 +229,7 @@ TEST_P(EveryMapping, MeansTheSame) {
   ASSERT_FALSE(names.empty());
   for (const std::string& name : names) {
     SCOPED_TRACE(name);
-    Schedule s = scheduled(w, target, name);
+    Schedule s = scheduled_tensor_mapping(w, target, name);
     EXPECT_TRUE(has_intrinsic(s.program()));
     expect_same_meaning(w, s, target);
   }
@@ -239,7 +240,7 @@ TEST_P(EveryMapping, ComputesItWhenCompiled) {
   Target target = Target::parse("native");
   for (const std::string& name : mappings(GetParam(), target)) {
     SCOPED_TRACE(name);
-    expect_right(w, scheduled(w, target, name), target);
+    expect_right(w, scheduled_tensor_mapping(w, target, name), target);
   }
 }
 
@@ -295,7 +296,7 @@ TEST(TensorMapping, RandomContractionsMeanTheSame) {
     Workload w = make_workload(parse_spec(spec));
     for (const std::string& name : mappings(spec, target)) {
       SCOPED_TRACE(name);
-      expect_same_meaning(w, scheduled(w, target, name), target);
+      expect_same_meaning(w, scheduled_tensor_mapping(w, target, name), target);
       ++checked;
     }
   }

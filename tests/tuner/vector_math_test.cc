@@ -32,15 +32,15 @@ double ulps(float got, double want) {
   return std::abs(got - want) / std::ldexp(1.0, std::max(exponent - 24, -149));
 }
 
-struct Case {
+struct VectorMathCase {
   const char* fn;
   double (*exact)(double);
   double most;  // ulps
 };
 
-class VectorMath : public testing::TestWithParam<Case> {};
+class VectorMath : public testing::TestWithParam<VectorMathCase> {};
 
-void expect_close(const Case& c, const Target& target, int lanes) {
+void expect_close(const VectorMathCase& c, const Target& target, int lanes) {
   constexpr int64_t kCount = 1 << 16;
   Workload w = make_workload(parse_spec("expr:expr=Y[i] = " + std::string(c.fn) +
                                         "(X[i]),dims.i=" + std::to_string(kCount)));
@@ -78,8 +78,10 @@ TEST_P(VectorMath, IsCloseInPlainC) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Functions, VectorMath,
-                         testing::Values(Case{"exp", std::exp, 3}, Case{"log", std::log, 4},
-                                         Case{"tanh", std::tanh, 6}, Case{"erf", std::erf, 6}),
+                         testing::Values(VectorMathCase{"exp", std::exp, 3},
+                                         VectorMathCase{"log", std::log, 4},
+                                         VectorMathCase{"tanh", std::tanh, 6},
+                                         VectorMathCase{"erf", std::erf, 6}),
                          [](const auto& info) { return info.param.fn; });
 
 }  // namespace

@@ -15,14 +15,14 @@
 namespace tilewright {
 namespace {
 
-struct Case {
+struct WeightFormsCase {
   const char* spec;
   const char* intrinsic;  // on AVX-512
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.spec; }
+void PrintTo(const WeightFormsCase& c, std::ostream* out) { *out << c.spec; }
 
-std::string answer(const Trial& trial, const std::string& ending) {
+std::string answer_weight_forms(const Trial& trial, const std::string& ending) {
   nlohmann::json config = nlohmann::json::parse(trial.config());
   for (const auto& [key, value] : config.items()) {
     if (key.ends_with(ending)) return value.get<std::string>();
@@ -30,7 +30,7 @@ std::string answer(const Trial& trial, const std::string& ending) {
   return "not asked";
 }
 
-class WeightForms : public testing::TestWithParam<Case> {};
+class WeightForms : public testing::TestWithParam<WeightFormsCase> {};
 
 TEST_P(WeightForms, MeetTheirIntrinsic) {
   Workload w = make_workload(parse_spec(GetParam().spec));
@@ -42,7 +42,7 @@ TEST_P(WeightForms, MeetTheirIntrinsic) {
     Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, first);
     std::vector<const Intrinsic*> rows = intrinsics_of(target);
     if (std::count(rows.begin(), rows.end(), find_intrinsic(GetParam().intrinsic)) > 0) {
-      EXPECT_EQ(answer(first, ".intrinsic"), GetParam().intrinsic);
+      EXPECT_EQ(answer_weight_forms(first, ".intrinsic"), GetParam().intrinsic);
     }
     expect_right(w, s, target);
   }
@@ -71,14 +71,17 @@ constexpr const char* kBytes = "avx512.vpdpbusd_lanes";
 INSTANTIATE_TEST_SUITE_P(
     OfEightBits, WeightForms,
     testing::Values(
-        Case{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=f8e4m3,w.group=32", kBf16},
-        Case{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=f8e5m2", kBf16},
-        Case{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=i8,w.group=16,w.scale=f16", kBf16},
-        Case{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=u8,w.group=16,w.zero=u8", kBf16},
-        Case{"matmul:m=1,n=48,k=64,dtype=bf16,out=f32,w.dtype=f8e5m2,w.group=16,w.scale=f16",
-             kBf16},
-        Case{"matmul:m=2,n=80,k=60,dtype=bf16,out=f32,w.dtype=f8e4m3,w.group=22,w.scale=bf16",
-             kBf16}));
+        WeightFormsCase{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=f8e4m3,w.group=32", kBf16},
+        WeightFormsCase{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=f8e5m2", kBf16},
+        WeightFormsCase{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=i8,w.group=16,w.scale=f16",
+                        kBf16},
+        WeightFormsCase{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=u8,w.group=16,w.zero=u8",
+                        kBf16},
+        WeightFormsCase{
+            "matmul:m=1,n=48,k=64,dtype=bf16,out=f32,w.dtype=f8e5m2,w.group=16,w.scale=f16", kBf16},
+        WeightFormsCase{
+            "matmul:m=2,n=80,k=60,dtype=bf16,out=f32,w.dtype=f8e4m3,w.group=22,w.scale=bf16",
+            kBf16}));
 
 // 8-bit integers, which vectors widen in one step, meet one row in f32: then they stay bytes.
 TEST(WeightsOfBytes, StayBytesForFewRows) {
@@ -88,7 +91,7 @@ TEST(WeightsOfBytes, StayBytesForFewRows) {
         "matmul:m={},n=48,k=64,dtype=bf16,out=f32,w.dtype=i8,w.group=16,w.scale=f16", m)));
     Trial first = Trial::first();
     Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, first);
-    const std::string chosen = answer(first, ".intrinsic");
+    const std::string chosen = answer_weight_forms(first, ".intrinsic");
     if (chosen == "not asked") GTEST_SKIP() << "no vdpbf16ps";
     EXPECT_EQ(chosen, row);
     expect_right(w, s, target);
@@ -106,7 +109,7 @@ TEST(WeightsOfFloatBytes, AreDecodedInTheKernelForFewRows) {
         fmt::format("matmul:m={},n=32,k=64,dtype=bf16,out=f32,w.dtype=f8e4m3,w.scale=f16", m)));
     Trial first = Trial::first();
     Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, first);
-    EXPECT_EQ(answer(first, ".B.decoded"), place) << first.config();
+    EXPECT_EQ(answer_weight_forms(first, ".B.decoded"), place) << first.config();
     std::string code = generate_c(s.module(), target).code;
     EXPECT_EQ(code.find("tw_codes_bf16_f8e4m3x32") != std::string::npos, m < 5) << code;
   }
@@ -114,44 +117,51 @@ TEST(WeightsOfFloatBytes, AreDecodedInTheKernelForFewRows) {
 
 INSTANTIATE_TEST_SUITE_P(
     WithoutScales, WeightForms,
-    testing::Values(Case{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=i4,w.scale=none", kBf16},
-                    Case{"matmul:m=5,n=48,k=64,dtype=bf16,a.dtype=i8,w.dtype=i8,w.scale=none",
-                         kBytes},
-                    Case{"matmul:m=5,n=48,k=64,dtype=i8,w.dtype=i4", kBytes},
-                    Case{"matmul:m=1,n=48,k=64,dtype=i8,w.dtype=u4,w.zero=u4,w.group=32", kBytes},
-                    Case{"matmul:m=5,n=48,k=70,dtype=u8,w.dtype=i2", "avx512.vpdpbusd"}));
+    testing::Values(
+        WeightFormsCase{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=i4,w.scale=none", kBf16},
+        WeightFormsCase{"matmul:m=5,n=48,k=64,dtype=bf16,a.dtype=i8,w.dtype=i8,w.scale=none",
+                        kBytes},
+        WeightFormsCase{"matmul:m=5,n=48,k=64,dtype=i8,w.dtype=i4", kBytes},
+        WeightFormsCase{"matmul:m=1,n=48,k=64,dtype=i8,w.dtype=u4,w.zero=u4,w.group=32", kBytes},
+        WeightFormsCase{"matmul:m=5,n=48,k=70,dtype=u8,w.dtype=i2", "avx512.vpdpbusd"}));
 
 INSTANTIATE_TEST_SUITE_P(
     PaddedGroups, WeightForms,
     testing::Values(
-        Case{"matmul:m=5,n=48,k=100,dtype=bf16,out=f32,w.dtype=u4,w.group=32,w.zero=u4", kBf16},
-        Case{"matmul:m=1,n=48,k=95,dtype=bf16,out=f32,w.dtype=i4,w.scale=f16", kBf16},
-        Case{"matmul:m=5,n=48,k=60,dtype=bf16,out=f32,w.dtype=f4e2m1,w.group=20,w.scale=e8m0",
-             kBf16},
-        Case{"matmul:m=5,n=48,k=100,dtype=i8,out=f32,w.dtype=u4,w.group=36,w.zero=u4", kBytes},
-        Case{"matmul:m=5,n=48,k=65,dtype=bf16,a.dtype=i8,w.dtype=i4,w.group=22", kBytes},
-        Case{"matmul:m=4,n=32,k=50,batch=3,trans_b=true,dtype=bf16,out=f32,w.dtype=i4,w.group=24",
-             kBf16},
-        Case{"matmul:m=5,n=48,k=65,dtype=bf16,out=f32,w.dtype=i8,w.group=21,epilogue=[bias,relu]",
-             kBf16}));
+        WeightFormsCase{"matmul:m=5,n=48,k=100,dtype=bf16,out=f32,w.dtype=u4,w.group=32,w.zero=u4",
+                        kBf16},
+        WeightFormsCase{"matmul:m=1,n=48,k=95,dtype=bf16,out=f32,w.dtype=i4,w.scale=f16", kBf16},
+        WeightFormsCase{
+            "matmul:m=5,n=48,k=60,dtype=bf16,out=f32,w.dtype=f4e2m1,w.group=20,w.scale=e8m0",
+            kBf16},
+        WeightFormsCase{"matmul:m=5,n=48,k=100,dtype=i8,out=f32,w.dtype=u4,w.group=36,w.zero=u4",
+                        kBytes},
+        WeightFormsCase{"matmul:m=5,n=48,k=65,dtype=bf16,a.dtype=i8,w.dtype=i4,w.group=22", kBytes},
+        WeightFormsCase{
+            "matmul:m=4,n=32,k=50,batch=3,trans_b=true,dtype=bf16,out=f32,w.dtype=i4,w.group=24",
+            kBf16},
+        WeightFormsCase{
+            "matmul:m=5,n=48,k=65,dtype=bf16,out=f32,w.dtype=i8,w.group=21,epilogue=[bias,relu]",
+            kBf16}));
 
 INSTANTIATE_TEST_SUITE_P(
     Windows, WeightForms,
-    testing::Values(Case{"conv2d:n=1,h=5,w=6,ci=32,co=48,kernel=3,pad=1,dtype=bf16,out=f32,"
-                         "w.dtype=i4,w.group=16,w.scale=f16",
-                         kBf16},
-                    Case{"conv2d:n=2,h=5,w=6,ci=32,co=48,kernel=3,stride=2,dtype=i8,out=f32,"
-                         "w.dtype=u4,w.group=32,w.zero=u4,w.scale=f32",
-                         kBytes},
-                    Case{"conv1d:n=1,l=9,ci=16,co=32,kernel=9,pad=4,dtype=i8,out=f32,w.dtype=i4,"
-                         "w.group=8,w.scale=f16",
-                         kBytes},
-                    Case{"conv1d:n=1,l=9,ci=16,co=32,kernel=3,dtype=i8,out=f32,w.dtype=i8,"
-                         "w.scale=f32,epilogue=[bias,relu]",
-                         kBytes},
-                    Case{"conv2d:n=1,h=5,w=6,ci=24,co=48,kernel=3,pad=1,dtype=bf16,out=f32,"
-                         "w.dtype=f8e4m3",
-                         kBf16}));
+    testing::Values(
+        WeightFormsCase{"conv2d:n=1,h=5,w=6,ci=32,co=48,kernel=3,pad=1,dtype=bf16,out=f32,"
+                        "w.dtype=i4,w.group=16,w.scale=f16",
+                        kBf16},
+        WeightFormsCase{"conv2d:n=2,h=5,w=6,ci=32,co=48,kernel=3,stride=2,dtype=i8,out=f32,"
+                        "w.dtype=u4,w.group=32,w.zero=u4,w.scale=f32",
+                        kBytes},
+        WeightFormsCase{"conv1d:n=1,l=9,ci=16,co=32,kernel=9,pad=4,dtype=i8,out=f32,w.dtype=i4,"
+                        "w.group=8,w.scale=f16",
+                        kBytes},
+        WeightFormsCase{"conv1d:n=1,l=9,ci=16,co=32,kernel=3,dtype=i8,out=f32,w.dtype=i8,"
+                        "w.scale=f32,epilogue=[bias,relu]",
+                        kBytes},
+        WeightFormsCase{"conv2d:n=1,h=5,w=6,ci=24,co=48,kernel=3,pad=1,dtype=bf16,out=f32,"
+                        "w.dtype=f8e4m3",
+                        kBf16}));
 
 }  // namespace
 }  // namespace tilewright

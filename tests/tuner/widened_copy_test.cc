@@ -28,8 +28,8 @@ Made make(const std::string& spec, const std::string& target, const Json& answer
   return {std::move(w), std::move(s), Json::parse(trial.config())};
 }
 
-std::string answer(const std::string& spec, const std::string& target,
-                   const std::string& question) {
+std::string answer_widened_copy(const std::string& spec, const std::string& target,
+                                const std::string& question) {
   return make(spec, target).config.value(question, "not asked");
 }
 
@@ -37,23 +37,24 @@ TEST(WidenedCopy, IsProposedWhereElementsAreReadOften) {
   for (const char* type : {"bf16", "f16", "f8e4m3"}) {
     SCOPED_TRACE(type);
     std::string spec = std::string("matmul:m=32,n=48,k=40,out=f32,dtype=") + type;
-    EXPECT_EQ(answer(spec, "avx2", "C.A"), "widened");
-    EXPECT_EQ(answer(spec, "avx2", "C.B"), "widened");
+    EXPECT_EQ(answer_widened_copy(spec, "avx2", "C.A"), "widened");
+    EXPECT_EQ(answer_widened_copy(spec, "avx2", "C.B"), "widened");
   }
-  EXPECT_EQ(answer("conv2d:n=1,h=9,w=9,ci=8,co=16,kernel=3,dtype=f16", "avx2", "Y_acc.W"),
-            "widened");
+  EXPECT_EQ(
+      answer_widened_copy("conv2d:n=1,h=9,w=9,ci=8,co=16,kernel=3,dtype=f16", "avx2", "Y_acc.W"),
+      "widened");
 }
 
 // One row reads each element of the weight once, so fewer bytes count for more.
 TEST(WidenedCopy, IsNotProposedOfAWeightThatIsReadOnce) {
-  EXPECT_NE(answer("matmul:m=1,n=48,k=40,dtype=bf16", "avx2", "C.B"), "widened");
+  EXPECT_NE(answer_widened_copy("matmul:m=1,n=48,k=40,dtype=bf16", "avx2", "C.B"), "widened");
 }
 
 TEST(WidenedCopy, IsNotProposedOfWhatIsMultipliedAsItIs) {
   for (const char* spec : {"matmul:m=32,n=48,k=40", "matmul:m=32,n=48,k=40,dtype=i8",
                            "matmul:m=32,n=48,k=64,dtype=bf16,w.dtype=i4,w.group=32"}) {
     SCOPED_TRACE(spec);
-    EXPECT_NE(answer(spec, "avx2", "C.B"), "widened");
+    EXPECT_NE(answer_widened_copy(spec, "avx2", "C.B"), "widened");
   }
   // Dot products of bf16 take it as stored.
   const std::string dots =

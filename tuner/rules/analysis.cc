@@ -19,6 +19,21 @@ const StoreNode& store_of(const BlockNode& block) {
   return *found;
 }
 
+std::string result_of(const Schedule& s, const Block& block) {
+  return store_of(s.node(block)).buffer->name;
+}
+
+int64_t product(const BlockFacts& facts, const std::vector<int>& iters) {
+  int64_t result = 1;
+  for (int i : iters) result *= facts.extents[static_cast<size_t>(i)];
+  return result;
+}
+
+std::optional<Loop> loop_of(const IterVar& iter) {
+  auto* v = iter.binding.as<VarNode>();
+  return v ? std::optional<Loop>(Loop{v->name}) : std::nullopt;
+}
+
 std::vector<std::string> inputs_of(const BlockNode& block) {
   const StoreNode& store = store_of(block);
   std::vector<std::string> names;

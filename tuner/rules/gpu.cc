@@ -5,11 +5,10 @@
 
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu_units.h"
 
 namespace tilewright {
 namespace {
-
-constexpr int64_t kAccessBits = 128;
 
 // Bits of the widest element that the block reads or writes.
 int widest_bits(const BlockNode& block) {

@@ -9,18 +9,13 @@
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_packed_layout.h"
 #include "tuner/rules/gpu_tensor_parts.h"
+#include "tuner/rules/gpu_units.h"
 
 namespace tilewright {
 namespace {
 
 constexpr int64_t kFragment = 16;  // rows of a warp's instruction
-constexpr int64_t kBand = 8;       // rows side by side in a warp's lanes
-constexpr int64_t kColumns = 8;    // per accumulator fragment
 constexpr int64_t kRowLanes = 4;   // lanes per accumulator row
-
-std::string result_of(const Schedule& s, const Block& b) {
-  return store_of(s.node(b)).buffer->name;
-}
 
 // The type to which the weights are rounded, if they are.
 std::optional<ElemType> rounded_elem(const BlockNode& weights) {
@@ -52,7 +47,8 @@ std::optional<ElemType> chain_operand_elem(const Schedule& s, const SoftmaxChain
 const MmaRow* chained_row(ElemType elem, ElemType sums, const Target& target) {
   for (const MmaRow& row : mma_rows()) {
     const bool fits = row.operand == elem && row.b_operand() == elem && row.acc == sums &&
-                      !row.tf32 && row.split.empty() && row.k == 2 * kColumns && row.m == kFragment;
+                      !row.tf32 && row.split.empty() && row.k == 2 * kFragmentColumns &&
+                      row.m == kFragment;
     if (fits && is_printed(row) && row.runs_on(target.gpu.compute_capability)) return &row;
   }
   return nullptr;
@@ -96,7 +92,7 @@ void ChainRows::bind_softmax(const SoftmaxChain& chain, const std::vector<Block>
 void ChainRows::bind_sums(const Block& block, int64_t columns) const {
   std::vector<Loop> loops = c_.s.loops(block);
   std::vector<Loop> i = split(loops[loops.size() - 2]);
-  std::vector<Loop> j = c_.s.split(loops.back(), {columns / kColumns, kColumns});
+  std::vector<Loop> j = c_.s.split(loops.back(), {columns / kFragmentColumns, kFragmentColumns});
   c_.s.reorder({i[0], i[1], j[0], i[2], j[1]});
   gpu_bind_lanes(c_, i[0], {i[1], j[0]}, i[2], j[1], kFragment);
 }
@@ -110,7 +106,7 @@ void ChainRows::hold(const Block& copy, const MmaRow& row) const {
   lay_out_operand(copy, row);
   const std::vector<Loop> loops = c_.s.loops(copy);
   const std::vector<Loop> i = split(loops[loops.size() - 2]);
-  const std::vector<Loop> k = c_.s.split(loops.back(), {-1, kColumns});
+  const std::vector<Loop> k = c_.s.split(loops.back(), {-1, kFragmentColumns});
   gpu_bind_lanes(c_, i[0], {i[1], k[0]}, i[2], k[1], row.m);
 }
 
@@ -118,7 +114,7 @@ void ChainRows::multiply(const Block& block, const MmaRow& row) const {
   std::vector<Loop> loops = own_loops(c_.s, block);
   const size_t n = loops.size();
   std::vector<Loop> i = split(loops[n - 3]);
-  std::vector<Loop> j = c_.s.split(loops[n - 2], {-1, kColumns});
+  std::vector<Loop> j = c_.s.split(loops[n - 2], {-1, kFragmentColumns});
   std::vector<Loop> k = c_.s.split(loops[n - 1], {-1, row.k});
   c_.s.reorder({i[0], k[0], i[1], j[0], i[2], j[1], k[1]});
   // Decomposed before binding: the loops of the initialization are bound differently.
@@ -168,7 +164,7 @@ void ChainRows::bind_values(const Block& block) const {
 void ChainRows::reduce(const Block& block) const {
   std::vector<Loop> loops = c_.s.loops(block);
   const RowLoops rows = split_teams(loops[loops.size() - 2]);
-  std::vector<Loop> j = c_.s.split(loops.back(), {-1, kRowLanes, kColumns / kRowLanes});
+  std::vector<Loop> j = c_.s.split(loops.back(), {-1, kRowLanes, kFragmentColumns / kRowLanes});
   c_.s.reorder({rows.warp, rows.team, rows.band, j[1], j[0], j[2]});
   c_.s.annotate(j[1], kLanesKey, int64_t{1});
   c_.s.unroll(j[0]);

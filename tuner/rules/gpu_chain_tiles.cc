@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/mma_rows.h"
 #include "ir/ceil_div.h"
 
 namespace tilewright {
@@ -11,7 +12,6 @@ namespace {
 
 constexpr int64_t kRegister = 4;    // bytes per register
 constexpr int64_t kOwn = 40;        // registers for addresses, loops, row maxima and sums
-constexpr int64_t kLanes = 32;      // per warp
 constexpr int64_t kPadding = 16;    // bytes per row of shared memory
 constexpr int64_t kLeastRows = 32;  // up to here padding does not count
 constexpr const char* kInRegisters = "registers";
@@ -25,7 +25,7 @@ int64_t ChainShape::blocks(const ChainTile& t) const { return stacks * ceil_div(
 int64_t ChainShape::registers(const ChainTile& t, bool rows_in_registers) const {
   const int64_t packed = row->packed();
   const int64_t held = products * t.step + t.step / packed + columns;
-  return t.warp_rows * (held + (rows_in_registers ? terms / packed : 0)) / kLanes + kOwn;
+  return t.warp_rows * (held + (rows_in_registers ? terms / packed : 0)) / kWarp + kOwn;
 }
 
 int64_t ChainShape::bytes(const ChainTile& t, int64_t stages, bool rows_in_registers) const {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kAlone = "1x1";
 constexpr const char* kRows = "2x1";
-constexpr const char* kColumns = "1x2";
+constexpr const char* kTwoColumns = "1x2";
 constexpr int64_t kPair = 2;
 
 }  // namespace
@@ -20,9 +20,9 @@ GpuCluster gpu_choose_cluster(RuleContext& c, const std::string& name, const std
   if (copies != kByRoles) return {};
   std::vector<std::string> shapes = {kAlone};
   if (rows >= kPair) shapes.emplace_back(kRows);
-  if (columns >= kPair) shapes.emplace_back(kColumns);
+  if (columns >= kPair) shapes.emplace_back(kTwoColumns);
   const std::string shape = c.t.choose_added(name + ".cluster", shapes, kAlone);
-  return {shape == kRows ? kPair : 1, shape == kColumns ? kPair : 1};
+  return {shape == kRows ? kPair : 1, shape == kTwoColumns ? kPair : 1};
 }
 
 void gpu_mark_cluster(RuleContext& c, const GpuCluster& cluster, const Loop& blocks) {

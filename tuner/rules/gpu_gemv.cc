@@ -9,16 +9,15 @@
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_gemv_shapes.h"
 #include "tuner/rules/gpu_gemv_words.h"
+#include "tuner/rules/gpu_units.h"
 
 namespace tilewright {
 namespace {
 
-constexpr int64_t kAccessBits = 128;
-constexpr int64_t kSector = 32;   // bytes that memory reads together
-constexpr int64_t kMostFew = 16;  // vectors; more of them are a matrix
-constexpr int64_t kFirstFew = 4;  // up to this many vectors it is the first choice
-constexpr int64_t kDotTerms = 4;  // k elements per byte instruction (dp4a)
-constexpr int64_t kWordBits = 32;
+constexpr int64_t kSector = 32;    // bytes that memory reads together
+constexpr int64_t kMostFew = 16;   // vectors; more of them are a matrix
+constexpr int64_t kFirstFew = 4;   // up to this many vectors it is the first choice
+constexpr int64_t kDotTerms = 4;   // k elements per byte instruction (dp4a)
 constexpr int64_t kMostHeld = 64;  // registers of vector elements per turn of a thread
 
 // The iterators of few[f, k] * many[w, k], and the source of the elements of `many`.

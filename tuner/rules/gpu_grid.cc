@@ -9,8 +9,8 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kReservedShared = 1024;  // per block, by the system
-constexpr int64_t kMostBlocks = 4;         // per SM: the tiles are large
+constexpr int64_t kSystemShared = 1024;    // per block, by the system
+constexpr int64_t kMostBlocksOfTiles = 4;  // per SM: the tiles are large
 constexpr int64_t kManyWaves = 16;         // from here on a partial last wave matters little
 constexpr int64_t kLeastShare = 2;         // k iterations that justify partial sums in memory
 
@@ -18,8 +18,8 @@ constexpr int64_t kLeastShare = 2;         // k iterations that justify partial 
 // thread.
 std::vector<int64_t> residents(const GpuFacts& gpu, const GpuGridWork& work, int64_t registers) {
   std::vector<int64_t> counts = {1};
-  for (int64_t n = 2; n <= kMostBlocks; ++n) {
-    bool fits = n * (work.shared_bytes + kReservedShared) <= gpu.shared_per_sm &&
+  for (int64_t n = 2; n <= kMostBlocksOfTiles; ++n) {
+    bool fits = n * (work.shared_bytes + kSystemShared) <= gpu.shared_per_sm &&
                 n * work.threads <= gpu.threads_per_sm && n <= gpu.blocks_per_sm &&
                 n * work.threads * registers <= gpu.registers_per_sm;
     if (fits) counts.push_back(n);

@@ -2,18 +2,12 @@
 
 #include <algorithm>
 
+#include "tuner/rules/gpu_units.h"
+
 namespace tilewright {
 namespace {
 
-constexpr int64_t kAccessBits = 128;
-constexpr int64_t kWordBits = 32;
-constexpr int64_t kBand = 8;     // fragment rows across lanes
 constexpr int64_t kInGroup = 4;  // lanes per row
-
-// (x / unit) % count
-Expr digit(const Expr& x, int64_t unit, int64_t count) {
-  return floordiv(floormod(x, Expr(unit * count)), Expr(unit));
-}
 
 // The position of an element in a fragment (a_place()): the lane; the register's half along n and
 // half along k; the element in the register.
@@ -28,6 +22,10 @@ Digits digits_of(const MmaRow& row, const Expr& n, const Expr& k) {
 }
 
 }  // namespace
+
+Expr digit(const Expr& x, int64_t unit, int64_t count) {
+  return floordiv(floormod(x, Expr(unit * count)), Expr(unit));
+}
 
 int64_t PackedLayout::stride() const {
   const int64_t registers = fragments * row->a_registers();

@@ -15,14 +15,13 @@
 #include "tuner/rules/gpu_roles.h"
 #include "tuner/rules/gpu_siblings.h"
 #include "tuner/rules/gpu_tensor_parts.h"
+#include "tuner/rules/gpu_units.h"
 #include "tuner/rules/softmax_chain.h"
 
 namespace tilewright {
 namespace {
 
-constexpr int64_t kColumns = 8;  // per accumulator fragment
 constexpr const char* kFused = "fused";
-constexpr const char* kApart = "apart";
 
 struct Chain {
   std::vector<GpuSibling> first;  // products, by block and weight
@@ -75,7 +74,7 @@ std::optional<Chain> find_chain(const Schedule& s, const Target& target) {
   shape.terms = round_up(sizes[2], shape.row->k);
   shape.columns = analyze(s, chain.second).extents[1];
   shape.products = static_cast<int64_t>(chain.first.size());
-  const bool has_rows = shape.rows > 1 && shape.columns % (2 * kColumns) == 0;
+  const bool has_rows = shape.rows > 1 && shape.columns % (2 * kFragmentColumns) == 0;
   return has_rows ? std::optional(chain) : std::nullopt;
 }
 

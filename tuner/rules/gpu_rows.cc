@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "codegen/cuda_lowering.h"
+#include "codegen/mma_rows.h"
 #include "ir/compare.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
@@ -11,25 +12,9 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kLastPartials = 16;  // partials that every thread adds itself
-constexpr int64_t kWarp = 32;
-constexpr int64_t kShortRow = 64;      // elements; every thread reduces shorter rows itself
-constexpr int64_t kLongRow = 1 << 16;  // elements; long enough to divide among blocks
-
-int64_t product(const BlockFacts& f, const std::vector<int>& iters) {
-  int64_t result = 1;
-  for (int i : iters) result *= f.extents[static_cast<size_t>(i)];
-  return result;
-}
-
-std::string result_of(const Schedule& s, const Block& block) {
-  return store_of(s.node(block)).buffer->name;
-}
-
-std::optional<Loop> loop_of(const IterVar& iter) {
-  auto* v = iter.binding.as<VarNode>();
-  return v ? std::optional<Loop>(Loop{v->name}) : std::nullopt;
-}
+constexpr int64_t kLastPartials = 16;      // partials that every thread adds itself
+constexpr int64_t kRowOfThread = 64;       // elements; every thread reduces shorter rows itself
+constexpr int64_t kRowOfBlocks = 1 << 16;  // elements; long enough to divide among blocks
 
 // Fuses the reduction loops of a block.
 Loop reduction_of(RuleContext& c, const Block& block) {
@@ -62,7 +47,7 @@ Partials split_partials(RuleContext& c, const Block& block, int64_t most) {
   BlockFacts facts = analyze(c.s, block);
   Partials p{block, {}, 1};
   int64_t extent = product(facts, facts.reduce);
-  if (extent < kShortRow) return p;
+  if (extent < kRowOfThread) return p;
   int64_t vector = gpu_vector(c, block, facts.extents[static_cast<size_t>(facts.reduce.back())]);
   int64_t threads = gpu_threads_for(extent / vector, most);
   std::vector<Loop> loops = c.s.split(reduction_of(c, block), {-1, threads, vector});
@@ -193,7 +178,7 @@ void finish(RuleContext& c, const Partials& p, const Loop& row, bool is_result) 
 // Few long rows: a first kernel reduces pieces of rows.
 void split_among_blocks(RuleContext& c, const Block& block, int64_t extent) {
   int64_t pieces = c.t.choose(block.name + ".pieces", std::vector<int64_t>{256, 128, 64, 512});
-  pieces = std::min(pieces, extent / kShortRow);
+  pieces = std::min(pieces, extent / kRowOfThread);
   std::vector<Loop> parts = c.s.split(reduction_of(c, block), {pieces, -1});
   Block partial = c.s.rfactor(block, parts[0], -1);
   gpu_row_reduction(c, partial);
@@ -205,7 +190,7 @@ void split_among_blocks(RuleContext& c, const Block& block, int64_t extent) {
 void gpu_row_reduction(RuleContext& c, const Block& block) {
   BlockFacts facts = analyze(c.s, block);
   int64_t rows = product(facts, facts.spatial), extent = product(facts, facts.reduce);
-  if (gpu_is_static(facts) && extent >= kLongRow && rows * 2 < c.input.target.gpu.sms) {
+  if (gpu_is_static(facts) && extent >= kRowOfBlocks && rows * 2 < c.input.target.gpu.sms) {
     return split_among_blocks(c, block, extent);
   }
   int64_t most = c.t.choose(block.name + ".threads", std::vector<int64_t>{256, 128, 512});

@@ -15,8 +15,8 @@ namespace tilewright {
 namespace {
 
 constexpr const char* kJoined = "joined";
-constexpr const char* kApart = "apart";
-constexpr int64_t kFewRows = 16;     // rows up to which reading the weights is the bottleneck
+constexpr int64_t kRowsBesideWeights =
+    16;                              // rows up to which reading the weights is the bottleneck
 constexpr size_t kMostProducts = 4;  // whose accumulators registers may hold
 
 std::vector<int> iterators(const BlockNode& n, const std::vector<Expr>& indices) {
@@ -131,7 +131,7 @@ size_t join_first(RuleContext& c, const std::vector<Block>& products) {
   std::vector<std::string> ways = {kJoined, kApart};
   // f32 operands would be split into three products, which must not be the first choice.
   const bool is_narrow = bits_of(read_elem(n, roles->a)) < 32;
-  if (most(roles->i) <= kFewRows || !is_narrow) std::swap(ways[0], ways[1]);
+  if (most(roles->i) <= kRowsBesideWeights || !is_narrow) std::swap(ways[0], ways[1]);
   if (c.t.choose_added(first.name + ".products", ways, kApart) == kApart) return 0;
   if (is_stored) {
     gpu_multiply_fragments(c, first, *roles, weights);

@@ -10,6 +10,9 @@
 
 namespace tilewright {
 
+// The choice of one kernel per product.
+inline constexpr const char* kApart = "apart";
+
 // Asks the knob "NAME.products", NAME the first of several products of the same A whose results one
 // elementwise block reads. "joined": one kernel multiplies each tile of A by the tiles of all
 // weights, and combines the accumulators in registers (like CUTLASS's dual GEMM). "apart": one

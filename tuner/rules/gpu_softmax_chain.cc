@@ -20,7 +20,7 @@ constexpr int64_t kColumnThreads = 8;  // per block, along the result's columns
 constexpr int64_t kScores = 4;         // per thread, along queries and along keys
 
 // Queries per block, and keys per step. Each thread has 4 x 4 scores.
-struct ChainTile {
+struct SoftmaxTile {
   int64_t rows, keys;
 
   std::string name() const { return fmt::format("{}x{}", rows, keys); }
@@ -44,7 +44,7 @@ class OnlineKernel {
     const int64_t element = bits_of(read_elem(scores, operands.rows)) / 8;
     const int64_t sum = bits_of(store_of(scores).buffer->elem) / 8;
     constexpr int64_t kPadding = 16, kRowBuffers = 5;
-    for (ChainTile t : {ChainTile{64, 32}, {32, 32}, {64, 64}, {128, 32}, {32, 64}, {16, 64}}) {
+    for (SoftmaxTile t : {SoftmaxTile{64, 32}, {32, 32}, {64, 64}, {128, 32}, {32, 64}, {16, 64}}) {
       const int64_t copies = (terms * t.rows + t.keys * (terms + chain_.columns)) * element;
       const int64_t weights = 2 * t.keys * t.rows * sum + kRowBuffers * t.rows * sum;
       const int64_t padding = (3 * t.keys + terms + t.keys) * kPadding;
@@ -91,14 +91,14 @@ class OnlineKernel {
   void choose() {
     // Few queries would leave most of a tall tile idle.
     constexpr int64_t kLowest = 16;
-    std::stable_partition(tiles_.begin(), tiles_.end(), [&](const ChainTile& t) {
+    std::stable_partition(tiles_.begin(), tiles_.end(), [&](const SoftmaxTile& t) {
       return t.rows < std::max(kLowest + 1, 2 * chain_.rows);
     });
     std::vector<std::string> names;
-    for (const ChainTile& t : tiles_) names.push_back(t.name());
+    for (const SoftmaxTile& t : tiles_) names.push_back(t.name());
     const std::string name = c_.t.choose(chain_.top.name + ".tile", names);
     tile_ = *std::find_if(tiles_.begin(), tiles_.end(),
-                          [&](const ChainTile& t) { return t.name() == name; });
+                          [&](const SoftmaxTile& t) { return t.name() == name; });
     int64_t stacks = 1;
     for (int64_t extent : analyze(c_.s, chain_.top).extents) stacks *= extent;
     const int64_t tiles = ceil_div(chain_.rows, tile_.rows);
@@ -213,8 +213,8 @@ class OnlineKernel {
 
   RuleContext& c_;
   SoftmaxChain chain_;
-  std::vector<ChainTile> tiles_;
-  ChainTile tile_{};
+  std::vector<SoftmaxTile> tiles_;
+  SoftmaxTile tile_{};
   int64_t parts_ = 1;
 };
 

@@ -9,9 +9,9 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kMostBlocks = 16;  // per SM; blocks of one warp are small
-constexpr int64_t kMostPadding = 8;  // at most one padded key per this many keys
-constexpr int64_t kJoiners = 128;    // threads per block that combines parts
+constexpr int64_t kMostSmallBlocks = 16;  // per SM; blocks of one warp are small
+constexpr int64_t kMostPadding = 8;       // at most one padded key per this many keys
+constexpr int64_t kJoiners = 128;         // threads per block that combines parts
 
 }  // namespace
 
@@ -23,10 +23,10 @@ int64_t gpu_choose_key_parts(RuleContext& c, const SoftmaxChain& chain, int64_t 
     const int64_t padded = pads ? round_up(chain.keys, keys * parts) : chain.keys;
     const bool whole = pads ? (padded - chain.keys) * kMostPadding <= chain.keys
                             : !chain.dynamic_keys && chain.keys % parts == 0;
-    const bool useful = padded / parts >= keys && blocks * parts < kMostBlocks * sms;
+    const bool useful = padded / parts >= keys && blocks * parts < kMostSmallBlocks * sms;
     if (parts == 1 || (whole && useful)) options.push_back(parts);
   }
-  if (options.size() < 2 || blocks >= kMostBlocks * sms) return 1;
+  if (options.size() < 2 || blocks >= kMostSmallBlocks * sms) return 1;
   // The first option gives each SM two blocks, which hide each other's waits.
   auto enough = std::find_if(options.begin(), options.end(),
                              [&](int64_t parts) { return blocks * parts >= 2 * sms; });

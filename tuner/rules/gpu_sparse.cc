@@ -2,22 +2,16 @@
 
 #include <algorithm>
 
+#include "codegen/mma_rows.h"
 #include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu_packed_layout.h"
 #include "tuner/rules/gpu_tensor_copies.h"
+#include "tuner/rules/gpu_units.h"
 
 namespace tilewright {
 namespace {
 
-constexpr int64_t kLanes = 32;
-constexpr int64_t kColumns = 16;  // weight columns per fragment
-constexpr int64_t kBand = 8;      // columns across lanes
-constexpr int64_t kWordBits = 32;
-constexpr int64_t kCopyBits = 128;  // per thread and access
-
-// (x / unit) % count
-Expr digit(const Expr& x, int64_t unit, int64_t count) {
-  return floordiv(floormod(x, Expr(unit * count)), Expr(unit));
-}
+constexpr int64_t kWeightColumns = 16;  // weight columns per fragment
 
 // Whether a pattern keeps no more in each group of the instruction than that allows, whatever its
 // own groups.
@@ -43,9 +37,9 @@ const SparseMmaRow* gpu_sparse_row(const WeightFormat& format, int64_t k, ElemTy
 // transposes 16-bit elements.
 bool gpu_gathers(const WeightFormat& format, int64_t k, ElemType operand) {
   auto is_power = [](int64_t x) { return x > 0 && (x & (x - 1)) == 0; };
-  return format.sparse() && format.keep < format.of && format.keep <= kColumns &&
+  return format.sparse() && format.keep < format.of && format.keep <= kWeightColumns &&
          is_power(format.keep) && is_power(format.of) && is_power(format.vector) &&
-         format.vector >= kColumns && k % format.of == 0 && bits_of(operand) == 16;
+         format.vector >= kWeightColumns && k % format.of == 0 && bits_of(operand) == 16;
 }
 
 int64_t gpu_sparse_terms(const SparseMmaRow& row) { return int64_t{row.whole.k} * row.selectors(); }
@@ -65,7 +59,7 @@ IndexMap metadata_map(const SparseMmaRow& row, int rank, int column, int k, int6
       in_group = digit(r, half, terms / half);
       index = band * Expr(half) + digit(r, 1, half);
     }
-    Expr place = digit(n, kColumns, tile_n / kColumns);
+    Expr place = digit(n, kWeightColumns, tile_n / kWeightColumns);
     place = place * Expr(tile_r / terms) + digit(r, terms, tile_r / terms);
     place = (place * Expr(kBand) + digit(n, 1, kBand)) * Expr(4) + in_group;
     place = place * Expr(in_word) + index;
@@ -94,8 +88,8 @@ GpuPlaces::GpuPlaces(RuleContext& c, const Block& block, const std::string& rows
   const int64_t in_word = kWordBits / bits_of(words->elem);
   c_.s.transform_layout(words->name, IndexMap::make(3, [&](const std::vector<Var>& x) {
                           return std::vector<Expr>{
-                              x[0], x[1], floordiv(x[2], Expr(in_word * kLanes)),
-                              digit(x[2], in_word, kLanes), floormod(x[2], Expr(in_word))};
+                              x[0], x[1], floordiv(x[2], Expr(in_word * kWarp)),
+                              digit(x[2], in_word, kWarp), floormod(x[2], Expr(in_word))};
                         }));
 }
 
@@ -104,14 +98,14 @@ void GpuPlaces::place(const Loop& k_outer, const GpuTileCopies& copies, int64_t 
   c_.s.compute_at(shared_, k_outer);
   if (words_) bind_words(warps);
   const Buffer shared = store_of(c_.s.node(shared_)).buffer;
-  copies.carry_out(c_, shared->name, kCopyBits / bits_of(shared->elem));
+  copies.carry_out(c_, shared->name, kAccessBits / bits_of(shared->elem));
 }
 
 void GpuPlaces::bind_words(int64_t warps) {
   const int64_t in_word = kWordBits / bits_of(store_of(c_.s.node(*words_)).buffer->elem);
   Loop all = c_.s.loops(*words_).back();
-  const int64_t each = as_int(c_.s.node(all).extent).value() / (in_word * kLanes * warps);
-  std::vector<Loop> parts = c_.s.split(all, {warps, each, kLanes, in_word});
+  const int64_t each = as_int(c_.s.node(all).extent).value() / (in_word * kWarp * warps);
+  std::vector<Loop> parts = c_.s.split(all, {warps, each, kWarp, in_word});
   c_.s.reorder({parts[0], parts[2], parts[1], parts[3]});
   c_.s.bind(c_.s.fuse({parts[0], parts[2]}), ForKind::ThreadX);
   c_.s.unroll(parts[1]);

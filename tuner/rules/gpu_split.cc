@@ -12,10 +12,10 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kLeastTerms = 256;  // per part
-constexpr int64_t kWholeTiles = 64;   // a part's k is a multiple of this: whole k tiles
-constexpr int64_t kTile = 64;         // rows and columns of a typical result tile
-constexpr int64_t kAdders = 256;      // threads per block of the second kernel
+constexpr int64_t kLeastPartTerms = 256;  // per part
+constexpr int64_t kWholeTiles = 64;       // a part's k is a multiple of this: whole k tiles
+constexpr int64_t kTile = 64;             // rows and columns of a typical result tile
+constexpr int64_t kAdders = 256;          // threads per block of the second kernel
 
 class TermSplitter {
  public:
@@ -79,7 +79,7 @@ class TermSplitter {
     const int64_t sms = c_.input.target.gpu.sms;
     std::vector<int64_t> options;
     for (int64_t parts : {1, 2, 4, 8, 16, 3, 5, 6}) {
-      bool whole = terms % (parts * kWholeTiles) == 0 && terms / parts >= kLeastTerms;
+      bool whole = terms % (parts * kWholeTiles) == 0 && terms / parts >= kLeastPartTerms;
       if (parts == 1 || (whole && blocks * parts < 4 * sms)) options.push_back(parts);
     }
     if (blocks >= sms) return {1};

@@ -18,7 +18,7 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kMostSums = 64 * 64;  // accumulators that a warp's registers hold
+constexpr int64_t kMostWarpSums = 64 * 64;  // accumulators that a warp's registers hold
 
 // The row for the types of the block's operands and accumulators; null if there is none.
 const MmaRow* row_for(const Schedule& s, const Block& block, const GpuRoles& r, const Target& t) {
@@ -93,7 +93,7 @@ class TensorTiler {
         tensor_tiles_for(most(r_.i), most(r_.j), most(r_.k), batch, row_, c_.input.target.gpu);
     if (r_.products() > 1) {
       std::erase_if(tiles, [&](const TensorTileSizes& t) {
-        return r_.products() * t.warp_m * t.warp_n > kMostSums;
+        return r_.products() * t.warp_m * t.warp_n > kMostWarpSums;
       });
     }
     std::vector<std::string> names;

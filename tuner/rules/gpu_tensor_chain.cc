@@ -13,11 +13,10 @@
 #include "tuner/rules/gpu_chain_rows.h"
 #include "tuner/rules/gpu_softmax_parts.h"
 #include "tuner/rules/gpu_tensor_parts.h"
+#include "tuner/rules/gpu_units.h"
 
 namespace tilewright {
 namespace {
-
-constexpr int64_t kColumns = 8;  // per accumulator fragment
 
 class TensorChainKernel {
  public:
@@ -147,7 +146,7 @@ std::optional<TensorChain> gpu_tensor_chain_of(RuleContext& c, const SoftmaxChai
   TensorChain t{chain, {}, {}};
   ChainShape& shape = t.shape;
   if (elem) shape.row = chained_row(*elem, store_of(scores).buffer->elem, c.input.target);
-  if (!shape.row || chain.columns % (2 * kColumns) != 0) return std::nullopt;
+  if (!shape.row || chain.columns % (2 * kFragmentColumns) != 0) return std::nullopt;
   shape.rows = chain.rows;
   shape.between = chain.keys;
   shape.terms = round_up(largest_extent(c.s, scores.iters.back().extent), shape.row->k);

@@ -9,7 +9,7 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kMostRows = 8;
+constexpr int64_t kMostStripRows = 8;
 
 }  // namespace
 GpuTileOrder gpu_choose_tile_order(RuleContext& c, const std::string& name,
@@ -19,7 +19,8 @@ GpuTileOrder gpu_choose_tile_order(RuleContext& c, const std::string& name,
   }
   std::vector<int64_t> groups = tile_groups_for(rows * cluster.rows, columns * cluster.columns);
   // With clusters of two columns, more rows than this are more tiles than run at once.
-  if (cluster.columns > 1) std::erase_if(groups, [](int64_t group) { return group > kMostRows; });
+  if (cluster.columns > 1)
+    std::erase_if(groups, [](int64_t group) { return group > kMostStripRows; });
   const int64_t group = c.t.choose_added(name + ".group", groups, 1);
   return {std::max<int64_t>(1, group / cluster.rows)};
 }

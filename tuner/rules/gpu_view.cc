@@ -11,11 +11,10 @@
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_units.h"
 
 namespace tilewright {
 namespace {
-
-constexpr int64_t kAccessBits = 128;
 
 using Iters = std::vector<int>;
 

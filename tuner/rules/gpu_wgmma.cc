@@ -19,17 +19,15 @@
 #include "tuner/rules/gpu_tensor_parts.h"
 #include "tuner/rules/gpu_tile_order.h"
 #include "tuner/rules/gpu_tiles.h"
+#include "tuner/rules/gpu_units.h"
 
 namespace tilewright {
 namespace {
 
-constexpr int kWarpRows = 16;
 // Epilogue stores through shared memory: by stmatrix, as TMA tiles, or both.
 constexpr const char* kByMatrices = "stmatrix";
-constexpr const char* kInBoxes = "tensor";
 constexpr const char* kMatricesInBoxes = "stmatrix_tensor";
-constexpr int64_t kPendingStages = 3;    // from here on a wgmma group may stay in flight
-constexpr int64_t kMostSums = 64 * 256;  // accumulators that a warpgroup's registers hold
+constexpr int64_t kMostWarpgroupSums = 64 * 256;  // accumulators that a warpgroup's registers hold
 
 // The row of `n` columns for the block's types; null if the target has none. tf32 rows do not count
 // as f32.
@@ -111,8 +109,9 @@ class WgmmaTiler {
     std::vector<TensorTileSizes> tiles =
         wgmma_tiles_for(most(r_.i), most(r_.j), batch, bits_, c_.input.target.gpu);
     const int64_t sets = r_.products() * (promotes_ ? 2 : 1);
-    std::erase_if(tiles,
-                  [&](const TensorTileSizes& t) { return sets * t.warp_m * t.warp_n > kMostSums; });
+    std::erase_if(tiles, [&](const TensorTileSizes& t) {
+      return sets * t.warp_m * t.warp_n > kMostWarpgroupSums;
+    });
     std::vector<std::string> names;
     for (const TensorTileSizes& t : tiles) names.push_back(t.name());
     std::string name = c_.t.choose(block_.name + ".tile", names);

@@ -9,6 +9,9 @@
 
 namespace tilewright {
 
+// Epilogue stores as TMA tiles.
+inline constexpr const char* kInBoxes = "tensor";
+
 // The option of the knob "NAME.mma", such as "wgmma_f32_f16". Empty if the target has no
 // instruction for the types of the operands and accumulators, or the product is too small.
 std::string gpu_wgmma_way(RuleContext& c, const Block& block, const GpuRoles& roles);

@@ -21,18 +21,16 @@
 #include "tuner/rules/gpu_roles.h"
 #include "tuner/rules/gpu_tensor_copies.h"
 #include "tuner/rules/gpu_tensor_parts.h"
+#include "tuner/rules/gpu_units.h"
 
 namespace tilewright {
 namespace {
 
-constexpr int64_t kWarpRows = 16;    // per warp, of a warpgroup's 64
-constexpr int64_t kColumns = 8;      // per accumulator fragment
-constexpr int64_t kSpanBytes = 128;  // the widest swizzle atom
 constexpr const char* kOverValues = "values";
 constexpr const char* kNothing = "none";
 constexpr const char* kLongestFirst = "longest_first";
 constexpr const char* kByRows = "rows";
-constexpr int64_t kOwn = 30;  // registers for addresses, loops, row maxima and sums
+constexpr int64_t kOwnRegisters = 30;  // registers for addresses, loops, row maxima and sums
 
 // The instruction of `columns` columns for 16-bit operands and f32 accumulators; null if the target
 // has none.
@@ -225,7 +223,7 @@ class WgmmaChainKernel {
     loops = c_.s.loops(init);
     // Loops of one iteration are not copied.
     loops.erase(loops.begin(), loops.begin() + around);
-    std::vector<Loop> j = c_.s.split(loops.back(), {-1, kColumns});
+    std::vector<Loop> j = c_.s.split(loops.back(), {-1, kFragmentColumns});
     gpu_bind_lanes(c_, loops[0], {j[0]}, loops[1], j[1], kWarpRows);
   }
 
@@ -242,7 +240,7 @@ class WgmmaChainKernel {
 // while others are read replace the scores one by one.
 int64_t registers(const WgmmaChainTile& t, int64_t columns, int64_t element_bits) {
   const int64_t lanes = kWarpgroup / WgmmaRow::m;  // threads per row
-  return (t.keys + t.keys * element_bits / 32 + columns) / lanes + kOwn;
+  return (t.keys + t.keys * element_bits / 32 + columns) / lanes + kOwnRegisters;
 }
 
 // Registers that a thread may have, for the way of copying that leaves the fewest.

@@ -24,19 +24,18 @@
 #include "tuner/rules/gpu_tensor_parts.h"
 #include "tuner/rules/gpu_tile_order.h"
 #include "tuner/rules/gpu_tiles.h"
+#include "tuner/rules/gpu_units.h"
 #include "tuner/rules/gpu_wgmma.h"
 #include "tuner/rules/gpu_wgmma_packed_row.h"
 
 namespace tilewright {
 namespace {
 
-constexpr int64_t kCopyBits = 128;
 // Epilogue stores: accumulators through shared memory, accumulators directly, or results through
 // shared memory in their own type. In the last case threads or TMA store them.
 constexpr const char* kSums = "shared";
 constexpr const char* kDirect = "direct";
 constexpr const char* kResults = "shared_result";
-constexpr const char* kInBoxes = "tensor";
 
 class WgmmaPackedTiler {
  public:
@@ -211,7 +210,7 @@ class WgmmaPackedTiler {
   }
 
   bool are_rows() {
-    return gpu_row_vectors(c_, block_, r_).first * bits_of(w_.operand) == kCopyBits;
+    return gpu_row_vectors(c_, block_, r_).first * bits_of(w_.operand) == kAccessBits;
   }
 
   int64_t shared_bytes(int64_t k, int64_t stages) const {
@@ -432,7 +431,7 @@ class WgmmaPackedTiler {
     if (store_ == kInBoxes) {
       gpu_store_boxes(c_, copy, box_columns_);
     } else {
-      gpu_store_packed_rows(c_, copy, tile_.threads(), kCopyBits / bits_of(result_elem_));
+      gpu_store_packed_rows(c_, copy, tile_.threads(), kAccessBits / bits_of(result_elem_));
     }
   }
 

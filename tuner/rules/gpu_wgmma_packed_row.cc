@@ -2,14 +2,11 @@
 
 #include "codegen/sparse_wgmma_rows.h"
 #include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu_units.h"
 #include "tuner/rules/gpu_wgmma_packed.h"
 
 namespace tilewright {
-namespace {
-
-constexpr int64_t kSpanBytes = 128;  // the widest swizzle atom
-
-}  // namespace
+namespace {}  // namespace
 
 const WgmmaRow* wgmma_packed_row(const RuleContext& c, const Packable& w, int64_t n) {
   auto fits = [&](const WgmmaRow& row) {

@@ -17,14 +17,13 @@
 #include "tuner/rules/gpu_tensor_copies.h"
 #include "tuner/rules/gpu_tensor_parts.h"
 #include "tuner/rules/gpu_tiles.h"
+#include "tuner/rules/gpu_units.h"
 #include "tuner/rules/gpu_wgmma.h"
 
 namespace tilewright {
 namespace {
 
-constexpr int64_t kSpanBytes = 128;
-constexpr int64_t kMostRows = 64;      // more rows need no padding without swapping
-constexpr int64_t kPendingStages = 3;  // from here on a wgmma group may stay in flight
+constexpr int64_t kMostSwappedRows = 64;  // more rows need no padding without swapping
 
 class WgmmaTurnedTiler {
  public:
@@ -216,8 +215,8 @@ std::string gpu_wgmma_turned_way(RuleContext& c, const Block& block, const GpuRo
   };
   const bool is_plain = roles.weight == GpuRoles::WeightLayout::AsItIs && roles.result_is_box &&
                         plain_iterator(n, indices_of(n, roles.a).back()) == roles.k;
-  if (!is_plain || most(roles.i) > kMostRows || most(roles.j) < WgmmaRow::m) return "";
-  const WgmmaRow* row = gpu_wgmma_row(c, block, roles, kMostRows);
+  if (!is_plain || most(roles.i) > kMostSwappedRows || most(roles.j) < WgmmaRow::m) return "";
+  const WgmmaRow* row = gpu_wgmma_row(c, block, roles, kMostSwappedRows);
   if (!row) return "";
   const std::string name(row->warp.name);
   return "wgmma" + name.substr(name.find('_')) + "_turned";

@@ -16,17 +16,7 @@ constexpr int64_t kEnoughRows = 8;  // rows that keep a few threads busy
 constexpr int64_t kShortRow = 64;   // elements; shorter rows are reduced as they are
 constexpr int64_t kLongRow = 4096;  // elements; long enough to divide among threads
 
-int64_t product(const BlockFacts& f, const std::vector<int>& iters) {
-  int64_t result = 1;
-  for (int i : iters) result *= f.extents[i];
-  return result;
-}
-
 // The loop to which an iterator is bound, or nothing.
-std::optional<Loop> loop_of(const IterVar& iter) {
-  auto* v = iter.binding.as<VarNode>();
-  return v ? std::optional<Loop>(Loop{v->name}) : std::nullopt;
-}
 
 // Lanes times a number of vectors: independent partial results hide the latency of additions.
 int64_t partial_width(RuleContext& c, const Block& block, int64_t extent) {

@@ -17,9 +17,9 @@ constexpr Conversion kWithOffset[] = {
     {ElemType::i8, ElemType::u8, 128},
     {ElemType::u8, ElemType::i8, -128},
 };
-constexpr int64_t kWorthACopy = 16;  // reads per element of an operand
-constexpr double kMuchMore = 1.5;    // times the best mapping's work: no option
-constexpr double kCopyCosts = 1.25;  // factor of work for gathering an operand, roughly
+constexpr int64_t kWorthAGather = 16;  // reads per element of an operand
+constexpr double kMuchMore = 1.5;      // times the best mapping's work: no option
+constexpr double kCopyCosts = 1.25;    // factor of work for gathering an operand, roughly
 constexpr size_t kMostMappings = 6;
 
 // All mappings of one contraction, with its operands in given roles.
@@ -91,11 +91,11 @@ class Finder {
       // Values read beyond a row must not matter, but infinity times 0 would.
       bool whole = count(k) % terms() == 0 || is_integer(roles_.a->buffer->elem);
       if (row && whole) list.push_back({k, Fetch::Rows});
-      if (k == roles_.terms && roles_.reuse_of_a >= kWorthACopy) {
+      if (k == roles_.terms && roles_.reuse_of_a >= kWorthAGather) {
         list.push_back({k, Fetch::Gathered});
       }
     }
-    if (list.empty() && !roles_.terms.empty() && roles_.reuse_of_a >= kWorthACopy) {
+    if (list.empty() && !roles_.terms.empty() && roles_.reuse_of_a >= kWorthAGather) {
       list.push_back({roles_.terms, Fetch::Gathered});
     }
     return list;

@@ -11,7 +11,7 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kMostUnrolled = 128;  // vector operations in one copy of the innermost code
-constexpr int64_t kLeastGroup = 8;      // elements per scale that justify a loop
+constexpr int64_t kLeastGroupLoop = 8;  // elements per scale that justify a loop
 constexpr int64_t kWorthATile = 24;     // reads per element
 constexpr int64_t kMostTiles = 4;       // result tiles, for an intrinsic that multiplies tiles
 constexpr size_t kS0 = 0, kS1 = 1, kS2 = 2, kS3 = 3;
@@ -308,7 +308,7 @@ std::vector<int64_t> TilePlan::chunks_of(int64_t length) const {
   }
   const WeightFormat* format = groups_ ? nullptr : weight();
   int64_t group = format && format->group > 0 ? std::gcd(format->group, length) : 0;
-  if (group < kLeastGroup || group == length) return chunks;
+  if (group < kLeastGroupLoop || group == length) return chunks;
   std::erase(chunks, group);
   chunks.insert(chunks.begin(), group);
   return chunks;

@@ -18,7 +18,7 @@ using test::error_of;
 using test::ScopedEnv;
 using testing::HasSubstr;
 
-constexpr const char* kSpec = "elementwise:shape=64,fn=relu";
+constexpr const char* kDeviceBenchSpec = "elementwise:shape=64,fn=relu";
 
 class DeviceBench : public FakeDevice {
  protected:
@@ -26,7 +26,7 @@ class DeviceBench : public FakeDevice {
     MeasureJob j;
     j.object = "image";
     j.cuda = fake_relu().to_json();
-    j.workload = parse_workload(kSpec).canonical;
+    j.workload = parse_workload(kDeviceBenchSpec).canonical;
     j.seed = 3;
     return j;
   }
@@ -215,7 +215,7 @@ TEST_F(DeviceBench, AGraphComputesWhatTheProgramDoes) {
   MeasureJob j = job();
   CudaDescription description = CudaDescription::from_json(j.cuda);
   cuda::Device device(0, path);
-  OperandSet host(operands_of(parse_workload(kSpec), {}), 3);
+  OperandSet host(operands_of(parse_workload(kDeviceBenchSpec), {}), 3);
   cuda::DeviceOperands operands(device, host);
   cuda::DeviceProgram program(device, j.object, description,
                               operands.addresses(description.source, {}), {});

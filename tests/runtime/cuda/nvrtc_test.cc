@@ -72,7 +72,7 @@ TEST_F(Nvrtc, ARegisterOfCodesTakesOneOperationOnBits) {
 }
 
 // Half, quarter, integer and single-bit precision.
-int matrix_instructions(const cuda::CubinFacts& facts) {
+int matrix_instructions_nvrtc(const cuda::CubinFacts& facts) {
   return facts.count("HMMA") + facts.count("QMMA") + facts.count("IMMA") + facts.count("BMMA");
 }
 
@@ -83,7 +83,7 @@ TEST_F(Nvrtc, MatrixRowsBecomeMatrixInstructions) {
     for (const std::string& arch : kTargets) {
       if (!cuda::nvrtc_accepts(arch) || !row.runs_on(std::stoi(arch.substr(3)))) continue;
       cuda::CubinFacts facts = facts_of(test::mma_kernel(row), "mma", arch);
-      EXPECT_GE(matrix_instructions(facts), 2) << row.name << " on " << arch;
+      EXPECT_GE(matrix_instructions_nvrtc(facts), 2) << row.name << " on " << arch;
       EXPECT_EQ(facts.count("LDSM"), 4) << row.name << " on " << arch;
       EXPECT_EQ(facts.local_accesses(), 0) << row.name << " on " << arch;
     }
@@ -103,7 +103,7 @@ TEST_F(Nvrtc, EveryRowOfTheTableIsAnInstruction) {
                        "  for (unsigned& x : b) x = A[threadIdx.x + 32];\n  tw_mma_" +
                        std::string(row.name) + "(d, a, b, d);\n  C[threadIdx.x] = d[0];\n}\n";
     cuda::CubinFacts facts = facts_of(text, "one", arch);
-    EXPECT_GE(matrix_instructions(facts), 1) << row.name;
+    EXPECT_GE(matrix_instructions_nvrtc(facts), 1) << row.name;
   }
 }
 

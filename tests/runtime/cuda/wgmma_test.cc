@@ -14,7 +14,7 @@ cuda::CubinFacts facts_of(const WgmmaCase& c) {
   return cuda::cubin_facts(cuda::compile_to_cubin(wgmma_kernel(c), "wgmma", "sm_90a"), "wgmma");
 }
 
-int matrix_instructions(const cuda::CubinFacts& facts) {
+int matrix_instructions_wgmma(const cuda::CubinFacts& facts) {
   return facts.count("HGMMA") + facts.count("QGMMA") + facts.count("IGMMA");
 }
 
@@ -37,7 +37,7 @@ TEST_F(WgmmaCode, EveryKindOfRowIsItsInstruction) {
     SCOPED_TRACE(c.to_string());
     cuda::CubinFacts facts = facts_of(c);
     EXPECT_EQ(facts.count(name), c.terms() / row.k());
-    EXPECT_EQ(matrix_instructions(facts), facts.count(name));
+    EXPECT_EQ(matrix_instructions_wgmma(facts), facts.count(name));
     EXPECT_EQ(facts.local_accesses(), 0);
   }
 }
@@ -50,7 +50,7 @@ TEST_F(WgmmaCode, EverySizeIsTakenAndSumsStayInRegisters) {
     SCOPED_TRACE(name);
     WgmmaCase c{find_wgmma(name)};
     cuda::CubinFacts facts = facts_of(c);
-    EXPECT_EQ(matrix_instructions(facts), c.terms() / c.row->k());
+    EXPECT_EQ(matrix_instructions_wgmma(facts), c.terms() / c.row->k());
     EXPECT_EQ(facts.local_accesses(), 0);
     EXPECT_EQ(facts.stack_bytes, 0);
     EXPECT_GE(facts.registers, c.row->sum_registers());

@@ -20,7 +20,7 @@ using test::run_pipeline;
 using testing::AnyOf;
 using testing::HasSubstr;
 using testing::StartsWith;
-using Buffer = EmulatedLaunch::Buffer;
+using LaunchBuffer = EmulatedLaunch::Buffer;
 
 constexpr int64_t kHalf = 32;  // rows of A that a block of a cluster loads
 
@@ -138,7 +138,7 @@ EmulatorResult hand_over(const std::string& between, uint64_t seed) {
       "  const int t = threadIdx.x, rank = (int)tw_cluster_rank();\n"
       "  if (rank == 0) C[t] = (float)t;\n" +
       between + "  D[rank * 64 + t] = rank == 1 ? C[63 - t] : 0.0f;\n}\n";
-  EmulatedLaunch launch{"kernel", {2, 1, 1}, {64, 1, 1}, 0, {Buffer{0}, Buffer{1}}};
+  EmulatedLaunch launch{"kernel", {2, 1, 1}, {64, 1, 1}, 0, {LaunchBuffer{0}, LaunchBuffer{1}}};
   EmulatorOptions options;
   options.seed = seed;
   EmulatorResult result =

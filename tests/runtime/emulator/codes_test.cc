@@ -9,7 +9,7 @@
 namespace tilewright {
 namespace {
 
-using Buffer = EmulatedLaunch::Buffer;
+using LaunchBuffer = EmulatedLaunch::Buffer;
 
 struct Codes {
   ElemType from, to;
@@ -52,7 +52,8 @@ TEST_P(RegistersOfCodes, AreTheElementsLessTheZeroPoint) {
         "for (int i = t; i < {}; i += 32)\n"
         "for (int s = 0; s < {}; ++s) C[i * {} + s] = {}(A[i], s * {}, {});\n}}\n",
         in.size(), places, places, name, bits, zero);
-    const EmulatedLaunch launch{"kernel", {1, 1, 1}, {32, 1, 1}, 1024, {Buffer{0}, Buffer{1}}};
+    const EmulatedLaunch launch{
+        "kernel", {1, 1, 1}, {32, 1, 1}, 1024, {LaunchBuffer{0}, LaunchBuffer{1}}};
     std::vector<uint32_t> words = in;
     const EmulatorResult result =
         emulate(text, {launch},

@@ -114,13 +114,13 @@ extern "C" __global__ void __launch_bounds__(32) mma(TW_IN({T}) A, TW_IN({TB}) B
 }
 )";
 
+}  // namespace
+
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
     text.replace(at, from.size(), to);
   }
 }
-
-}  // namespace
 
 std::string cuda_type(ElemType elem) {
   switch (elem) {
@@ -188,8 +188,8 @@ MatmulRun run_matmul(const std::string& text, uint64_t seed, int64_t shared_byte
   run.c.assign(kM * kN, -1);
   run.want = matmul(a, b, kM, kN, kK);
   EmulatedLaunch launch{"matmul", {2, 2, 1}, {16, 16, 1}, shared_bytes, {}};
-  using Buffer = EmulatedLaunch::Buffer;
-  launch.arguments = {Buffer{0}, Buffer{1}, Buffer{2}, int64_t{kN}, int64_t{kK}};
+  using LaunchBuffer = EmulatedLaunch::Buffer;
+  launch.arguments = {LaunchBuffer{0}, LaunchBuffer{1}, LaunchBuffer{2}, int64_t{kN}, int64_t{kK}};
   EmulatorOptions options;
   options.seed = seed;
   run.result = emulate(text, {launch},
@@ -198,6 +198,12 @@ MatmulRun run_matmul(const std::string& text, uint64_t seed, int64_t shared_byte
                         {"C", run.c.data(), kM * kN * 4, false}},
                        options);
   return run;
+}
+
+std::string report(const EmulatorResult& result, FaultKind kind) {
+  if (!result.fault) return "no fault";
+  EXPECT_EQ(fault_name(result.fault->kind), fault_name(kind)) << result.fault->to_string();
+  return result.fault->to_string();
 }
 
 }  // namespace tilewright::test

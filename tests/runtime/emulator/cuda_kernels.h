@@ -10,6 +10,8 @@
 
 namespace tilewright::test {
 
+void replace_all(std::string& text, const std::string& from, const std::string& to);
+
 // C[i] = A[i] + B[i] for n elements, 64 threads a block.
 extern const char* const kAdd;
 // C[m, n] = A[m, k] * B[k, n] in tiles of 16 x 16, m, n and k multiples of 16; 16 x 16 threads.
@@ -40,5 +42,8 @@ struct MatmulRun {
   EmulatorResult result;
 };
 MatmulRun run_matmul(const std::string& text, uint64_t seed = 0, int64_t shared_bytes = 4096);
+
+// The text of the fault, which has to be of this kind.
+std::string report(const EmulatorResult& result, FaultKind kind);
 
 }  // namespace tilewright::test

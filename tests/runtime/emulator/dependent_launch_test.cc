@@ -10,7 +10,7 @@ namespace {
 using test::numbers;
 using test::replaced;
 using testing::HasSubstr;
-using Buffer = EmulatedLaunch::Buffer;
+using LaunchBuffer = EmulatedLaunch::Buffer;
 
 constexpr int kThreads = 64;
 
@@ -40,9 +40,12 @@ struct TwoRuns {
 TwoRuns run(const std::string& text, bool dependent = true) {
   TwoRuns run{numbers(kThreads, 1), std::vector<float>(kThreads), {}};
   std::vector<float> s(kThreads);
-  EmulatedLaunch first{"first", {1, 1, 1}, {kThreads, 1, 1}, 0, {Buffer{0}, Buffer{1}}};
-  EmulatedLaunch second{
-      "second", {1, 1, 1}, {kThreads, 1, 1}, 256, {Buffer{0}, Buffer{1}, Buffer{2}}};
+  EmulatedLaunch first{"first", {1, 1, 1}, {kThreads, 1, 1}, 0, {LaunchBuffer{0}, LaunchBuffer{1}}};
+  EmulatedLaunch second{"second",
+                        {1, 1, 1},
+                        {kThreads, 1, 1},
+                        256,
+                        {LaunchBuffer{0}, LaunchBuffer{1}, LaunchBuffer{2}}};
   second.dependent = dependent;
   const int64_t bytes = 4 * kThreads;
   run.result = emulate(text, {first, second},

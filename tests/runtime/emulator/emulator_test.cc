@@ -17,7 +17,7 @@ namespace {
 using test::numbers;
 using test::replaced;
 using testing::HasSubstr;
-using Buffer = EmulatedLaunch::Buffer;
+using LaunchBuffer = EmulatedLaunch::Buffer;
 
 std::string fault_text(const EmulatorResult& result) {
   return result.fault ? result.fault->to_string() : "";
@@ -26,7 +26,7 @@ std::string fault_text(const EmulatorResult& result) {
 TEST(Emulator, AddsVectorsAndStopsAtTheirEnd) {
   std::vector<float> a = numbers(150, 1), b = numbers(150, 2), c(150, -1);
   EmulatedLaunch launch{"add", {3, 1, 1}, {64, 1, 1}, 0, {}};
-  launch.arguments = {Buffer{0}, Buffer{1}, Buffer{2}, int64_t{150}};
+  launch.arguments = {LaunchBuffer{0}, LaunchBuffer{1}, LaunchBuffer{2}, int64_t{150}};
   EmulatorResult result =
       emulate(test::kAdd, {launch},
               {{"A", a.data(), 600}, {"B", b.data(), 600}, {"C", c.data(), 600, false}});
@@ -62,7 +62,7 @@ TEST(Emulator, CountsAreThoseOfWarpsWhateverTheOrder) {
 
 TEST(Emulator, SumsByShuffles) {
   std::vector<float> a = numbers(512, 3), c(2, -1);
-  EmulatedLaunch launch{"sum", {2, 1, 1}, {64, 1, 1}, 8, {Buffer{0}, Buffer{1}}};
+  EmulatedLaunch launch{"sum", {2, 1, 1}, {64, 1, 1}, 8, {LaunchBuffer{0}, LaunchBuffer{1}}};
   EmulatorResult result =
       emulate(test::kSum, {launch}, {{"A", a.data(), 2048}, {"C", c.data(), 8, false}});
   EXPECT_EQ(fault_text(result), "");
@@ -77,9 +77,9 @@ TEST(Emulator, SumsByShuffles) {
 TEST(Emulator, LaterLaunchesReadWhatEarlierOnesWrote) {
   std::vector<float> a = numbers(64, 1), t(64), c(64);
   EmulatedLaunch one{"add", {1, 1, 1}, {64, 1, 1}, 0, {}};
-  one.arguments = {Buffer{0}, Buffer{0}, Buffer{1}, int64_t{64}};
+  one.arguments = {LaunchBuffer{0}, LaunchBuffer{0}, LaunchBuffer{1}, int64_t{64}};
   EmulatedLaunch two = one;
-  two.arguments = {Buffer{1}, Buffer{1}, Buffer{2}, int64_t{64}};
+  two.arguments = {LaunchBuffer{1}, LaunchBuffer{1}, LaunchBuffer{2}, int64_t{64}};
   EmulatorResult result =
       emulate(test::kAdd, {one, two},
               {{"A", a.data(), 256}, {"T", t.data(), 256, false}, {"C", c.data(), 256, false}});
@@ -115,7 +115,8 @@ MmaRun run_mma(const MmaRow& row, const std::string& text) {
   for (int i = 0; i < 16 * k; ++i) store_element(ta, stored_a.data(), i, a[i]);
   for (int i = 0; i < 8 * k; ++i) store_element(tb, stored_b.data(), i, b[i]);
   EmulatedLaunch launch{"mma", {1, 1, 1}, {32, 1, 1}, 1536, {}};
-  launch.arguments = {Buffer{0}, Buffer{1}, Buffer{2}, int64_t{row.operand_bits() < 8 ? 128 : k}};
+  launch.arguments = {LaunchBuffer{0}, LaunchBuffer{1}, LaunchBuffer{2},
+                      int64_t{row.operand_bits() < 8 ? 128 : k}};
   MmaRun run;
   run.result = emulate(text, {launch},
                        {{"A", stored_a.data(), static_cast<int64_t>(stored_a.size())},
@@ -197,12 +198,12 @@ TEST(Emulator, CountsTheBankConflictsOfRowsWithoutASwizzle) {
 
 TEST(Emulator, KernelsOfOneNameDoNotMeet) {
   float x[2] = {1, 2};
-  EmulatedLaunch launch{"one", {1, 1, 1}, {1, 1, 1}, 0, {Buffer{0}}};
+  EmulatedLaunch launch{"one", {1, 1, 1}, {1, 1, 1}, 0, {LaunchBuffer{0}}};
   const std::string one = "extern \"C\" __global__ void one(TW_INOUT(float) A) { A[0] = 5; }";
   const std::string two =
       "extern \"C\" __global__ void one(TW_INOUT(float) A, int i) { A[i] = 6; }";
   EXPECT_EQ(fault_text(emulate(one, {launch}, {{"A", x, 8}})), "");
-  launch.arguments = {Buffer{0}, int64_t{1}};
+  launch.arguments = {LaunchBuffer{0}, int64_t{1}};
   EXPECT_EQ(fault_text(emulate(two, {launch}, {{"A", x, 8}})), "");
   EXPECT_THAT(x, testing::ElementsAre(5, 6));
 }

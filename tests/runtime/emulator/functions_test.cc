@@ -12,7 +12,7 @@ namespace tilewright {
 namespace {
 
 using testing::ElementsAre;
-using Buffer = EmulatedLaunch::Buffer;
+using LaunchBuffer = EmulatedLaunch::Buffer;
 
 // Runs "kernel(TW_IN(T) A, TW_OUT(U) C)" with this body in one block; `c` says how long C is.
 template <class T, class U>
@@ -20,7 +20,8 @@ void run(const std::string& types, const std::string& body, std::vector<T> a, st
          int threads, int64_t shared_bytes = 1024) {
   std::string text = "extern \"C\" __global__ void kernel(" + types +
                      ") {\nconst int t = threadIdx.x;\n" + body + "\n}\n";
-  EmulatedLaunch launch{"kernel", {1, 1, 1}, {threads, 1, 1}, shared_bytes, {Buffer{0}, Buffer{1}}};
+  EmulatedLaunch launch{
+      "kernel", {1, 1, 1}, {threads, 1, 1}, shared_bytes, {LaunchBuffer{0}, LaunchBuffer{1}}};
   EmulatorResult result =
       emulate(text, {launch},
               {{"A", a.data(), static_cast<int64_t>(a.size() * sizeof(T))},

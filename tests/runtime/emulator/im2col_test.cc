@@ -12,7 +12,7 @@ namespace tilewright {
 namespace {
 
 using testing::HasSubstr;
-using Buffer = EmulatedLaunch::Buffer;
+using LaunchBuffer = EmulatedLaunch::Buffer;
 using Tensor = EmulatedLaunch::Tensor;
 
 // A convolution over images of i32, sizes width first.
@@ -96,7 +96,8 @@ extern "C" __global__ void kernel(TW_TENSOR_MAP A, TW_OUT(int) C) {{
   for (int i = t; i < {0}; i += 32) C[i] = s[i];
 }})",
                                        out.size(), 4 * out.size(), function, arguments);
-  EmulatedLaunch launch{"kernel", {1, 1, 1}, {32, 1, 1}, 32768, {Tensor{0, map}, Buffer{1}}, 0};
+  EmulatedLaunch launch{"kernel", {1, 1, 1}, {32, 1, 1}, 32768, {Tensor{0, map}, LaunchBuffer{1}},
+                        0};
   auto bytes = [](const std::vector<int>& v) { return static_cast<int64_t>(4 * v.size()); };
   return emulate(text, {launch}, {{"A", a.data(), bytes(a)}, {"C", out.data(), bytes(out), false}});
 }
@@ -233,7 +234,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) kernel(TW_TENSOR_MAP A, TW_
 })";
   std::vector<int> a = counted(c), out(1024);
   EmulatedLaunch launch{
-      "kernel", {2, 1, 1}, {32, 1, 1}, 4096, {Tensor{0, map_of(c, 8, 32)}, Buffer{1}}, 0};
+      "kernel", {2, 1, 1}, {32, 1, 1}, 4096, {Tensor{0, map_of(c, 8, 32)}, LaunchBuffer{1}}, 0};
   const EmulatorResult result =
       emulate(text, {launch}, {{"A", a.data(), 4 * c.elements()}, {"C", out.data(), 4096, false}});
   ASSERT_TRUE(result.ok()) << result.fault->to_string();

@@ -26,12 +26,6 @@ extern "C" __global__ void __launch_bounds__(32) sparse(TW_IN(unsigned) A, TW_IN
 }
 )";
 
-void replace_all(std::string& text, const std::string& from, const std::string& to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
-    text.replace(at, from.size(), to);
-  }
-}
-
 uint32_t bits_of_value(const MmaRow& row, ElemType elem, double value) {
   if (row.tf32) return std::bit_cast<uint32_t>(static_cast<float>(value));
   return static_cast<uint32_t>(encode_element(elem, value));

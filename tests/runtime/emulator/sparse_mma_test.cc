@@ -15,7 +15,7 @@ namespace {
 
 using test::SparseOperands;
 using testing::HasSubstr;
-using Buffer = EmulatedLaunch::Buffer;
+using LaunchBuffer = EmulatedLaunch::Buffer;
 
 struct SparseRun {
   std::vector<double> c, want;
@@ -26,7 +26,7 @@ SparseRun run_sparse(const SparseMmaRow& row, const std::string& text, SparseOpe
   const MmaRow& whole = row.whole;
   std::vector<char> c(static_cast<size_t>(16 * 8 * bits_of(whole.acc) / 8));
   EmulatedLaunch launch{"sparse", {1, 1, 1}, {32, 1, 1}, 0, {}};
-  launch.arguments = {Buffer{0}, Buffer{1}, Buffer{2}, Buffer{3}};
+  launch.arguments = {LaunchBuffer{0}, LaunchBuffer{1}, LaunchBuffer{2}, LaunchBuffer{3}};
   auto words = [](const char* name, std::vector<uint32_t>& v) {
     return EmulatedBuffer{name, v.data(), static_cast<int64_t>(v.size() * 4), true};
   };

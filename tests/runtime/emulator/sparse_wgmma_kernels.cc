@@ -10,7 +10,7 @@
 namespace tilewright::test {
 namespace {
 
-constexpr int kRows = 64, kLanes = 128, kPiece = 16;
+constexpr int kSparseWgmmaKernelsRows = 64, kLanes = 128, kSparsePiece = 16;
 
 int bytes_of(const SparseWgmmaCase& c) { return c.row->warp.whole.operand_bits() / 8; }
 
@@ -25,7 +25,7 @@ const char* sum_type(const SparseWgmmaCase& c) {
 
 // Rows of `terms` elements from global to shared memory, under the swizzle of as many bytes.
 std::string copy(const char* from, const SparseWgmmaCase& c, int rows, int terms) {
-  const int piece = kPiece / bytes_of(c);
+  const int piece = kSparsePiece / bytes_of(c);
   const int bits = terms * bytes_of(c) == 64 ? 2 : 1;
   const int base = piece == 4 ? 2 : piece == 8 ? 3 : 4;
   return fmt::format(
@@ -123,9 +123,10 @@ std::string sparse_wgmma_kernel(const SparseWgmmaCase& c) {
       "    C[(i * {13} + j) / {12}] = d[r];\n"
       "  }}\n"
       "}}\n",
-      stored_type(c), sum_type(c), kRows * kept, n * row.k(), copy("A", c, kRows, kept),
-      copy("B", c, n, row.k()), c.a_in_registers ? load_a(c) : "", row.whole().sum_registers(),
-      row.warp.whole.name, c.selector, row.whole().may_be_transposed() ? ", 0, 0" : "",
+      stored_type(c), sum_type(c), kSparseWgmmaKernelsRows * kept, n * row.k(),
+      copy("A", c, kSparseWgmmaKernelsRows, kept), copy("B", c, n, row.k()),
+      c.a_in_registers ? load_a(c) : "", row.whole().sum_registers(), row.warp.whole.name,
+      c.selector, row.whole().may_be_transposed() ? ", 0, 0" : "",
       c.a_in_registers ? "a" : "tw_wgmma_operand<32>(As, 16, 256)", halves, n);
 }
 
@@ -142,11 +143,12 @@ SparseWgmmaRun run_sparse_wgmma(const SparseWgmmaCase& c, const std::string& ker
     return data;
   };
   const ElemType of_a = row.whole.operand, of_b = row.whole.b_operand();
-  std::vector<unsigned char> a = fill(of_a, kRows * kept, 0), b = fill(of_b, n * k, 3);
+  std::vector<unsigned char> a = fill(of_a, kSparseWgmmaKernelsRows * kept, 0),
+                             b = fill(of_b, n * k, 3);
   std::vector<uint32_t> e = metadata(c);
   if (words) words(e);
   const int sum_bytes = bits_of(row.whole.acc) / 8;
-  std::vector<unsigned char> sums(static_cast<size_t>(kRows * n * sum_bytes));
+  std::vector<unsigned char> sums(static_cast<size_t>(kSparseWgmmaKernelsRows * n * sum_bytes));
   EmulatedLaunch launch{"wgmma", {1, 1, 1}, {128, 1, 1}, 4096 + int64_t{n} * k * bytes, {}};
   for (int buffer = 0; buffer < 4; ++buffer) {
     launch.arguments.emplace_back(EmulatedLaunch::Buffer{buffer});
@@ -159,7 +161,7 @@ SparseWgmmaRun run_sparse_wgmma(const SparseWgmmaCase& c, const std::string& ker
                               {"C", sums.data(), size(sums), false}},
                              {})};
   run.is_right = run.result.ok();
-  for (int i = 0; i < kRows && run.is_right; ++i) {
+  for (int i = 0; i < kSparseWgmmaKernelsRows && run.is_right; ++i) {
     for (int j = 0; j < n; ++j) {
       double want = 0;
       for (int r = 0; r < kept; ++r) {

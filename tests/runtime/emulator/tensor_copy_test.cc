@@ -17,15 +17,10 @@ using test::matrix_map;
 using test::replaced;
 using test::run_pipeline;
 using testing::HasSubstr;
-using Buffer = EmulatedLaunch::Buffer;
+using LaunchBuffer = EmulatedLaunch::Buffer;
 using Tensor = EmulatedLaunch::Tensor;
 
 // The fault's report, which must be of this kind.
-std::string report(const EmulatorResult& result, FaultKind kind) {
-  if (!result.fault) return "no fault";
-  EXPECT_EQ(fault_name(result.fault->kind), fault_name(kind)) << result.fault->to_string();
-  return result.fault->to_string();
-}
 
 TEST(TensorPipeline, MultipliesExactlyInEveryOrder) {
   for (uint64_t seed : {0, 1, 2, 3}) {
@@ -85,7 +80,7 @@ std::string fault_of(const std::string& from, const std::string& to, FaultKind k
   for (uint64_t seed : {1, 2, 3}) {
     EXPECT_FALSE(run_pipeline(replaced(kTensorPipeline, from, to), 64, 32, 448, seed).result.ok());
   }
-  return report(run_pipeline(replaced(kTensorPipeline, from, to), 64, 32, 448).result, kind);
+  return test::report(run_pipeline(replaced(kTensorPipeline, from, to), 64, 32, 448).result, kind);
 }
 
 TEST(BrokenPipelines, MissingExpectTx) {
@@ -196,7 +191,7 @@ TEST(BrokenPipelines, CopiesThatNobodyWaitsFor) {
   auto run = run_pipeline(replaced(kTensorPipeline, "float d[4][4]", "return; float d[4][4]"), 64,
                           32, 192);
   EXPECT_THAT(
-      report(run.result, FaultKind::CopyInFlight),
+      test::report(run.result, FaultKind::CopyInFlight),
       HasSubstr("thread (128, 0, 0): asks for this copy to shared memory, for which no thread "
                 "waits before the block ends"));
 }
@@ -225,7 +220,8 @@ EmulatorResult run_map(const std::string& type, const TensorMapValues& map, std:
   std::string text = "extern \"C\" __global__ void kernel(TW_TENSOR_MAP A, TW_OUT(" + type +
                      ") C, TW_IN(" + type + ") P) {\nconst int t = threadIdx.x;\n" + body + "\n}\n";
   EmulatedLaunch launch{
-      "kernel", {1, 1, 1}, {32, 1, 1}, 16384, {Tensor{0, map}, Buffer{1}, Buffer{0}}, 0};
+      "kernel", {1, 1, 1}, {32, 1, 1}, 16384, {Tensor{0, map}, LaunchBuffer{1}, LaunchBuffer{0}},
+      0};
   auto bytes = [](const std::vector<T>& v) { return static_cast<int64_t>(v.size() * sizeof(T)); };
   return emulate(text, {launch}, {{"A", a.data(), bytes(a)}, {"C", c.data(), bytes(c), false}});
 }
@@ -360,8 +356,8 @@ if (t == 2) C[0] = s[0];
   ASSERT_TRUE(right.ok()) << right.fault->to_string();
   EXPECT_EQ(c[0], 5);
   EXPECT_THAT(
-      report(run_map("int", map, a, c, replaced(body, "__syncwarp();  // told", "")),
-             FaultKind::Race),
+      test::report(run_map("int", map, a, c, replaced(body, "__syncwarp();  // told", "")),
+                   FaultKind::Race),
       HasSubstr("thread (2, 0, 0): reads s[0], which another thread writes at line 8 with no "
                 "barrier between"));
 }
@@ -391,7 +387,7 @@ if (t == 0) {
   ASSERT_TRUE(result.ok()) << result.fault->to_string();
   for (int i = 0; i < 256; ++i) EXPECT_EQ(c[static_cast<size_t>(i)], (i + 192) % 256 + 1);
   auto wrong = [&](const std::string& from, const std::string& to, FaultKind kind) {
-    return report(run_map("int", map, a, c, replaced(body, from, to)), kind);
+    return test::report(run_map("int", map, a, c, replaced(body, from, to)), kind);
   };
   EXPECT_THAT(wrong("P, 512", "P, 520", FaultKind::BadCopy),
               HasSubstr("copies 520 bytes to s; bulk copies move multiples of 16"));
@@ -414,7 +410,7 @@ TEST(TensorMaps, ThatNoDeviceTakesAreRefused) {
     change(map);
     std::vector<uint16_t> a(4096), c(64);
     EmulatorResult result = run_map("unsigned short", map, a, c, "C[t] = 0;");
-    return report(result, FaultKind::BadLaunch);
+    return test::report(result, FaultKind::BadLaunch);
   };
   EXPECT_EQ(refused([](TensorMapValues&) {}), "no fault");
   EXPECT_THAT(
@@ -441,9 +437,10 @@ TEST(TensorMaps, ThatNoDeviceTakesAreRefused) {
 TEST(TensorMaps, AreArgumentsOfTheirOwnKind) {
   float x[64] = {};
   EmulatedLaunch launch{"pipeline", {1, 1, 1}, {160, 1, 1}, test::kPipelineShared, {}, 0};
-  launch.arguments = {Buffer{0}, Buffer{0}, Buffer{0}, int64_t{1}};
-  EXPECT_THAT(report(emulate(kTensorPipeline, {launch}, {{"A", x, 256}}), FaultKind::BadLaunch),
-              HasSubstr("takes a tensor map as argument 0, got a buffer"));
+  launch.arguments = {LaunchBuffer{0}, LaunchBuffer{0}, LaunchBuffer{0}, int64_t{1}};
+  EXPECT_THAT(
+      test::report(emulate(kTensorPipeline, {launch}, {{"A", x, 256}}), FaultKind::BadLaunch),
+      HasSubstr("takes a tensor map as argument 0, got a buffer"));
 }
 
 }  // namespace

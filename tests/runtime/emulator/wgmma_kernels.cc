@@ -11,7 +11,7 @@
 namespace tilewright::test {
 namespace {
 
-constexpr int kRows = 64, kStepBytes = 32, kPiece = 16;
+constexpr int kWgmmaKernelsRows = 64, kStepBytes = 32, kPiece = 16;
 
 int64_t up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
@@ -57,7 +57,7 @@ struct Side {
   }
 };
 
-Side a_of(const WgmmaCase& c) { return {c, kRows, c.a_across}; }
+Side a_of(const WgmmaCase& c) { return {c, kWgmmaKernelsRows, c.a_across}; }
 Side b_of(const WgmmaCase& c) { return {c, c.row->n(), c.b_across}; }
 
 const char* stored_type(const WgmmaCase& c) {
@@ -168,9 +168,10 @@ WgmmaRun run_wgmma(const WgmmaCase& c, const std::string& kernel, uint64_t seed)
     }
     return bytes;
   };
-  std::vector<unsigned char> a = fill(types.operand, kRows, 0), b = fill(types.b_operand(), n, 3);
+  std::vector<unsigned char> a = fill(types.operand, kWgmmaKernelsRows, 0),
+                             b = fill(types.b_operand(), n, 3);
   const int sum_bytes = bits_of(types.acc) / 8;
-  std::vector<unsigned char> sums(static_cast<size_t>(kRows * n * sum_bytes));
+  std::vector<unsigned char> sums(static_cast<size_t>(kWgmmaKernelsRows * n * sum_bytes));
   EmulatedLaunch launch{"wgmma", {1, 1, 1}, {128, 1, 1}, wgmma_shared_bytes(c), {}};
   launch.arguments = {EmulatedLaunch::Buffer{0}, EmulatedLaunch::Buffer{1},
                       EmulatedLaunch::Buffer{2}};
@@ -182,7 +183,7 @@ WgmmaRun run_wgmma(const WgmmaCase& c, const std::string& kernel, uint64_t seed)
       {{"A", a.data(), size(a)}, {"B", b.data(), size(b)}, {"C", sums.data(), size(sums), false}},
       options)};
   run.is_right = run.result.ok();
-  for (int i = 0; i < kRows && run.is_right; ++i) {
+  for (int i = 0; i < kWgmmaKernelsRows && run.is_right; ++i) {
     for (int j = 0; j < n; ++j) {
       double want = 0;
       for (int k = 0; k < terms; ++k) {

@@ -21,7 +21,7 @@ Layer describe(const std::string& bytes) {
   return *find_layer(TensorFile::parse(bytes, "m"), "layer");
 }
 
-QuantizedWeight read(const std::string& bytes) {
+QuantizedWeight read_compressed_tensors(const std::string& bytes) {
   TensorFile file = TensorFile::parse(bytes, "m");
   return read_layer(file, *find_layer(file, "layer"), {});
 }
@@ -53,7 +53,7 @@ TEST_P(CompressedTensorsBits, ValuesAreThoseOfTheFormula) {
   // 19 columns and 52 rows: the last words are not full.
   LayerNumbers l = layer_numbers(52, 19, 13, GetParam());
   for (bool symmetric : {true, false}) {
-    QuantizedWeight w = read(compressed_tensors_file(l, symmetric).bytes());
+    QuantizedWeight w = read_compressed_tensors(compressed_tensors_file(l, symmetric).bytes());
     EXPECT_EQ(w.zero.has_value(), !symmetric);
     EXPECT_EQ(info(w.q.elem()).kind, symmetric ? ElemKind::Int : ElemKind::UInt);
     expect_values(w, l, symmetric);
@@ -62,7 +62,8 @@ TEST_P(CompressedTensorsBits, ValuesAreThoseOfTheFormula) {
 
 TEST_P(CompressedTensorsBits, ActOrderKeepsTheGroupOfEachRow) {
   LayerNumbers l = layer_numbers(64, 8, 16, GetParam(), /*shuffled=*/true);
-  QuantizedWeight w = read(compressed_tensors_file(l, false, /*with_indices=*/true).bytes());
+  QuantizedWeight w =
+      read_compressed_tensors(compressed_tensors_file(l, false, /*with_indices=*/true).bytes());
   EXPECT_EQ(w.group_of_row, l.group_of);
   expect_values(w, l, false);
 }
@@ -82,7 +83,7 @@ TEST(CompressedTensors, IndicesWithAMinusOneAreNotInUse) {
   LayerNumbers l = layer_numbers(64, 8, 16, 4);
   std::vector<int32_t> groups = l.group_of;
   std::fill(l.group_of.begin(), l.group_of.end(), -1);
-  QuantizedWeight w = read(compressed_tensors_file(l, true, true).bytes());
+  QuantizedWeight w = read_compressed_tensors(compressed_tensors_file(l, true, true).bytes());
   EXPECT_TRUE(w.group_of_row.empty());
   l.group_of = groups;
   expect_values(w, l, true);
@@ -111,10 +112,10 @@ std::string with_plain_zeros(const LayerNumbers& l, int added) {
 
 TEST(CompressedTensors, ZeroPointsOfOlderVersionsAreNotPacked) {
   LayerNumbers l = layer_numbers(64, 6, 16, 4);
-  QuantizedWeight w = read(with_plain_zeros(l, 0));
+  QuantizedWeight w = read_compressed_tensors(with_plain_zeros(l, 0));
   EXPECT_EQ(w.q.elem(), ElemType::u4);
   expect_values(w, l, false);
-  EXPECT_THAT(error_of<FileError>([&] { read(with_plain_zeros(l, 50)); }),
+  EXPECT_THAT(error_of<FileError>([&] { read_compressed_tensors(with_plain_zeros(l, 50)); }),
               HasSubstr("expected a zero point from -8 to 7 in 'layer.weight_zero_point', found "));
 }
 
@@ -123,7 +124,7 @@ TEST(CompressedTensors, OneScaleMayServeAll) {
   made.add("layer.weight_packed", "I32", {2, 2}, raw(std::vector<uint32_t>{0x9, 0xa, 0xb, 0xc}));
   made.add("layer.weight_shape", "I64", {2}, raw(std::vector<int64_t>{2, 16}));
   made.add("layer.weight_scale", "F32", {1}, raw(0.5f));
-  QuantizedWeight w = read(made.bytes());
+  QuantizedWeight w = read_compressed_tensors(made.bytes());
   EXPECT_EQ(w.groups(), 1);
   std::vector<float> values = dequantize(w);
   EXPECT_EQ(values[0], 0.5f);   // 9 - 8
@@ -138,7 +139,7 @@ struct Replaced {
   std::string data;
 };
 
-std::string refusal(const Replaced& part) {
+std::string refusal_compressed_tensors(const Replaced& part) {
   SafetensorsFile made;
   auto add = [&](const Replaced& p) {
     const Replaced& chosen = p.name == part.name ? part : p;
@@ -154,26 +155,30 @@ std::string refusal(const Replaced& part) {
 }
 
 TEST(CompressedTensors, PartsThatDoNotFitAreRefused) {
-  EXPECT_EQ(refusal({}), "");
-  EXPECT_THAT(refusal({"weight_shape", "I64", {2}, raw(std::vector<int64_t>{5, 32})}),
-              HasSubstr("tensor 'layer.weight_shape': expected the two extents of a weight, the "
-                        "first 4, found 5 and 32"));
-  EXPECT_THAT(refusal({"weight_shape", "I64", {2}, raw(std::vector<int64_t>{4, -1})}),
-              HasSubstr("the first 4, found 4 and -1"));
-  EXPECT_THAT(refusal({"weight_shape", "I64", {3}, std::string(24, '\0')}),
+  EXPECT_EQ(refusal_compressed_tensors({}), "");
+  EXPECT_THAT(
+      refusal_compressed_tensors({"weight_shape", "I64", {2}, raw(std::vector<int64_t>{5, 32})}),
+      HasSubstr("tensor 'layer.weight_shape': expected the two extents of a weight, the "
+                "first 4, found 5 and 32"));
+  EXPECT_THAT(
+      refusal_compressed_tensors({"weight_shape", "I64", {2}, raw(std::vector<int64_t>{4, -1})}),
+      HasSubstr("the first 4, found 4 and -1"));
+  EXPECT_THAT(refusal_compressed_tensors({"weight_shape", "I64", {3}, std::string(24, '\0')}),
               HasSubstr("the first 4, found [3]"));
-  EXPECT_THAT(refusal({"weight_shape", "I64", {2}, raw(std::vector<int64_t>{4, 1000})}),
-              HasSubstr("expected one width of 2 to 8 bits that gives 4 words a row of 1000 and 1 "
-                        "words of zero points"));
-  EXPECT_THAT(refusal({"weight_scale", "BF16", {3, 2}, std::string(12, '\0')}),
+  EXPECT_THAT(
+      refusal_compressed_tensors({"weight_shape", "I64", {2}, raw(std::vector<int64_t>{4, 1000})}),
+      HasSubstr("expected one width of 2 to 8 bits that gives 4 words a row of 1000 and 1 "
+                "words of zero points"));
+  EXPECT_THAT(refusal_compressed_tensors({"weight_scale", "BF16", {3, 2}, std::string(12, '\0')}),
               HasSubstr("expected 4 rows of scales, found [3, 2]"));
-  EXPECT_THAT(refusal({"weight_zero_point", "I32", {1, 3}, std::string(12, '\0')}),
-              HasSubstr("expected zero points for scales [4, 2], found [1, 3]"));
-  EXPECT_THAT(refusal({"weight_scale", "BF16", {4, 3}, std::string(24, '\0')}),
+  EXPECT_THAT(
+      refusal_compressed_tensors({"weight_zero_point", "I32", {1, 3}, std::string(12, '\0')}),
+      HasSubstr("expected zero points for scales [4, 2], found [1, 3]"));
+  EXPECT_THAT(refusal_compressed_tensors({"weight_scale", "BF16", {4, 3}, std::string(24, '\0')}),
               HasSubstr("expected zero points for scales [4, 3], found [1, 2]"));
   std::vector<int32_t> uneven(32, 0);
   uneven[31] = 1;
-  EXPECT_THAT(refusal({"weight_g_idx", "I32", {32}, raw(uneven)}),
+  EXPECT_THAT(refusal_compressed_tensors({"weight_g_idx", "I32", {32}, raw(uneven)}),
               HasSubstr("expected 16 rows in each group, found up to 31"));
 }
 

@@ -16,7 +16,7 @@ using test::error_of;
 using test::GgufFile;
 using testing::HasSubstr;
 
-constexpr int64_t kN = 3, kK = 512;
+constexpr int64_t kBlocksN = 3, kBlocksK = 512;
 
 float half(const uint8_t* bytes) {
   _Float16 value;
@@ -118,7 +118,7 @@ class GgufBlocks : public testing::TestWithParam<Format> {
     const Format& f = GetParam();
     test::Numbers numbers(f.number);
     std::string all;
-    for (int64_t block = 0; block < kN * kK / f.elements; ++block) {
+    for (int64_t block = 0; block < kBlocksN * kBlocksK / f.elements; ++block) {
       std::string bytes;
       for (size_t i = 0; i < f.bytes; ++i) bytes += static_cast<char>(numbers.next(256));
       for (size_t i : f.high_bytes) bytes[i] = static_cast<char>(bytes[i] & 0xbf);
@@ -131,7 +131,7 @@ class GgufBlocks : public testing::TestWithParam<Format> {
   }
 
   static std::string file() {
-    return GgufFile().add("w", GetParam().number, {kK, kN}, data()).bytes();
+    return GgufFile().add("w", GetParam().number, {kBlocksK, kBlocksN}, data()).bytes();
   }
 };
 
@@ -143,14 +143,14 @@ TEST_P(GgufBlocks, ValuesAreThoseOfTheFormula) {
   EXPECT_EQ(layer.format, f.name);
   EXPECT_EQ(layer.spec_keys(), f.spec_keys);
   QuantizedWeight w = read_layer(gguf, layer, {});
-  EXPECT_EQ(w.q.shape(), (std::vector<int64_t>{kK, kN}));
+  EXPECT_EQ(w.q.shape(), (std::vector<int64_t>{kBlocksK, kBlocksN}));
   std::vector<float> values = dequantize(w);
   uint64_t hash = 0xcbf29ce484222325;
-  for (int64_t j = 0; j < kN; ++j) {
-    for (int64_t i = 0; i < kK; ++i) {
-      auto block = static_cast<size_t>((j * kK + i) / f.elements) * f.bytes;
+  for (int64_t j = 0; j < kBlocksN; ++j) {
+    for (int64_t i = 0; i < kBlocksK; ++i) {
+      auto block = static_cast<size_t>((j * kBlocksK + i) / f.elements) * f.bytes;
       const auto* b = reinterpret_cast<const uint8_t*>(blocks.data()) + block;
-      float value = values[static_cast<size_t>(i * kN + j)];
+      float value = values[static_cast<size_t>(i * kBlocksN + j)];
       ASSERT_TRUE(test::same_bits(value, f.value(b, static_cast<int>(i % f.elements))))
           << i << ", " << j << ": " << value;
       for (char byte : test::raw(value)) {

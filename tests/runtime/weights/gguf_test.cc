@@ -18,11 +18,11 @@ using testing::HasSubstr;
 constexpr uint32_t kU32 = 4, kF32Value = 6, kBool = 7, kString = 8, kArray = 9;
 constexpr uint32_t kF32 = 0, kF16 = 1, kQ4_0 = 2, kBf16 = 30;
 
-std::string refusal(const std::string& bytes) {
+std::string refusal_gguf(const std::string& bytes) {
   return error_of<FileError>([&] { TensorFile::parse(bytes, "m.gguf"); });
 }
 
-GgufFile small() {
+GgufFile small_gguf() {
   return GgufFile()
       .set("general.architecture", kString, GgufFile::string("llama"))
       .set("llama.rope.freq_base", kF32Value, raw(0.5f))
@@ -36,7 +36,7 @@ GgufFile small() {
 
 TEST(Gguf, ReadsMetadataShapesAndValues) {
   for (uint32_t version : {2u, 3u}) {
-    std::string bytes = small().bytes(version);
+    std::string bytes = small_gguf().bytes(version);
     TensorFile file = TensorFile::parse(bytes, "m.gguf");
     EXPECT_EQ(to_string(file.format()), "gguf");
     EXPECT_EQ(file.metadata().at("general.architecture"), "llama");
@@ -70,13 +70,13 @@ TEST(Gguf, AnotherAlignmentHolds) {
   const std::string aligned = bytes(8);  // the file's views look into it
   TensorFile file = TensorFile::parse(aligned, "m");
   EXPECT_EQ(file.view(*file.find("a")).get(0), 7);
-  EXPECT_EQ(refusal(bytes(4)),
+  EXPECT_EQ(refusal_gguf(bytes(4)),
             "m.gguf: byte 82: expected a multiple of 8 for the offset of 'a', found 4");
 }
 
 TEST(Gguf, AWrongAlignmentIsRefused) {
   auto with = [](uint32_t type, const std::string& value) {
-    return refusal(GgufFile().set("general.alignment", type, value).bytes());
+    return refusal_gguf(GgufFile().set("general.alignment", type, value).bytes());
   };
   EXPECT_EQ(with(kU32, raw(uint32_t{24})),
             "m.gguf: byte 53: expected a u32 power of two for general.alignment, found u32 24");
@@ -85,41 +85,42 @@ TEST(Gguf, AWrongAlignmentIsRefused) {
 }
 
 TEST(Gguf, OtherVersionsAreRefused) {
-  EXPECT_EQ(refusal(small().bytes(1)), "m.gguf: byte 4: expected version 2 or 3, found 1");
-  EXPECT_EQ(refusal(small().bytes(3u << 24)),
+  EXPECT_EQ(refusal_gguf(small_gguf().bytes(1)),
+            "m.gguf: byte 4: expected version 2 or 3, found 1");
+  EXPECT_EQ(refusal_gguf(small_gguf().bytes(3u << 24)),
             "m.gguf: byte 4: expected a little-endian file, found a big-endian one");
-  EXPECT_EQ(refusal("GGUF"),
+  EXPECT_EQ(refusal_gguf("GGUF"),
             "m.gguf: byte 4: expected the version of 4 bytes, found the end of the "
             "file 0 bytes on");
 }
 
 TEST(Gguf, CountsThatDoNotFitAreRefused) {
   std::string start = "GGUF" + raw(uint32_t{3});
-  EXPECT_EQ(refusal(start + raw(uint64_t{1} << 60) + raw(uint64_t{0})),
+  EXPECT_EQ(refusal_gguf(start + raw(uint64_t{1} << 60) + raw(uint64_t{0})),
             "m.gguf: byte 8: expected a number of tensors that fits into the file, found "
             "1152921504606846976");
-  EXPECT_THAT(refusal(start + raw(uint64_t{0}) + raw(uint64_t{1})),
+  EXPECT_THAT(refusal_gguf(start + raw(uint64_t{0}) + raw(uint64_t{1})),
               HasSubstr("byte 16: expected a number of metadata entries that fits"));
   std::string array = raw(kU32) + raw(~uint64_t{0});
-  EXPECT_THAT(refusal(GgufFile().set("x", kArray, array).bytes()),
+  EXPECT_THAT(refusal_gguf(GgufFile().set("x", kArray, array).bytes()),
               HasSubstr("byte 41: expected a number of elements of 'x' that fits"));
   std::string text = raw(uint64_t{1000});
-  EXPECT_THAT(refusal(GgufFile().set("x", kString, text).bytes()),
+  EXPECT_THAT(refusal_gguf(GgufFile().set("x", kString, text).bytes()),
               HasSubstr("expected the value of 'x' of 1000 bytes, found the end of the file"));
 }
 
 TEST(Gguf, UnknownTypesAndShapesAreRefused) {
-  EXPECT_EQ(refusal(GgufFile().set("x", 13, std::string(8, '\0')).bytes()),
+  EXPECT_EQ(refusal_gguf(GgufFile().set("x", 13, std::string(8, '\0')).bytes()),
             "m.gguf: byte 33: expected a value type of 'x' from 0 to 12, found 13");
   std::string data(64, '\0');
-  EXPECT_THAT(refusal(GgufFile().add("a", 99, {1}, data).bytes()),
+  EXPECT_THAT(refusal_gguf(GgufFile().add("a", 99, {1}, data).bytes()),
               HasSubstr("byte 45: unknown type 99 of tensor 'a'"));
-  EXPECT_THAT(refusal(GgufFile().add("a", 4, {1}, data).bytes()), HasSubstr("unknown type 4"));
-  EXPECT_THAT(refusal(GgufFile().add("a", kF32, {1, 1, 1, 1, 1}, data).bytes()),
+  EXPECT_THAT(refusal_gguf(GgufFile().add("a", 4, {1}, data).bytes()), HasSubstr("unknown type 4"));
+  EXPECT_THAT(refusal_gguf(GgufFile().add("a", kF32, {1, 1, 1, 1, 1}, data).bytes()),
               HasSubstr("byte 33: expected at most 4 axes of 'a', found 5"));
-  EXPECT_THAT(refusal(GgufFile().add("a", kF32, {1ull << 40, 1ull << 40}, data).bytes()),
+  EXPECT_THAT(refusal_gguf(GgufFile().add("a", kF32, {1ull << 40, 1ull << 40}, data).bytes()),
               HasSubstr("byte 45: the shape of 'a' overflows"));
-  EXPECT_THAT(refusal(GgufFile().add("a", kQ4_0, {16, 2}, data).bytes()),
+  EXPECT_THAT(refusal_gguf(GgufFile().add("a", kQ4_0, {16, 2}, data).bytes()),
               HasSubstr("expected rows of a multiple of 32 elements for Q4_0; 'a' has rows of 16"));
 }
 
@@ -129,29 +130,29 @@ TEST(Gguf, ArraysOfArraysAreReadToALimit) {
     for (int i = 0; i < depth; ++i) value += raw(kArray) + raw(uint64_t{1});
     return GgufFile().set("x", kArray, value + raw(kU32) + raw(uint64_t{0})).bytes();
   };
-  EXPECT_EQ(refusal(nested(3)), "");
-  EXPECT_THAT(refusal(nested(4)), HasSubstr("expected arrays nested at most 4 deep"));
+  EXPECT_EQ(refusal_gguf(nested(3)), "");
+  EXPECT_THAT(refusal_gguf(nested(4)), HasSubstr("expected arrays nested at most 4 deep"));
 }
 
 TEST(Gguf, NamesThatStandTwiceOrAreNoTextAreRefused) {
   std::string data(4, '\0');
-  EXPECT_THAT(refusal(GgufFile().add("a", kF32, {1}, data).add("a", kF32, {1}, data).bytes()),
+  EXPECT_THAT(refusal_gguf(GgufFile().add("a", kF32, {1}, data).add("a", kF32, {1}, data).bytes()),
               HasSubstr("byte 57: tensor 'a' stands twice"));
-  EXPECT_THAT(refusal(GgufFile().set("k", kBool, "\1").set("k", kBool, "\1").bytes()),
+  EXPECT_THAT(refusal_gguf(GgufFile().set("k", kBool, "\1").set("k", kBool, "\1").bytes()),
               HasSubstr("byte 38: 'k' stands twice"));
-  EXPECT_THAT(refusal(GgufFile().add("\xff", kF32, {1}, data).bytes()),
+  EXPECT_THAT(refusal_gguf(GgufFile().add("\xff", kF32, {1}, data).bytes()),
               HasSubstr("byte 32: expected a tensor name in UTF-8"));
 }
 
 TEST(Gguf, DataHasToLieInsideTheFileOnce) {
-  std::string bytes = small().bytes();
-  EXPECT_THAT(refusal(bytes.substr(0, bytes.size() - 1)),
+  std::string bytes = small_gguf().bytes();
+  EXPECT_THAT(refusal_gguf(bytes.substr(0, bytes.size() - 1)),
               HasSubstr("tensor 'bf' has 2 bytes at 64 of the data; expected it to end within 65"));
   std::string two =
       GgufFile().add("a", kF32, {1}, raw(1.0f)).add("b", kF32, {1}, raw(2.0f)).bytes();
-  ASSERT_EQ(refusal(two), "");
+  ASSERT_EQ(refusal_gguf(two), "");
   two[82] = 0;  // b's offset
-  EXPECT_EQ(refusal(two),
+  EXPECT_EQ(refusal_gguf(two),
             "m.gguf: byte 57: tensor 'b' begins at 0 of the data, within another one "
             "that ends at 4");
 }

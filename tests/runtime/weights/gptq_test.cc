@@ -19,7 +19,7 @@ using test::raw;
 using test::SafetensorsFile;
 using testing::HasSubstr;
 
-QuantizedWeight read(const std::string& bytes, GptqZeros zeros = GptqZeros::LessOne) {
+QuantizedWeight read_gptq(const std::string& bytes, GptqZeros zeros = GptqZeros::LessOne) {
   TensorFile file = TensorFile::parse(bytes, "m");
   std::optional<Layer> layer = find_layer(file, "layer");
   EXPECT_TRUE(layer);
@@ -49,8 +49,8 @@ class GptqBits : public testing::TestWithParam<int> {};
 TEST_P(GptqBits, ValuesAreThoseOfTheFormula) {
   LayerNumbers l = layer_numbers(64, 32, 16, GetParam());
   for (bool less_one : {true, false}) {
-    QuantizedWeight w =
-        read(gptq_file(l, less_one).bytes(), less_one ? GptqZeros::LessOne : GptqZeros::AsTheyAre);
+    QuantizedWeight w = read_gptq(gptq_file(l, less_one).bytes(),
+                                  less_one ? GptqZeros::LessOne : GptqZeros::AsTheyAre);
     EXPECT_EQ(w.group, 16);
     EXPECT_TRUE(w.group_of_row.empty());
     EXPECT_EQ(bits_of(w.q.elem()), GetParam() == 3 ? 4 : GetParam());
@@ -60,7 +60,7 @@ TEST_P(GptqBits, ValuesAreThoseOfTheFormula) {
 
 TEST_P(GptqBits, ActOrderKeepsTheGroupOfEachRow) {
   LayerNumbers l = layer_numbers(96, 32, 32, GetParam(), /*shuffled=*/true);
-  QuantizedWeight w = read(gptq_file(l, true).bytes());
+  QuantizedWeight w = read_gptq(gptq_file(l, true).bytes());
   EXPECT_EQ(w.group_of_row, l.group_of);
   EXPECT_EQ(w.group, 32);
   expect_values(w, l);
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(All, GptqBits, testing::Values(2, 3, 4, 8),
 TEST(Gptq, AZeroPointOfNoneIsStoredAsTheLargestNumber) {
   LayerNumbers l = layer_numbers(32, 32, 32, 4);
   std::fill(l.zero.begin(), l.zero.end(), 0);
-  QuantizedWeight w = read(gptq_file(l, true).bytes());
+  QuantizedWeight w = read_gptq(gptq_file(l, true).bytes());
   EXPECT_EQ(w.zero->get(0), 0);
   expect_values(w, l);
 }
@@ -81,13 +81,13 @@ TEST(Gptq, TheTwoKindsDifferByOne) {
   LayerNumbers l = layer_numbers(32, 32, 32, 4);
   std::fill(l.zero.begin(), l.zero.end(), 8);
   std::string bytes = gptq_file(l, true).bytes();
-  EXPECT_EQ(read(bytes, GptqZeros::LessOne).zero->get(5), 8);
-  EXPECT_EQ(read(bytes, GptqZeros::AsTheyAre).zero->get(5), 7);
+  EXPECT_EQ(read_gptq(bytes, GptqZeros::LessOne).zero->get(5), 8);
+  EXPECT_EQ(read_gptq(bytes, GptqZeros::AsTheyAre).zero->get(5), 7);
 }
 
 TEST(Gptq, TheLastGroupMayBeShort) {
   LayerNumbers l = layer_numbers(96, 32, 64, 4);
-  QuantizedWeight w = read(gptq_file(l, true).bytes());
+  QuantizedWeight w = read_gptq(gptq_file(l, true).bytes());
   EXPECT_EQ(w.group, 64);
   EXPECT_EQ(w.groups(), 2);
   expect_values(w, l);
@@ -95,13 +95,13 @@ TEST(Gptq, TheLastGroupMayBeShort) {
 
 TEST(Gptq, WithoutIndicesGroupsAreEven) {
   LayerNumbers l = layer_numbers(96, 32, 32, 4);
-  expect_values(read(gptq_file(l, true, /*with_indices=*/false).bytes()), l);
+  expect_values(read_gptq(gptq_file(l, true, /*with_indices=*/false).bytes()), l);
   LayerNumbers uneven = layer_numbers(96, 32, 40, 4);
   uneven.groups = 5;
   uneven.scale.resize(5 * 32, 1);
   uneven.zero.resize(5 * 32, 1);
   std::string bytes = gptq_file(uneven, true, false).bytes();
-  EXPECT_THAT(error_of<FileError>([&] { read(bytes); }),
+  EXPECT_THAT(error_of<FileError>([&] { read_gptq(bytes); }),
               HasSubstr("tensor 'layer.scales': expected a number of groups that divides the 96 "
                         "rows, found 5"));
 }

@@ -17,11 +17,11 @@ using test::raw;
 using test::SafetensorsFile;
 using testing::HasSubstr;
 
-std::string refusal(const std::string& bytes) {
+std::string refusal_safetensors(const std::string& bytes) {
   return error_of<FileError>([&] { TensorFile::parse(bytes, "m.safetensors"); });
 }
 
-SafetensorsFile small() {
+SafetensorsFile small_safetensors() {
   return SafetensorsFile()
       .add("a", "F32", {2, 3}, raw(std::vector<float>{1, 2, 3, 4, 5, 6}))
       .add("b.bias", "BF16", {2}, raw(std::vector<uint16_t>{0x3f80, 0xc000}))
@@ -30,7 +30,7 @@ SafetensorsFile small() {
 }
 
 TEST(Safetensors, ReadsNamesShapesAndValues) {
-  std::string bytes = small().bytes();
+  std::string bytes = small_safetensors().bytes();
   TensorFile file = TensorFile::parse(bytes, "m.safetensors");
   EXPECT_EQ(to_string(file.format()), "safetensors");
   EXPECT_EQ(file.metadata().at("format"), "pt");
@@ -78,7 +78,7 @@ TEST(Safetensors, EveryPlainTypeIsReadAsItLies) {
 TEST(Safetensors, AMappedFileIsReadInPlace) {
   test::TempDir dir;
   std::string path = dir.path("m.safetensors");
-  std::ofstream(path, std::ios::binary) << small().bytes();
+  std::ofstream(path, std::ios::binary) << small_safetensors().bytes();
   TensorFile opened = TensorFile::open(path);
   TensorFile file = std::move(opened);
   EXPECT_EQ(file.path(), path);
@@ -105,17 +105,18 @@ TEST(Safetensors, FilesThatCannotBeMappedAreNamed) {
 }
 
 TEST(Safetensors, TheLengthOfTheHeaderHasToFit) {
-  std::string bytes = small().bytes();
+  std::string bytes = small_safetensors().bytes();
   bytes[6] = 1;
-  EXPECT_THAT(refusal(bytes), HasSubstr("m.safetensors: byte 0: expected the length of a "
-                                        "safetensors header, at most"));
-  EXPECT_THAT(refusal(raw(uint64_t{2}) + "[]"), HasSubstr("byte 8: expected '{'"));
-  EXPECT_THAT(refusal(raw(uint64_t{0}) + "{}"), HasSubstr("byte 8: expected '{'"));
+  EXPECT_THAT(refusal_safetensors(bytes),
+              HasSubstr("m.safetensors: byte 0: expected the length of a "
+                        "safetensors header, at most"));
+  EXPECT_THAT(refusal_safetensors(raw(uint64_t{2}) + "[]"), HasSubstr("byte 8: expected '{'"));
+  EXPECT_THAT(refusal_safetensors(raw(uint64_t{0}) + "{}"), HasSubstr("byte 8: expected '{'"));
 }
 
 // Refusals of what a header says. The message tells the byte at which what is wrong ends.
 void expect_refused(const std::string& header, uint64_t byte, const std::string& message) {
-  EXPECT_EQ(refusal(raw(static_cast<uint64_t>(header.size())) + header + "0123"),
+  EXPECT_EQ(refusal_safetensors(raw(static_cast<uint64_t>(header.size())) + header + "0123"),
             "m.safetensors: byte " + std::to_string(8 + byte) + ": " + message)
       << header;
 }
@@ -138,13 +139,13 @@ TEST(Safetensors, AHeaderOfAnotherFormIsRefusedWithItsPlace) {
                  "unknown key 'size' of tensor 'a'; expected dtype, shape or data_offsets");
   expect_refused(R"({"a":{"dtype":"F32","dtype":"F32"}})", 27, "'dtype' stands twice");
   expect_refused(R"({"a":{"dtype":"F32","shape":[1]}})", 32, "tensor 'a' lacks data_offsets");
-  EXPECT_THAT(refusal(raw(uint64_t{6}) + "{\"a\":}0123"),
+  EXPECT_THAT(refusal_safetensors(raw(uint64_t{6}) + "{\"a\":}0123"),
               HasSubstr("byte 14: the header is no JSON: syntax error"));
 }
 
 TEST(Safetensors, UnknownTypesAreRefusedWithThoseThatAreKnown) {
   std::string header = R"({"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})";
-  EXPECT_THAT(refusal(raw(static_cast<uint64_t>(header.size())) + header + "0123"),
+  EXPECT_THAT(refusal_safetensors(raw(static_cast<uint64_t>(header.size())) + header + "0123"),
               HasSubstr("byte 27: unknown type 'F31' of tensor 'a'; expected one of BOOL, F4"));
 }
 
@@ -155,7 +156,7 @@ TEST(Safetensors, TensorsHaveToCoverTheDataOnce) {
   };
   auto refused = [&](const std::string& a, const std::string& b, const std::string& message) {
     std::string header = with(a, b);
-    EXPECT_THAT(refusal(raw(static_cast<uint64_t>(header.size())) + header + "0123"),
+    EXPECT_THAT(refusal_safetensors(raw(static_cast<uint64_t>(header.size())) + header + "0123"),
                 HasSubstr(message));
   };
   refused("[0,2]", "[2,4]", "");
@@ -168,16 +169,17 @@ TEST(Safetensors, TensorsHaveToCoverTheDataOnce) {
   refused("[0,3]", "[3,4]", "tensor 'a' has 3 bytes of data; U8 [2] needs 2");
   refused("[0]", "[2,4]", "data_offsets of tensor 'a' are [0]");
   std::string one = R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})";
-  EXPECT_THAT(refusal(raw(static_cast<uint64_t>(one.size())) + one + "0123"),
+  EXPECT_THAT(refusal_safetensors(raw(static_cast<uint64_t>(one.size())) + one + "0123"),
               HasSubstr("byte 64: expected the end of the file, found 1 bytes"));
   std::string half = R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})";
-  EXPECT_THAT(refusal(raw(static_cast<uint64_t>(half.size())) + half + "0"),
+  EXPECT_THAT(refusal_safetensors(raw(static_cast<uint64_t>(half.size())) + half + "0"),
               HasSubstr("tensor 'a' has 1 bytes of data; F4 [3] needs no whole number of them"));
 }
 
 TEST(Safetensors, ATensorThatStandsTwiceIsRefused) {
   std::string x(4, 'x');
-  EXPECT_THAT(refusal(SafetensorsFile().add("a", "F32", {1}, x).add("a", "F32", {1}, x).bytes()),
+  EXPECT_THAT(refusal_safetensors(
+                  SafetensorsFile().add("a", "F32", {1}, x).add("a", "F32", {1}, x).bytes()),
               HasSubstr("'a' stands twice"));
 }
 

@@ -18,7 +18,7 @@ using test::raw;
 using test::SafetensorsFile;
 using testing::HasSubstr;
 
-std::string refusal(const std::string& bytes) {
+std::string refusal_shard_index(const std::string& bytes) {
   return error_of<FileError>([&] { read_shard_index(bytes, "m.index.json"); });
 }
 
@@ -37,25 +37,26 @@ TEST(ShardIndex, ReadsTheMapInItsOrder) {
 }
 
 TEST(ShardIndex, WhatIsNoIndexIsRefusedWithThePlace) {
-  EXPECT_THAT(refusal(""), HasSubstr("m.index.json: byte 0: the index is no JSON: "));
-  EXPECT_EQ(refusal("[]"), "m.index.json: byte 1: expected an object, found a list");
-  EXPECT_EQ(refusal("{}"),
+  EXPECT_THAT(refusal_shard_index(""), HasSubstr("m.index.json: byte 0: the index is no JSON: "));
+  EXPECT_EQ(refusal_shard_index("[]"), "m.index.json: byte 1: expected an object, found a list");
+  EXPECT_EQ(refusal_shard_index("{}"),
             "m.index.json: byte 2: the index ends; expected 'weight_map', the file of each tensor");
-  EXPECT_EQ(refusal(R"({"weight_map": 3})"),
+  EXPECT_EQ(refusal_shard_index(R"({"weight_map": 3})"),
             "m.index.json: byte 17: expected an object for 'weight_map', found 3");
-  EXPECT_EQ(refusal(R"({"weight_map": {"a": ["f"]}})"),
+  EXPECT_EQ(refusal_shard_index(R"({"weight_map": {"a": ["f"]}})"),
             "m.index.json: byte 22: expected the name of a file for tensor 'a', found a list");
-  EXPECT_EQ(refusal(R"({"weight_map": {"a": null}})"),
+  EXPECT_EQ(refusal_shard_index(R"({"weight_map": {"a": null}})"),
             "m.index.json: byte 25: expected the name of a file for tensor 'a', found null");
-  EXPECT_EQ(refusal(R"({"weight_map": {"a": {}}})"),
+  EXPECT_EQ(refusal_shard_index(R"({"weight_map": {"a": {}}})"),
             "m.index.json: byte 22: expected the name of a file for tensor 'a', found an object");
-  EXPECT_THAT(refusal(R"({"weight_map": {"a": "f",)"), HasSubstr(": the index is no JSON: "));
+  EXPECT_THAT(refusal_shard_index(R"({"weight_map": {"a": "f",)"),
+              HasSubstr(": the index is no JSON: "));
 }
 
 TEST(ShardIndex, ATensorHasOnePlace) {
-  EXPECT_EQ(refusal(R"({"weight_map": {"a": "f", "a": "g"}})"),
+  EXPECT_EQ(refusal_shard_index(R"({"weight_map": {"a": "f", "a": "g"}})"),
             "m.index.json: byte 29: tensor 'a' stands twice");
-  EXPECT_EQ(refusal(R"({"weight_map": {"a": "f"}, "weight_map": {}})"),
+  EXPECT_EQ(refusal_shard_index(R"({"weight_map": {"a": "f"}, "weight_map": {}})"),
             "m.index.json: byte 39: 'weight_map' stands twice");
 }
 
@@ -63,7 +64,7 @@ TEST(ShardIndex, FilesStandBesideIt) {
   for (const char* file : {"", ".", "..", "../f", "/etc/f", "d/f", "f\\u0000g"}) {
     SCOPED_TRACE(file);
     EXPECT_THAT(
-        refusal(R"({"weight_map": {"a": ")" + std::string(file) + "\"}}"),
+        refusal_shard_index(R"({"weight_map": {"a": ")" + std::string(file) + "\"}}"),
         HasSubstr(": expected the name of a file beside the index for tensor 'a', found '"));
   }
 }
@@ -73,7 +74,7 @@ TEST(ShardIndex, FilesStandBesideIt) {
 TEST(ShardIndex, DamageHasAPlace) {
   const std::string whole = R"({"metadata":{"total_size":3},"weight_map":{"a":"f","b.c":"g"}})";
   auto attempt = [](const std::string& bytes) {
-    std::string said = refusal(bytes);
+    std::string said = refusal_shard_index(bytes);
     if (said.empty()) return true;
     EXPECT_THAT(said, testing::MatchesRegex("m.index.json: byte [0-9]+: (.|\n)*"));
     return false;
