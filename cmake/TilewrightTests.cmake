@@ -20,6 +20,10 @@ add_library(tw_schedule_fuzzer STATIC ${schedule_fuzzer})
 target_include_directories(tw_schedule_fuzzer PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(tw_schedule_fuzzer PUBLIC tw_schedule)
 
+# Cases compile quicker with little optimization, and most of their time is spent in the libraries.
+# What counts millions of steps itself (fuzzers, mutants and their ground truth) is optimized.
+set(quick_to_compile $<$<CONFIG:Release>:-O1>)
+
 set(TILEWRIGHT_TEST_PROGRAMS "")
 foreach(folder ir schedule codegen runtime database serving tuner cli)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cc)
@@ -56,6 +60,7 @@ foreach(folder ir schedule codegen runtime database serving tuner cli)
     set(tested tw_serving_static)  # the shared library shows its interface alone
   endif()
   target_link_libraries(test_${folder} PRIVATE ${tested} tw_test_support GTest::gtest_main)
+  target_compile_options(test_${folder} PRIVATE ${quick_to_compile})
   if(folder STREQUAL "cli" AND TARGET tune-cli)
     add_dependencies(test_cli tune-cli)
   endif()

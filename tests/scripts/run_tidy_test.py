@@ -102,6 +102,14 @@ class RunTidy(unittest.TestCase):
             self.assertIn("1 with findings", line)
             self.assertIn("ir/b.cc:1:1: error: a finding", line)
 
+    def test_a_unity_build_has_no_commands_for_sources(self):
+        group = str(self.root / "build/CMakeFiles/tw_ir.dir/Unity/unity_0_cxx.cxx")
+        self.write("build/compile_commands.json",
+                   json.dumps([{"directory": str(self.root), "file": group}]))
+        code, read, line = self.tidy()
+        self.assertEqual((code, read), (4, []))
+        self.assertIn("compiles sources in groups", line)
+
     def test_a_budget_that_ended_tells_the_share_that_is_left(self):
         code, read, line = self.tidy("--budget", "1e-9")
         self.assertEqual((code, read), (0, []))
