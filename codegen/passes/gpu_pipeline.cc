@@ -136,7 +136,7 @@ Parts take_apart(const ForNode& loop) {
     });
     return copies;
   };
-  // A copy that stands behind uses may move before them, unless it conflict on them.
+  // A copy that stands behind uses may move before them, unless they conflict.
   auto is_free = [&](const Stmt& s) {
     return std::none_of(parts.uses.begin(), parts.uses.end(),
                         [&](const Stmt& use) { return conflict(s, use); });

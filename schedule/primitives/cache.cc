@@ -48,12 +48,12 @@ struct Cache {
 Path leaf_block(const Tree& tree, const std::string& name) {
   Path path = tree.block(name);
   tree.require(child_blocks(path.back()).empty(), RefusalKind::BadStructure,
-               fmt::format("block '{}' contains other blocks; a leaf block is needed", name),
+               fmt::format("block '{}' holds other blocks; a leaf block is needed", name),
                {path.back()});
   return path;
 }
 
-// The outermost statement around the block (or the block itself), within its scope, that contains none
+// The outermost statement around the block (or the block itself), within its scope, that holds none
 // of `others`. The result is a prefix of `path`.
 Path outermost_without(const Path& path, const std::vector<Stmt>& others) {
   size_t size = scope_path(path).size() + 1;

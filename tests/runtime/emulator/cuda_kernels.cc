@@ -1,5 +1,7 @@
 #include "tests/runtime/emulator/cuda_kernels.h"
 
+#include <gtest/gtest.h>
+
 #include <stdexcept>
 
 namespace tilewright::test {
