@@ -60,6 +60,11 @@ std::vector<Answer> answers_of(const std::vector<T>& options) {
   return {options.begin(), options.end()};
 }
 
+// Whether a given name is the knob's, or an ending of it that begins with a dot.
+bool is_named(const std::string& knob, const std::string& given) {
+  return knob == given || (given.starts_with('.') && knob.ends_with(given));
+}
+
 void add_factorizations(int64_t extent, int parts, const SplitOptions& o,
                         std::vector<int64_t>& head, std::vector<std::vector<int64_t>>& out) {
   if (parts == 1) {
@@ -96,6 +101,12 @@ Trial Trial::first() { return Trial(Mode::First, 0); }
 
 Trial Trial::replay(const std::string& config) {
   Trial t(Mode::Replay, 0);
+  t.base_ = parse_config(config);
+  return t;
+}
+
+Trial Trial::with(const std::string& config) {
+  Trial t(Mode::With, 0);
   t.base_ = parse_config(config);
   return t;
 }
@@ -153,21 +164,34 @@ const Answer& Trial::ask(const std::string& name, std::vector<Answer> options) {
   return decisions_.back().options[chosen];
 }
 
+// The choice for the knob: under its name, or under an ending of it, the longest.
+Answers::const_iterator Trial::given(const Answers& from, const std::string& name) const {
+  auto found = from.find(name);
+  if (mode_ != Mode::With || found != from.end()) return found;
+  for (auto it = from.begin(); it != from.end(); ++it) {
+    const bool longer = found == from.end() || it->first.size() > found->first.size();
+    if (longer && is_named(name, it->first)) found = it;
+  }
+  return found;
+}
+
 size_t Trial::pick(const std::string& name, const std::vector<Answer>& options) {
   if (mode_ == Mode::First) return 0;
   if (mode_ == Mode::Random) return rng_.below(options.size());
   const Answers& from = !other_.empty() && rng_.uniform() < 0.5 ? other_ : base_;
-  auto answer = from.find(name);
+  auto answer = given(from, name);
   auto it = answer == from.end() ? options.end()
                                  : std::find(options.begin(), options.end(), answer->second);
-  if (mode_ == Mode::Replay && it == options.end()) {
+  if (mode_ == Mode::With && answer == from.end()) return 0;
+  const bool must_fit = mode_ == Mode::Replay || mode_ == Mode::With;
+  if (must_fit && it == options.end()) {
     throw ScheduleError(
         RefusalKind::BadArgument, "trial",
         fmt::format("the config answers '{}' with {}; the options are {}", name,
                     answer == from.end() ? "nothing" : to_json(answer->second).dump(),
                     options_text(options)));
   }
-  if (mode_ == Mode::Replay) return it - options.begin();
+  if (must_fit) return it - options.begin();
   if (it == options.end()) return rng_.below(options.size());
   size_t at = it - options.begin();
   return rng_.uniform() < rate_ ? pick_near(options, at) : at;
@@ -196,10 +220,11 @@ std::string Trial::config() const {
 }
 
 void Trial::require_all_asked() const {
-  if (mode_ != Mode::Replay) return;
+  if (mode_ != Mode::Replay && mode_ != Mode::With) return;
   std::vector<std::string> asked;
   for (const Decision& d : decisions_) asked.push_back(d.name);
   for (const auto& [name, answer] : base_) {
+    if (mode_ == Mode::With && name.starts_with('.')) continue;
     if (std::find(asked.begin(), asked.end(), name) != asked.end()) continue;
     throw ScheduleError(
         RefusalKind::BadArgument, "trial",

@@ -55,6 +55,10 @@ class Trial {
   // config. A choice that is missing or not an option gives the same error, with the knob and its
   // options.
   static Trial replay(const std::string& config);
+  // Takes the choices of the config, which may be a few, and the first option of each other knob. A
+  // name such as ".tile" is that of all knobs that end so, "C.tile" and "C_acc.tile"; there may be
+  // none. Throws as replay() does for a choice that is not an option.
+  static Trial with(const std::string& config);
   // Takes the choices of `base`. Each one is drawn anew with probability `rate`, and also where it
   // is missing or not an option (knobs depend on earlier choices). A number moves to a neighbouring
   // option half of the time.
@@ -77,15 +81,16 @@ class Trial {
 
   const std::vector<Decision>& decisions() const { return decisions_; }
   std::string config() const;
-  // Must be called after the sketch has run. A replayed config may hold a choice for a knob that
+  // Must be called after the sketch has run. A given config may hold a choice for a knob that
   // the sketch does not have: then it was made for another sketch. Throws ScheduleError
   // (BadArgument) with the sketch's knobs.
   void require_all_asked() const;
 
  private:
-  enum class Mode { Random, First, Replay, Mutate };
+  enum class Mode { Random, First, Replay, With, Mutate };
   Trial(Mode mode, uint64_t seed) : mode_(mode), rng_(seed) {}
   const Answer& ask(const std::string& name, std::vector<Answer> options);
+  Answers::const_iterator given(const Answers& from, const std::string& name) const;
   size_t pick(const std::string& name, const std::vector<Answer>& options);
   size_t pick_near(const std::vector<Answer>& options, size_t from);
 

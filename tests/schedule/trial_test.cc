@@ -78,6 +78,35 @@ TEST(Trial, OlderConfigsMeanWhatTheyMeantToAnAddedQuestion) {
                  "the config answers 'dot' with \"dots\"; the options are \"dot\", \"none\"");
 }
 
+// A test or a user says what matters.
+TEST(Trial, WithAFewChoicesTheOthersAreTheFirst) {
+  const std::string first = config_of(Trial::first());
+  EXPECT_EQ(config_of(Trial::with("{}")), first);
+  const std::string config = config_of(Trial::with(R"({"pack": "b"})"));
+  EXPECT_EQ(config, R"({"i":[3,4],"pack":"b","ahead":0})");
+  EXPECT_EQ(config_of(Trial::with(config)), config) << "all choices are some";
+  EXPECT_REFUSED(config_of(Trial::with(R"({"pack": "neither"})")), BadArgument,
+                 "the config answers 'pack' with \"neither\"");
+  EXPECT_REFUSED(config_of(Trial::with(R"({"packs": "b"})")), BadArgument,
+                 "the config answers 'packs', which the sketch does not ask");
+}
+
+TEST(Trial, AnEndingNamesTheKnobsOfAllBlocks) {
+  auto chosen = [](const char* choices) {
+    Trial t = Trial::with(choices);
+    for (const char* name : {"C.tile", "C_acc.tile", "C.B.tile", "tile"}) t.choose(name, {1, 2, 3});
+    t.require_all_asked();
+    return t.config();
+  };
+  EXPECT_EQ(chosen(R"({".tile": 2})"), R"({"C.tile":2,"C_acc.tile":2,"C.B.tile":2,"tile":1})");
+  EXPECT_EQ(chosen(R"({".tile": 2, ".B.tile": 3, "C.tile": 1})"),
+            R"({"C.tile":1,"C_acc.tile":2,"C.B.tile":3,"tile":1})");
+  EXPECT_EQ(chosen(R"({".stages": 2})"), chosen("{}")) << "there may be none";
+  EXPECT_REFUSED(chosen(R"({".tile": 4})"), BadArgument, "the config answers 'C.tile' with 4");
+  Trial replayed = Trial::replay(R"({".tile": 2})");
+  EXPECT_REFUSED(replayed.choose("C.tile", {1, 2}), BadArgument, "with nothing");
+}
+
 // A record of another sketch must not replay as something else.
 TEST(Trial, ReplayRefusesAnswersThatNobodyAsksFor) {
   EXPECT_REFUSED(config_of(Trial::replay(R"({"i": [3, 4], "pack": "none", "ahead": 2})")),

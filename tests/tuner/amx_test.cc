@@ -10,6 +10,7 @@
 #include "ir/interpreter.h"
 #include "ir/ops/spec.h"
 #include "tests/codegen/support.h"
+#include "tests/tuner/choices.h"
 #include "tests/tuner/kernel_check.h"
 #include "tuner/sketch.h"
 
@@ -91,13 +92,6 @@ CheckResult check_emulated(const Workload& w, const Schedule& s, const Target& t
 }
 
 // The choice of the knob whose name ends with `ending`.
-std::string answer_amx(const Trial& trial, const std::string& ending) {
-  for (const Decision& d : trial.decisions()) {
-    if (d.name.ends_with(ending)) return std::get<std::string>(d.options[d.chosen]);
-  }
-  return "not asked";
-}
-
 // Each tile row is checked with three products into each of two results.
 TEST(Tiles, AreMultipliedByTheEmulationAsTheirRowsSay) {
   for (const Intrinsic& row : intrinsics()) {
@@ -144,7 +138,7 @@ TEST_P(TileKernels, AreRightUnderTheEmulation) {
     Trial trial = seed == 0 ? Trial::first() : Trial::random(seed);
     try {
       Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, trial);
-      const std::string chosen = answer_amx(trial, ".tiles");
+      const std::string chosen = choice_of(trial, ".tiles");
       if (seed == 0) {
         EXPECT_EQ(chosen, GetParam().row);
       }
@@ -212,7 +206,7 @@ TEST(Tiles, AreNotOfferedForFewRows) {
   Workload w = make_workload(parse_spec("matmul:m=7,n=48,k=64,dtype=bf16,out=f32"));
   Trial first = Trial::first();
   apply_sketch(cpu_sketches()[0], {w, with_tiles(), 2}, first);
-  EXPECT_EQ(answer_amx(first, ".tiles"), "not asked");
+  EXPECT_EQ(choice_of(first, ".tiles"), "not asked");
 }
 
 TEST(Targets, TakeFeaturesOfProcessors) {

@@ -17,6 +17,7 @@
 #include "runtime/operands.h"
 #include "runtime/reference.h"
 #include "schedule/schedule.h"
+#include "tests/tuner/choices.h"
 #include "tuner/sketch.h"
 
 namespace tilewright {
@@ -48,6 +49,16 @@ inline GpuRun run_on_emulator(const Workload& w, const Schedule& s, const Target
 // Applies the GPU sketch with the first choices, or with those of a config or a seed.
 inline Schedule gpu_schedule(const Workload& w, const Target& target, Trial trial) {
   return apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
+}
+
+// The same with a few choices, and the first options otherwise.
+inline Schedule gpu_schedule(const Workload& w, const Target& target, const Choices& choices) {
+  return gpu_schedule(w, target, trial_with(choices));
+}
+
+// The trial of the GPU sketch after it has run.
+inline Trial gpu_trial(const Workload& w, const Target& target, const Choices& choices = {}) {
+  return applied_trial(cuda_sketches().front(), {w, target, 1}, choices);
 }
 
 inline void expect_right_on_gpu(const Workload& w, const Schedule& s, const Target& target,

@@ -139,12 +139,6 @@ TEST(GpuDecodeSketch, FirstAnswersAreLegalWhateverALaunchTells) {
   }
 }
 
-Trial first_of(const std::string& spec, const Target& target) {
-  Trial first = Trial::first();
-  apply_sketch(cuda_sketches().front(), {make_workload(parse_spec(spec)), target, 1}, first);
-  return first;
-}
-
 // One kernel comes first, for dynamic sizes and for any sharing of keys. In the model, fewer
 // sequences and keys take less time.
 TEST(GpuDecodeSketch, OneKernelComesFirst) {
@@ -152,7 +146,8 @@ TEST(GpuDecodeSketch, OneKernelComesFirst) {
   const std::string spec =
       "attention:batch=1..8,heads=32,kv_heads=32,m=1,n=256..4096,d=128,lengths=keys,page=16,"
       "pages=2048,dtype=bf16";
-  EXPECT_THAT(first_of(spec, target).config(), HasSubstr(R"("S_max.softmax":"online_mma")"));
+  EXPECT_THAT(gpu_trial(make_workload(parse_spec(spec)), target).config(),
+              HasSubstr(R"("S_max.softmax":"online_mma")"));
   const Workload w = make_workload(parse_spec(spec));
   const Program p = gpu_schedule(w, target, Trial::first()).program();
   const std::vector<GpuEstimate> at =
@@ -175,8 +170,9 @@ TEST(GpuDecodeSketch, RowsInThePaddingKeepTheirOwnValues) {
 
 // Dynamic rows are those of one head.
 TEST(GpuDecodeSketch, DynamicQueriesOfSharedKeysAreApart) {
-  const Trial first = first_of("attention:heads=8,kv_heads=2,m=1..64,n=256,d=64,dtype=f16",
-                               Target::parse("cuda:sm_80"));
+  const Workload w =
+      make_workload(parse_spec("attention:heads=8,kv_heads=2,m=1..64,n=256,d=64,dtype=f16"));
+  const Trial first = gpu_trial(w, Target::parse("cuda:sm_80"));
   EXPECT_THAT(first.config(), HasSubstr(R"("S_max.softmax":"online_mma")"));
   EXPECT_EQ(first.config().find("S_max.heads"), std::string::npos);
 }

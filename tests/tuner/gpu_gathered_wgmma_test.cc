@@ -18,13 +18,16 @@ using ::testing::Not;
 
 // The sketch with wgmma, this tile and these choices.
 Schedule scheduled_gathered_wgmma(const Workload& w, const Target& target, const std::string& tile,
-                                  const nlohmann::json& answers = {}) {
-  nlohmann::json config = {
-      {".operands", "gathered"}, {".copies", "roles"}, {".stages", 3},     {".pending", 1},
-      {".stores", "direct"},     {".group", 1},        {".grid", "tiles"}, {".blocks", 1},
-      {".k.parts", 1},           {".tile", tile}};
-  config[".mma"] = wgmma_for(w.inputs.front().buffer->elem);
-  return gpu_schedule(w, target, answered(config, answers, {"C", "C_acc", "Y", "Y_acc"}));
+                                  const Choices& more = {}) {
+  Choices choices = {{".operands", "gathered"},
+                     {".copies", "roles"},
+                     {".stages", 3},
+                     {".stores", "direct"},
+                     {".group", 1},
+                     {".parts", 1},
+                     {".tile", tile}};
+  choices[".mma"] = wgmma_for(w.inputs.front().buffer->elem);
+  return gpu_schedule(w, target, joined_choices(choices, more));
 }
 
 TEST(GroupedWgmma, WeightsComeAsBoxesOfTheirGroup) {

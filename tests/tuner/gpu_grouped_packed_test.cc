@@ -17,10 +17,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Schedule scheduled_grouped_packed(const Workload& w, const Target& target, nlohmann::json answers) {
-  answers[".B.layout"] = "fragments";
-  answers[".cluster"] = "1x1";
-  return gpu_schedule(w, target, answered(answers));
+Schedule scheduled_grouped_packed(const Workload& w, const Target& target, Choices choices) {
+  choices[".B.layout"] = "fragments";
+  return gpu_schedule(w, target, choices);
 }
 
 struct GroupedCase {

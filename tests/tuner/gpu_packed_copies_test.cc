@@ -21,33 +21,21 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // The trial of a product with wgmma, these choices, and the first options otherwise.
-Trial answering_packed_copies(const Workload& w, const Target& target,
-                              const nlohmann::json& answers) {
-  nlohmann::json config = {{".B.layout", "fragments"}, {".cluster", "1x1"}, {".scales", "staged"}};
-  if (w.weight->sparse()) config[".B.sparse"] = "halves";
-  Trial first = answered(config);
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
-  for (const Decision& d : first.decisions()) {
-    if (d.name.ends_with(".mma")) config[".mma"] = std::get<std::string>(d.options.back());
-  }
-  return answered(config, answers);
+Choices packed_copies_choices(const Workload& w, const Target& target, const Choices& more) {
+  Choices choices = {{".B.layout", "fragments"}, {".B.sparse", "halves"}, {".cluster", "1x1"}};
+  const std::vector<std::string> ways = options_of(gpu_trial(w, target, choices), ".mma");
+  if (!ways.empty()) choices[".mma"] = ways.back();
+  return joined_choices(choices, more);
 }
 
 Schedule scheduled_packed_copies(const Workload& w, const nlohmann::json& answers,
                                  const Target& target = hopper()) {
-  return gpu_schedule(w, target, answering_packed_copies(w, target, answers));
+  return gpu_schedule(w, target, packed_copies_choices(w, target, answers));
 }
 
 std::vector<std::string> ways_to_copy_packed_copies(const std::string& spec) {
   const Workload w = workload(spec);
-  Trial trial = answering_packed_copies(w, hopper(), nlohmann::json::object());
-  apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
-  std::vector<std::string> ways;
-  for (const Decision& d : trial.decisions()) {
-    if (!d.name.ends_with(".copies")) continue;
-    for (const Answer& a : d.options) ways.push_back(std::get<std::string>(a));
-  }
-  return ways;
+  return options_of(gpu_trial(w, hopper(), packed_copies_choices(w, hopper(), {})), ".copies");
 }
 
 const char* const kPackedCopiesU4 =
@@ -287,16 +275,18 @@ TEST(PackedCopies, CompileToBulkCopiesWithoutSpills) {
 }
 
 TEST(PackedCopies, TheModelPrefersWarpsThatCopyAhead) {
-  for (const char* spec :
-       {"matmul:m=4096,n=16384,k=4096,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16",
-        "matmul:m=4096,n=16384,k=4096,dtype=f16,trans_b=true,w.sparse=2:4"}) {
+  const std::string product = "matmul:m=4096,n=16384,k=4096,dtype=f16,trans_b=true,";
+  for (const auto& [weight, tile, stages] :
+       {std::tuple{"w.dtype=u4,w.group=128,w.scale=f16", "128x128/16", 4},
+        std::tuple{"w.sparse=2:4", "256x128/16", 2}}) {
+    const std::string spec = product + weight;
     SCOPED_TRACE(spec);
     const Workload w = workload(spec);
     auto seconds = [&](const char* copies) {
-      GpuEstimate e = estimate_gpu(scheduled_packed_copies(w, {{".tile", "128x128/16"},
+      GpuEstimate e = estimate_gpu(scheduled_packed_copies(w, {{".tile", tile},
                                                                {".copies", copies},
                                                                {".k", 64},
-                                                               {".stages", 4},
+                                                               {".stages", stages},
                                                                {".store", "direct"},
                                                                {".order", "rows"},
                                                                {".group", 1},

@@ -23,32 +23,22 @@ const char* const kPackedResultsU4 =
 const char* const kSparse = "matmul:m=32,n=128,k=256,dtype=bf16,w.sparse=2:4";
 
 // The trial of a product with wgmma, these choices, and the first options otherwise.
-Trial answering_packed_results(const Workload& w, const nlohmann::json& answers) {
-  nlohmann::json config = {{".B.layout", "fragments"}, {".cluster", "1x1"},
-                           {".order", "rows"},         {".group", 1},
-                           {".grid", "tiles"},         {".blocks", 1},
-                           {".mma", "wgmma_f32_f16"},  {".copies", "roles"}};
-  if (w.weight->sparse()) {
-    config[".B.sparse"] = "halves";
-    config[".mma"] = "wgmma_sp_f32_bf16";
-  }
-  return answered(config, answers);
+Choices packed_results_choices(const Workload& w, const Choices& more) {
+  Choices choices = {
+      {".B.layout", "fragments"}, {".mma", "wgmma_f32_f16"}, {".group", 1}, {".cluster", "1x1"}};
+  if (w.weight->sparse()) choices.update({{".B.sparse", "halves"}, {".mma", "wgmma_sp_f32_bf16"}});
+  return joined_choices(choices, more);
 }
 
 Schedule scheduled_packed_results(const Workload& w, const nlohmann::json& answers,
                                   const Target& target = hopper(2)) {
-  return gpu_schedule(w, target, answering_packed_results(w, answers));
+  return gpu_schedule(w, target, packed_results_choices(w, answers));
 }
 
 // The options of a knob, given these choices.
-std::vector<Answer> offered(const Workload& w, const std::string& question,
-                            const nlohmann::json& answers) {
-  Trial trial = answering_packed_results(w, answers);
-  apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
-  for (const Decision& d : trial.decisions()) {
-    if (d.name.ends_with(question)) return d.options;
-  }
-  return {};
+std::vector<std::string> offered(const Workload& w, const std::string& knob,
+                                 const Choices& choices) {
+  return options_of(gpu_trial(w, hopper(), packed_results_choices(w, choices)), knob);
 }
 
 TEST(PackedResults, GoThroughSharedMemoryInTheirOwnType) {
@@ -84,7 +74,7 @@ TEST(PackedResults, GoThroughSharedMemoryInTheirOwnType) {
   }
   const Workload sums =
       workload("matmul:m=48,n=256,k=256,dtype=f16,out=f32,w.dtype=u4,w.group=128");
-  EXPECT_THAT(offered(sums, ".store", {}), Not(Contains(Answer("shared_result"))))
+  EXPECT_THAT(offered(sums, ".store", {}), Not(Contains("shared_result")))
       << "results are their sums";
 }
 
@@ -126,10 +116,10 @@ TEST(PackedResults, LargeTilesBeginWithStagesThatRunAhead) {
   const Workload w = workload(
       "matmul:m=4096,n=4096,k=4096,dtype=f16,trans_b=true,w.dtype=u4,"
       "w.group=128,w.scale=f16");
-  const std::vector<Answer> stages =
+  const std::vector<std::string> stages =
       offered(w, ".stages", {{".tile", "128x128/16"}, {".k", 128}, {".store", "shared_result"}});
   ASSERT_FALSE(stages.empty());
-  EXPECT_GE(std::get<int64_t>(stages.front()), 3);
+  EXPECT_GE(std::stoi(stages.front()), 3);
 }
 
 TEST(PackedResults, CompileWithoutSpills) {

@@ -19,29 +19,17 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-std::vector<std::string> answers_to(const std::string& spec, const Target& target,
-                                    const std::string& question) {
-  Trial first = Trial::first();
-  apply_sketch(cuda_sketches().front(), {workload(spec), target, 1}, first);
-  std::vector<std::string> options;
-  for (const Decision& d : first.decisions()) {
-    if (d.name != question) continue;
-    for (const Answer& a : d.options) options.push_back(std::get<std::string>(a));
-  }
-  return options;
-}
-
 // One kernel with these choices, by the last instruction on offer if `by_warpgroups`.
-Schedule joined(const Workload& w, const Target& target, nlohmann::json answers,
-                bool by_warpgroups) {
-  answers[".products"] = "joined";
-  if (by_warpgroups) answers[".mma"] = wgmma_for(w.inputs[0].buffer->elem);
-  return gpu_schedule(w, target, answered(answers, {}, {"C_gate"}));
+Schedule joined(const Workload& w, const Target& target, Choices choices, bool by_warpgroups) {
+  choices[".products"] = "joined";
+  if (by_warpgroups) choices[".mma"] = wgmma_for(w.inputs[0].buffer->elem);
+  return gpu_schedule(w, target, choices);
 }
 
 TEST(GpuPackedSiblings, AreJoinedFirstOfManyRows) {
   auto ways = [](const std::string& more) {
-    return answers_to("gated_mlp:n=64,k=64," + more, ampere(), "C_gate.products");
+    return options_of(gpu_trial(workload("gated_mlp:n=64,k=64," + more), ampere()),
+                      "C_gate.products");
   };
   EXPECT_THAT(ways("m=64,dtype=f16,w.dtype=i4"), ElementsAre("joined", "apart"));
   EXPECT_THAT(ways("m=16,dtype=f16,w.dtype=i4"), ElementsAre("apart", "joined"))

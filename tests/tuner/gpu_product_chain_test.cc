@@ -65,12 +65,9 @@ TEST(GpuProductChain, IsRightInOneKernel) {
 
 // The options of the knob, or nothing if it is not asked.
 std::string asked(const Workload& w) {
-  Trial first = Trial::first();
-  apply_sketch(cuda_sketches().front(), {w, ampere(), 1}, first);
   std::string options;
-  for (const Decision& d : first.decisions()) {
-    if (d.name != "T.chain") continue;
-    for (const Answer& a : d.options) options += std::get<std::string>(a) + " ";
+  for (const std::string& option : options_of(gpu_trial(w, ampere()), "T.chain")) {
+    options += option + " ";
   }
   return options;
 }

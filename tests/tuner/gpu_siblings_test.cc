@@ -37,21 +37,9 @@ Schedule scheduled_siblings(const Workload& w, const Target& target, const nlohm
   return gpu_schedule(w, target, Trial::mutate(config.dump(), 0, 1));
 }
 
-std::vector<std::string> answers_to(const Workload& w, const Target& target,
-                                    const std::string& question) {
-  Trial first = Trial::first();
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
-  std::vector<std::string> options;
-  for (const Decision& d : first.decisions()) {
-    if (d.name != question) continue;
-    for (const Answer& a : d.options) options.push_back(std::get<std::string>(a));
-  }
-  return options;
-}
-
 TEST(GpuSiblings, AreJoinedWhereOneBlockReadsAllResults) {
   auto asked = [](const std::string& spec) {
-    return answers_to(workload(spec), ampere(), "C_gate.products");
+    return options_of(gpu_trial(workload(spec), ampere()), "C_gate.products");
   };
   EXPECT_THAT(asked("gated_mlp:m=64,n=64,k=64,dtype=f16"), ElementsAre("joined", "apart"));
   EXPECT_THAT(asked("gated_mlp:m=16,n=64,k=64,dtype=f16"), ElementsAre("apart", "joined"))
@@ -61,7 +49,8 @@ TEST(GpuSiblings, AreJoinedWhereOneBlockReadsAllResults) {
   EXPECT_THAT(asked("gated_mlp:m=1,n=64,k=64,dtype=f16"), IsEmpty());
   const std::string sizes = ",dims.i=64,dims.j=64,dims.k=64,dtype=f16";
   auto of_expr = [&](const std::string& expr) {
-    return answers_to(workload("expr:expr=\"" + expr + "\"" + sizes), ampere(), "P.products");
+    return options_of(gpu_trial(workload("expr:expr=\"" + expr + "\"" + sizes), ampere()),
+                      "P.products");
   };
   const std::string products = "P[i,j] += A[i,k] * B[k,j]; Q[i,j] += A[i,k] * D[k,j]; ";
   EXPECT_THAT(of_expr(products + "C[i,j] = P[i,j] - Q[i,j]"), ElementsAre("joined", "apart"));

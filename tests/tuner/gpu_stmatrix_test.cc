@@ -91,15 +91,7 @@ TEST(GpuStmatrix, AWrongMapIsSeen) {
 }
 
 std::vector<std::string> ways_of_stmatrix(const std::string& spec, const Target& target) {
-  Workload w = make_workload(parse_spec(spec));
-  Trial trial = Trial::first();
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
-  std::vector<std::string> ways;
-  for (const Decision& d : trial.decisions()) {
-    if (!d.name.ends_with(".stores")) continue;
-    for (const Answer& a : d.options) ways.push_back(std::get<std::string>(a));
-  }
-  return ways;
+  return options_of(gpu_trial(make_workload(parse_spec(spec)), target), ".stores");
 }
 
 TEST(GpuStmatrix, IsOfferedWhereTheTargetHasItAndElementsFit) {

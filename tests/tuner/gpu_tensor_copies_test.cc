@@ -26,27 +26,18 @@ using ::testing::Not;
 
 // The sketch of a product with wgmma, this tile and these choices.
 Schedule scheduled_tensor_copies(const Workload& w, const Target& target, const std::string& tile,
-                                 const nlohmann::json& answers = {}) {
-  nlohmann::json config = {{".B.layout", "none"}, {".gemv", "none"},   {".copies", "roles"},
-                           {".stages", 3},        {".pending", 1},     {".stores", "direct"},
-                           {".group", 1},         {".grid", "tiles"},  {".blocks", 1},
-                           {".k.parts", 1},       {".cluster", "1x1"}, {".order", "rows"},
-                           {".tile", tile}};
-  config[".mma"] = wgmma_for(w.inputs.front().buffer->elem);
-  return gpu_schedule(w, target, answered(config, answers));
+                                 const Choices& more = {}) {
+  Choices choices = {{".copies", "roles"}, {".stages", 3}, {".stores", "direct"},
+                     {".group", 1},        {".parts", 1},  {".cluster", "1x1"},
+                     {".order", "rows"},   {".tile", tile}};
+  choices[".mma"] = wgmma_for(w.inputs.front().buffer->elem);
+  return gpu_schedule(w, target, joined_choices(choices, more));
 }
 
 std::vector<std::string> ways_to_copy_tensor_copies(const std::string& spec) {
   const Workload w = workload(spec);
-  Trial trial =
-      answered({{".B.layout", "none"}, {".mma", wgmma_for(w.inputs.front().buffer->elem)}});
-  apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
-  std::vector<std::string> ways;
-  for (const Decision& d : trial.decisions()) {
-    if (!d.name.ends_with(".copies")) continue;
-    for (const Answer& a : d.options) ways.push_back(std::get<std::string>(a));
-  }
-  return ways;
+  const Choices choices = {{".mma", wgmma_for(w.inputs.front().buffer->elem)}};
+  return options_of(gpu_trial(w, hopper(), choices), ".copies");
 }
 
 TEST(TensorCopies, AreOfferedWhereMapsDescribeBothOperands) {
@@ -141,20 +132,11 @@ TEST(TensorCopies, SumsMayBeFormedInParts) {
          false}}) {  // parts of k = 320, not divided by tiles of 128
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    nlohmann::json config = {{".B.layout", "none"},
-                             {".gemv", "none"},
-                             {".vk.parts", c.parts},
-                             {".operands", "gathered"},
-                             {".copies", c.copies},
-                             {".tile", c.tile},
-                             {".stages", 3},
-                             {".grid", "tiles"},
-                             {".mma", wgmma_for(w.inputs.front().buffer->elem)}};
-    Trial trial = answered(config, {}, {"C", "C_acc", "C_rf", "C_acc_rf"});
-    const Schedule s = apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
+    const Choices choices = {{".vk.parts", c.parts}, {".copies", c.copies}};
+    const Schedule s = scheduled_tensor_copies(w, hopper(), c.tile, choices);
     const CudaSource source = generate_cuda(s.module(), hopper());
-    EXPECT_EQ(source.launches.size(), 2u) << trial.config();
-    EXPECT_THAT(source.text, HasSubstr("tw_wgmma_m64n")) << trial.config();
+    EXPECT_EQ(source.launches.size(), 2u) << source.text;
+    EXPECT_THAT(source.text, HasSubstr("tw_wgmma_m64n")) << source.text;
     EXPECT_EQ(source.text.find("tw_tensor_load_") != std::string::npos, c.by_boxes);
     expect_right_on_gpu(w, s, hopper());
   }

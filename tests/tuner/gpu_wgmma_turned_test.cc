@@ -16,32 +16,25 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Trial trial_of_wgmma_turned(const Workload& w, const std::string& tile,
-                            const nlohmann::json& more) {
-  nlohmann::json config = {{".operands", "gathered"}, {".B.layout", "none"}, {".gemv", "none"},
-                           {".copies", "roles"},      {".stages", 3},        {".pending", 1},
-                           {".store", "shared"},      {".grid", "tiles"},    {".blocks", 1},
-                           {".vk.parts", 1},          {".tile", tile}};
-  config[".mma"] = wgmma_for(w.inputs.front().buffer->elem) + "_turned";
-  return answered(config, more, {"C", "C_acc", "C_rf", "C_acc_rf"});
+Choices turned_choices(const Workload& w, const std::string& tile, const Choices& more) {
+  Choices choices = {{".gemv", "none"}, {".B.layout", "none"}, {".copies", "roles"},
+                     {".stages", 3},    {".store", "shared"},  {".parts", 1},
+                     {".tile", tile}};
+  choices[".mma"] = wgmma_for(w.inputs.front().buffer->elem) + "_turned";
+  return joined_choices(choices, more);
 }
 
 Schedule scheduled_wgmma_turned(const Workload& w, const Target& target, const std::string& tile,
                                 const nlohmann::json& more = {}) {
-  return gpu_schedule(w, target, trial_of_wgmma_turned(w, tile, more));
+  return gpu_schedule(w, target, turned_choices(w, tile, more));
 }
 
 bool is_offered(const std::string& spec, const Target& target = hopper()) {
   const Workload w = workload(spec);
-  Trial trial = trial_of_wgmma_turned(w, "", {});
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
-  for (const Decision& d : trial.decisions()) {
-    if (!d.name.ends_with(".mma")) continue;
-    for (const Answer& a : d.options) {
-      if (std::get<std::string>(a).ends_with("_turned")) return true;
-    }
-  }
-  return false;
+  const Choices choices = {{".gemv", "none"}, {".B.layout", "none"}, {".parts", 1}};
+  const std::vector<std::string> ways = options_of(gpu_trial(w, target, choices), ".mma");
+  return std::any_of(ways.begin(), ways.end(),
+                     [](const std::string& way) { return way.ends_with("_turned"); });
 }
 
 TEST(WgmmaTurned, IsOfferedForFewRowsAlongTheTerms) {

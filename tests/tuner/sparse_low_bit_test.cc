@@ -8,6 +8,7 @@
 #include "codegen/intrinsics.h"
 #include "ir/ops/spec.h"
 #include "ir/parser.h"
+#include "tests/tuner/choices.h"
 #include "tests/tuner/kernel_check.h"
 #include "tuner/sketch.h"
 
@@ -17,13 +18,6 @@ namespace {
 constexpr const char* kEach = "avx512.vdpbf16ps_each";
 
 // The choice of the knob whose name ends with `ending`.
-std::string answer_sparse_low_bit(const Trial& trial, const std::string& ending) {
-  for (const Decision& d : trial.decisions()) {
-    if (d.name.ends_with(ending)) return std::get<std::string>(d.options[d.chosen]);
-  }
-  return "not asked";
-}
-
 class ElementWisePattern : public testing::TestWithParam<const char*> {};
 
 TEST_P(ElementWisePattern, IsLookedUpByEachLane) {
@@ -32,8 +26,8 @@ TEST_P(ElementWisePattern, IsLookedUpByEachLane) {
   Workload w = make_workload(parse_spec(GetParam()));
   Trial first = Trial::first();
   Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, first);
-  EXPECT_EQ(answer_sparse_low_bit(first, ".B.sparse"), "compressed");
-  EXPECT_EQ(answer_sparse_low_bit(first, ".intrinsic"), kEach);
+  EXPECT_EQ(choice_of(first, ".B.sparse"), "compressed");
+  EXPECT_EQ(choice_of(first, ".intrinsic"), kEach);
   std::string code = generate_c(s.module(), target).code;
   EXPECT_NE(code.find("tw_four_neighbours_"), std::string::npos) << code;
   EXPECT_NE(code.find("tw_avx512_vdpbf16ps_each_of_value("), std::string::npos) << code;
@@ -81,7 +75,7 @@ TEST(ElementWisePatterns, ThatLanesCannotLookUpAreReadWithTheirZeros) {
     Workload w = make_workload(parse_spec(std::string("matmul:dtype=bf16,out=f32,") + form));
     Trial first = Trial::first();
     Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, first);
-    EXPECT_EQ(answer_sparse_low_bit(first, ".B.sparse"), "zeros");
+    EXPECT_EQ(choice_of(first, ".B.sparse"), "zeros");
     expect_right(w, s, target);
   }
 }

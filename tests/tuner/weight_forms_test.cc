@@ -9,6 +9,7 @@
 
 #include "codegen/intrinsics.h"
 #include "ir/ops/spec.h"
+#include "tests/tuner/choices.h"
 #include "tests/tuner/kernel_check.h"
 #include "tuner/sketch.h"
 
@@ -22,14 +23,6 @@ struct WeightFormsCase {
 
 void PrintTo(const WeightFormsCase& c, std::ostream* out) { *out << c.spec; }
 
-std::string answer_weight_forms(const Trial& trial, const std::string& ending) {
-  nlohmann::json config = nlohmann::json::parse(trial.config());
-  for (const auto& [key, value] : config.items()) {
-    if (key.ends_with(ending)) return value.get<std::string>();
-  }
-  return "not asked";
-}
-
 class WeightForms : public testing::TestWithParam<WeightFormsCase> {};
 
 TEST_P(WeightForms, MeetTheirIntrinsic) {
@@ -42,7 +35,7 @@ TEST_P(WeightForms, MeetTheirIntrinsic) {
     Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, first);
     std::vector<const Intrinsic*> rows = intrinsics_of(target);
     if (std::count(rows.begin(), rows.end(), find_intrinsic(GetParam().intrinsic)) > 0) {
-      EXPECT_EQ(answer_weight_forms(first, ".intrinsic"), GetParam().intrinsic);
+      EXPECT_EQ(choice_of(first, ".intrinsic"), GetParam().intrinsic);
     }
     expect_right(w, s, target);
   }
@@ -91,7 +84,7 @@ TEST(WeightsOfBytes, StayBytesForFewRows) {
         "matmul:m={},n=48,k=64,dtype=bf16,out=f32,w.dtype=i8,w.group=16,w.scale=f16", m)));
     Trial first = Trial::first();
     Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, first);
-    const std::string chosen = answer_weight_forms(first, ".intrinsic");
+    const std::string chosen = choice_of(first, ".intrinsic");
     if (chosen == "not asked") GTEST_SKIP() << "no vdpbf16ps";
     EXPECT_EQ(chosen, row);
     expect_right(w, s, target);
@@ -109,7 +102,7 @@ TEST(WeightsOfFloatBytes, AreDecodedInTheKernelForFewRows) {
         fmt::format("matmul:m={},n=32,k=64,dtype=bf16,out=f32,w.dtype=f8e4m3,w.scale=f16", m)));
     Trial first = Trial::first();
     Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, first);
-    EXPECT_EQ(answer_weight_forms(first, ".B.decoded"), place) << first.config();
+    EXPECT_EQ(choice_of(first, ".B.decoded"), place) << first.config();
     std::string code = generate_c(s.module(), target).code;
     EXPECT_EQ(code.find("tw_codes_bf16_f8e4m3x32") != std::string::npos, m < 5) << code;
   }
