@@ -18,6 +18,7 @@
 #include "codegen/cuda_tensor_text.h"
 #include "codegen/cuda_wgmma_flight.h"
 #include "codegen/cuda_wgmma_nest.h"
+#include "ir/ceil_div.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 
@@ -382,7 +383,7 @@ void KernelPrinter::allocate_stmt(const AllocateNode& n) {
   const int64_t align = aligns_boxes_ ? kWgmmaAlign : kSharedAlign;
   line(fmt::format("TW_SHARED({}, {}, {}, {});", type, name, launch_->shared_bytes,
                    bits_of(b->elem) < 8 ? bytes : *count));
-  launch_->shared_bytes += (bytes + align - 1) / align * align;
+  launch_->shared_bytes += round_up(bytes, align);
   if (launch_->shared_bytes > target_.gpu.shared_per_block) {
     throw LoweringError(
         fmt::format("a kernel needs {} bytes of shared memory with '{}'; a block of "

@@ -21,12 +21,6 @@ struct Codes {
   Expr high = {};  // for elements stored as halves: whether these are the first ones
 };
 
-// The load that a value is, behind any casts.
-const LoadNode* converted_load(Expr value) {
-  while (auto* n = value.as<CastNode>()) value = n->value;
-  return value.as<LoadNode>();
-}
-
 // Whether a cast is exact: floats of 16 bits hold every integer of at most 8 bits.
 bool is_exact(const CastNode& n) {
   const ElemType from = n.value.type().elem;
@@ -39,7 +33,7 @@ Codes halves_of(const SelectNode& n) {
   auto* rounded = n.on_true.as<CastNode>();
   auto* left = n.on_false.as<CastNode>();
   auto* rest = left ? left->value.as<BinaryNode>() : nullptr;
-  const LoadNode* load = rounded ? converted_load(n.on_true) : nullptr;
+  const LoadNode* load = rounded ? load_under_casts(n.on_true) : nullptr;
   bool is_half = load && rest && rest->op == BinaryOp::Sub && left->type == rounded->type &&
                  equal(rounded->value, rest->a);
   auto* whole = is_half ? rest->b.as<CastNode>() : nullptr;

@@ -25,10 +25,12 @@ bool reads_memory(const Expr& e) {
   return found;
 }
 
-const LoadNode* load_under_casts(const Expr& e) {
-  if (auto* n = e.as<CastNode>()) return load_under_casts(n->value);
-  return e.as<LoadNode>();
+Expr strip_casts(Expr e) {
+  while (auto* n = e.as<CastNode>()) e = n->value;
+  return e;
 }
+
+const LoadNode* load_under_casts(const Expr& e) { return strip_casts(e).as<LoadNode>(); }
 
 bool is_zero(const Expr& e) {
   if (auto* b = e.as<BroadcastNode>()) return is_zero(b->value);

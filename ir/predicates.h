@@ -13,6 +13,8 @@ std::vector<Expr> conjuncts(const Expr& predicate);
 
 // True when some part of `e` is loaded from a buffer, so that stores may change its value.
 bool reads_memory(const Expr& e);
+// The value before all casts around it.
+Expr strip_casts(Expr e);
 // The load under any number of casts; null if there is none.
 const LoadNode* load_under_casts(const Expr& e);
 // A zero literal of any type, in all lanes.

@@ -11,6 +11,7 @@
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/mma_rows.h"
+#include "ir/ceil_div.h"
 
 namespace tilewright {
 namespace {
@@ -50,7 +51,7 @@ double tensor_rate(const GpuKernelWork& w, const GpuFacts& gpu) {
 // The number of blocks that an SM holds at once. If 0, `problem` says which resource is exceeded.
 int resident_blocks(const GpuKernelWork& w, const GpuFacts& gpu, int registers,
                     std::string& problem) {
-  const int warps = (w.threads + kWarp - 1) / kWarp;
+  const int warps = static_cast<int>(ceil_div(w.threads, kWarp));
   const int64_t reserved = gpu.compute_capability >= 80 ? kReservedShared : 0;
   if (w.threads > gpu.threads_per_block) {
     problem = fmt::format("a block has {} threads; a block of {} has at most {}", w.threads,
@@ -65,7 +66,7 @@ int resident_blocks(const GpuKernelWork& w, const GpuFacts& gpu, int registers,
                     registers, gpu.model, gpu.registers_per_thread, gpu.registers_per_sm);
   }
   if (!problem.empty()) return 0;
-  const int of_warp = (registers * kWarp + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit;
+  const int of_warp = static_cast<int>(round_up(registers * kWarp, kRegisterUnit));
   int64_t blocks = std::min<int64_t>(gpu.blocks_per_sm, gpu.threads_per_sm / (warps * kWarp));
   blocks = std::min<int64_t>(blocks, gpu.registers_per_sm / (int64_t{of_warp} * warps));
   if (w.shared_bytes > 0) {
@@ -230,13 +231,13 @@ GpuKernelEstimate estimate_kernel(const GpuKernelWork& w, const GpuFacts& gpu, i
     const int64_t at_once = std::min(resident, w.blocks);
     const int64_t places = std::max<int64_t>(1, at_once * sampled / w.blocks);
     add_waves(e, gpu, cycles, rounds_of(w.lengths, places),
-              static_cast<int>((at_once + gpu.sms - 1) / gpu.sms), static_cast<double>(at_once));
+              static_cast<int>(ceil_div(at_once, gpu.sms)), static_cast<double>(at_once));
   } else if (whole > 0) {
     add_waves(e, gpu, cycles, static_cast<double>(whole), e.blocks_per_sm,
               static_cast<double>(resident));
   }
   if (rest > 0 && w.lengths.empty()) {
-    add_waves(e, gpu, cycles, 1, static_cast<int>((rest + gpu.sms - 1) / gpu.sms),
+    add_waves(e, gpu, cycles, 1, static_cast<int>(ceil_div(rest, gpu.sms)),
               static_cast<double>(rest));
   }
   auto most = std::max_element(e.alone.begin(), e.alone.end());

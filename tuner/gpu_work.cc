@@ -10,6 +10,7 @@
 #include "codegen/cuda_roles.h"
 #include "codegen/cuda_tile_order.h"
 #include "codegen/cuda_wgmma_nest.h"
+#include "ir/ceil_div.h"
 #include "ir/predicates.h"
 #include "tuner/gpu_work_counter.h"
 #include "tuner/gpu_work_lengths.h"
@@ -301,7 +302,7 @@ void Counter::branch(const IfNode& n) {
 void Counter::allocate(const AllocateNode& n) {
   int64_t bytes = bytes_for(n.buffer->elem, num_elements(n.buffer).value_or(0));
   if (n.buffer->scope == Scope::Shared) {
-    work_.shared_bytes += (bytes + kSharedAlign - 1) / kSharedAlign * kSharedAlign;
+    work_.shared_bytes += round_up(bytes, kSharedAlign);
   }
   walk(n.body);
   if (!is_private(n.buffer)) return;

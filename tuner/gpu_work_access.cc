@@ -6,6 +6,7 @@
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_stmatrix.h"
 #include "codegen/cuda_wgmma_flight.h"
+#include "ir/ceil_div.h"
 #include "ir/predicates.h"
 #include "runtime/emulator/counters.h"
 #include "tuner/gpu_work_counter.h"
@@ -227,7 +228,7 @@ void Counter::access(const Buffer& b, const Expr& index, bool is_store, bool is_
   const int lanes = index.type().lanes, bits = bits_of(b->elem);
   bool is_run = work_.values.at(index, lanes - 1) - work_.values.at(index, 0) == lanes - 1;
   const int64_t bytes = is_run ? (int64_t{lanes} * bits + 7) / 8 : (bits + 7) / 8;
-  const int64_t pieces_of_run = (bytes + kAccessBytes - 1) / kAccessBytes;
+  const int64_t pieces_of_run = ceil_div(bytes, kAccessBytes);
   const auto pieces = static_cast<double>(is_run ? pieces_of_run : lanes);
   const bool is_shared = b->scope == Scope::Shared;
   double touched = 0, active = 0;

@@ -12,6 +12,7 @@
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_wgmma_nest.h"
 #include "codegen/mma_rows.h"
+#include "ir/ceil_div.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 #include "tuner/gpu_work.h"
@@ -81,7 +82,9 @@ class Counter {
   void issue(double instructions) { work_.instructions += instructions * warps() * times_; }
 
   // Warps that execute the current statement.
-  int warps() const { return role_warps_ > 0 ? role_warps_ : (work_.threads + kWarp - 1) / kWarp; }
+  int warps() const {
+    return role_warps_ > 0 ? role_warps_ : static_cast<int>(ceil_div(work_.threads, kWarp));
+  }
   bool is_active() const;
   // Calls `fn` for each active lane of a sampled warp.
   template <class F>

@@ -8,6 +8,7 @@
 #include "codegen/lowering.h"
 #include "codegen/passes/guards.h"
 #include "codegen/passes/ranged_mutator.h"
+#include "ir/ceil_div.h"
 #include "ir/compare.h"
 
 namespace tilewright {
@@ -116,7 +117,7 @@ int64_t count_stores(const Stmt& s) {
    protected:
     void visit_for(const ForNode& n) override {
       int64_t copies = as_int(n.extent).value_or(1);
-      if (n.for_kind == ForKind::Vectorized) copies = (copies + kLanes - 1) / kLanes;
+      if (n.for_kind == ForKind::Vectorized) copies = ceil_div(copies, kLanes);
       bool repeats = n.for_kind == ForKind::Vectorized || n.for_kind == ForKind::Unrolled;
       if (!repeats) copies = 1;
       copies_ *= copies;

@@ -50,15 +50,13 @@ Buffer find_weight(const Tree& tree, const Module& module, const std::string& na
   tree.refuse(RefusalKind::NotFound, fmt::format("no weight '{}'", name));
 }
 
-// The load that an operand is, ignoring casts.
-
 // True when `e` is a product with the weight's element as a factor (ignoring casts), so `e` is 0
 // where the element is 0. The factor may also be the element minus its zero point, which is then
 // noted in `c`.
 bool vanishes_with(const Expr& e, const Module& module, Contraction& c) {
-  if (auto* n = e.as<CastNode>()) return vanishes_with(n->value, module, c);
-  if (auto* n = e.as<LoadNode>()) return n->buffer == c.weight;
-  auto* n = e.as<BinaryNode>();
+  const Expr value = strip_casts(e);
+  if (auto* n = value.as<LoadNode>()) return n->buffer == c.weight;
+  auto* n = value.as<BinaryNode>();
   if (n && n->op == BinaryOp::Mul) {
     return vanishes_with(n->a, module, c) || vanishes_with(n->b, module, c);
   }

@@ -30,9 +30,9 @@ struct CompressedProduct {
 };
 
 bool is_factor(const Expr& e, const Buffer& buffer) {
-  if (auto* n = e.as<CastNode>()) return is_factor(n->value, buffer);
-  if (auto* n = e.as<LoadNode>()) return n->buffer == buffer;
-  auto* n = e.as<BinaryNode>();
+  const Expr value = strip_casts(e);
+  if (auto* n = value.as<LoadNode>()) return n->buffer == buffer;
+  auto* n = value.as<BinaryNode>();
   return n && n->op == BinaryOp::Mul && (is_factor(n->a, buffer) || is_factor(n->b, buffer));
 }
 

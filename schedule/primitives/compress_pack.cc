@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "ir/ceil_div.h"
 #include "ir/tensor_expr.h"
 
 namespace tilewright {
@@ -39,8 +40,8 @@ class PackStages {
   PackStages(Buffer weight, NmPattern pattern)
       : weight_(std::move(weight)), p_(std::move(pattern)), shape_(const_shape(weight_)),
         k_(std::max(shape_[p_.k_dim], p_.rows)),
-        columns_(std::max(shape_[p_.column_dim], p_.columns)), groups_((k_ + p_.of - 1) / p_.of),
-        blocks_((columns_ + p_.vector - 1) / p_.vector) {}
+        columns_(std::max(shape_[p_.column_dim], p_.columns)), groups_(ceil_div(k_, p_.of)),
+        blocks_(ceil_div(columns_, p_.vector)) {}
 
   // 1 for a row in which any of the vector's neighbouring columns is nonzero (not at its zero
   // point).

@@ -27,9 +27,9 @@ bool uses_padded(const Expr& e, const Padded& padded) {
 
 // The factors of a product, ignoring casts.
 std::vector<Expr> factors_of(const Expr& e) {
-  if (auto* n = e.as<CastNode>()) return factors_of(n->value);
-  auto* n = e.as<BinaryNode>();
-  if (!n || n->op != BinaryOp::Mul) return {e};
+  const Expr value = strip_casts(e);
+  auto* n = value.as<BinaryNode>();
+  if (!n || n->op != BinaryOp::Mul) return {value};
   std::vector<Expr> list = factors_of(n->a), right = factors_of(n->b);
   list.insert(list.end(), right.begin(), right.end());
   return list;
@@ -282,9 +282,7 @@ class Padder {
       ++writers;
       auto* store = writer.body.as<StoreNode>();
       if (!store || writer.init.defined()) continue;
-      Expr value = store->value;
-      while (auto* n = value.as<CastNode>()) value = n->value;
-      auto* choice = value.as<SelectNode>();
+      auto* choice = strip_casts(store->value).as<SelectNode>();
       if (!choice || !is_zero(choice->on_false)) continue;
       Analyzer known;
       for (const IterVar& iter : writer.iters) known.bind(iter.var, 0, iter.extent);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/ceil_div.h"
 #include "ir/compare.h"
 #include "ir/visitor.h"
 #include "schedule/primitive_json.h"
@@ -181,7 +182,7 @@ class GroupPadder {
     stored_dim_ = d;
   }
 
-  int64_t groups() const { return (length_ + args_.group - 1) / args_.group; }
+  int64_t groups() const { return ceil_div(length_, args_.group); }
 
   // The buffer with its dimension `d` enlarged to padded groups.
   Buffer grown(const Buffer& b, int d, const std::string& suffix) {

@@ -20,11 +20,6 @@ bool reads(const Expr& e, const BufferNode* buffer) {
   return found;
 }
 
-Expr without_casts(Expr e) {
-  while (auto* n = e.as<CastNode>()) e = n->value;
-  return e;
-}
-
 }  // namespace
 
 std::optional<LoneNest> lone_nest(const Stmt& top) {
@@ -204,8 +199,8 @@ std::optional<WeightAlgebra::Degree> WeightAlgebra::degree(const Expr& e) {
 
 // True when the value is 0 wherever the maximum's value is -inf.
 bool WeightAlgebra::is_hidden(const Expr& value) {
-  auto* choice = without_casts(value).as<SelectNode>();
-  if (!maximum_.visible.defined() || !choice || !is_zero(without_casts(choice->on_false))) {
+  auto* choice = strip_casts(value).as<SelectNode>();
+  if (!maximum_.visible.defined() || !choice || !is_zero(strip_casts(choice->on_false))) {
     return false;
   }
   return equal(known_.simplify(of_maximum(maximum_.visible, rows_, key_)), choice->cond);
