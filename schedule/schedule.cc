@@ -4,6 +4,7 @@
 
 #include "ir/knobs.h"
 #include "ir/verify.h"
+#include "ir/visitor.h"
 #include "schedule/primitive.h"
 #include "schedule/primitive_json.h"
 #include "schedule/tree.h"
@@ -96,6 +97,15 @@ const BlockNode& Schedule::node(const Block& block) const {
 
 const ForNode& Schedule::node(const Loop& loop) const {
   return *Tree("node", module_.main).loop(loop.name).back().as<ForNode>();
+}
+
+const Buffer& Schedule::output(const Block& block) const {
+  const StoreNode* store = nullptr;
+  for_each_stmt(node(block).body, [&](const Stmt& s) {
+    if (auto* n = s.as<StoreNode>()) store = n;
+  });
+  TW_ASSERT(store, "block '" + block.name + "' stores nothing");
+  return store->buffer;
 }
 
 std::vector<Block> Schedule::producers(const Block& block) const {
@@ -251,6 +261,12 @@ void Schedule::pad_values(const Block& block, const std::vector<int64_t>& multip
 
 void Schedule::store_rounded(const Block& block) {
   apply(step("store_rounded", "block", block.name));
+}
+
+void Schedule::unit_index(const Block& block, const std::string& buffer, size_t dim,
+                          const std::string& iterator) {
+  apply(step("unit_index", "block", block.name, "buffer", buffer, "dim", static_cast<int64_t>(dim),
+             "iterator", iterator));
 }
 
 void Schedule::deduplicate(const Block& block, const Block& like) {

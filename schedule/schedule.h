@@ -44,6 +44,8 @@ class Schedule {
   std::vector<Loop> loops(const Block& block) const;  // around the block, outermost first
   const BlockNode& node(const Block& block) const;
   const ForNode& node(const Loop& loop) const;
+  // The buffer that a leaf block stores to.
+  const Buffer& output(const Block& block) const;
   // Blocks that write what `block` reads; blocks that read what it writes.
   std::vector<Block> producers(const Block& block) const;
   std::vector<Block> consumers(const Block& block) const;
@@ -163,6 +165,10 @@ class Schedule {
   // Stores an intermediate in the narrower type that its values are rounded to
   // (schedule/primitives/store_rounded.h).
   void store_rounded(const Block& block);
+  // Replaces index 0 along dimension `dim` of a buffer by the block's iterator, which has one
+  // iteration (schedule/primitives/unit_index.h).
+  void unit_index(const Block& block, const std::string& buffer, size_t dim,
+                  const std::string& iterator);
   // Makes readers of what `block` stores read the same values that `like` stored before
   // (schedule/primitives/deduplicate.h).
   void deduplicate(const Block& block, const Block& like);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "ir/ceil_div.h"
 #include "ir/error.h"
 #include "schedule/error.h"
 
@@ -238,7 +239,7 @@ std::vector<std::vector<int64_t>> factorizations(int64_t extent, int parts,
   std::vector<std::vector<int64_t>> result;
   std::vector<int64_t> head;
   int64_t unit = std::max<int64_t>(1, options.innermost_multiple_of);
-  int64_t first = (extent + unit - 1) / unit * unit;
+  int64_t first = round_up(extent, unit);
   int64_t last = std::max(
       first, static_cast<int64_t>(static_cast<double>(extent) * (1 + options.most_padding)));
   for (int64_t e = first; e <= last && result.size() < 4; e += unit) {

@@ -69,6 +69,18 @@ class Trial {
   // Names must differ within a trial; options must not be empty.
   int64_t choose(const std::string& name, const std::vector<int64_t>& options);
   std::string choose(const std::string& name, const std::vector<std::string>& options);
+  // Chooses one of several options by name; `name_of` gives an option's name.
+  template <class T, class NameOf>
+  T choose_among(const std::string& name, const std::vector<T>& options, NameOf name_of) {
+    std::vector<std::string> names;
+    for (const T& option : options) names.push_back(name_of(option));
+    choose(name, names);
+    return options[decisions_.back().chosen];
+  }
+  template <class T>
+  T choose_among(const std::string& name, const std::vector<T>& options) {
+    return choose_among(name, options, [](const T& option) { return option.name(); });
+  }
   // A knob that the sketch did not have at first. A replayed config without a choice for it means
   // `before`, which is one of the options.
   std::string choose_added(const std::string& name, const std::vector<std::string>& options,

@@ -75,14 +75,4 @@ Applied UnitIndex::apply(const Module& module) const {
 
 std::vector<PrimitiveEntry> unit_index_primitives() { return {primitive_entry<UnitIndex>()}; }
 
-void unit_index(Schedule& s, const Block& block, const std::string& buffer, size_t dim,
-                const std::string& iterator) {
-  FieldWriter writer;
-  writer("block", block.name);
-  writer("buffer", buffer);
-  writer("dim", static_cast<int64_t>(dim));
-  writer("iterator", iterator);
-  s.apply(Step{std::string(UnitIndex::kName), writer.json(), {}});
-}
-
 }  // namespace tilewright

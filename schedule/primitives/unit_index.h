@@ -39,8 +39,4 @@ struct UnitIndex {
 
 std::vector<PrimitiveEntry> unit_index_primitives();
 
-// Applies unit_index to a schedule.
-void unit_index(Schedule& s, const Block& block, const std::string& buffer, size_t dim,
-                const std::string& iterator);
-
 }  // namespace tilewright

@@ -30,9 +30,9 @@ program p(X: f32[1, 12] input, Y: f32[1, 12] output) {
 
 TEST(UnitIndex, NamesTheRow) {
   RewriteCase c(program_unit_index());
-  unit_index(c.s, {"M"}, "M", 0, "vi");
-  unit_index(c.s, {"Y"}, "M", 0, "vi");
-  unit_index(c.s, {"Y"}, "X", 0, "vi");
+  c.s.unit_index({"M"}, "M", 0, "vi");
+  c.s.unit_index({"Y"}, "M", 0, "vi");
+  c.s.unit_index({"Y"}, "X", 0, "vi");
   EXPECT_GOLDEN(c.str());
   c.check();
   // Padding requires this form.
@@ -47,11 +47,11 @@ TEST(UnitIndex, Refuses) {
         s.pad_values({"M"}, {4, 1});
       },
       RefusalKind::Unsupported, "which is to be padded, is no index of 'M'");
-  c.refuses([](Schedule& s) { unit_index(s, {"M"}, "M", 0, "vj"); }, RefusalKind::BadArgument,
+  c.refuses([](Schedule& s) { s.unit_index({"M"}, "M", 0, "vj"); }, RefusalKind::BadArgument,
             "a spatial iterator of block 'M' with one iteration");
-  c.refuses([](Schedule& s) { unit_index(s, {"Y"}, "X", 1, "vi"); }, RefusalKind::BadStructure,
+  c.refuses([](Schedule& s) { s.unit_index({"Y"}, "X", 1, "vi"); }, RefusalKind::BadStructure,
             "block 'Y' has no access to 'X' at 0 along dimension 1");
-  c.refuses([](Schedule& s) { unit_index(s, {"Y"}, "Y", 0, "vi"); }, RefusalKind::BadStructure,
+  c.refuses([](Schedule& s) { s.unit_index({"Y"}, "Y", 0, "vi"); }, RefusalKind::BadStructure,
             "has no access to 'Y'");
 }
 

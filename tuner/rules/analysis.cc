@@ -19,10 +19,6 @@ const StoreNode& store_of(const BlockNode& block) {
   return *found;
 }
 
-std::string result_of(const Schedule& s, const Block& block) {
-  return store_of(s.node(block)).buffer->name;
-}
-
 int64_t product(const BlockFacts& facts, const std::vector<int>& iters) {
   int64_t result = 1;
   for (int i : iters) result *= facts.extents[static_cast<size_t>(i)];

@@ -37,8 +37,6 @@ std::vector<std::string> inputs_of(const BlockNode& block);
 // The indices of the block's first load of `buffer`.
 std::vector<Expr> indices_of(const BlockNode& block, const std::string& buffer);
 const StoreNode& store_of(const BlockNode& block);
-// The name of the buffer that the block writes.
-std::string result_of(const Schedule& s, const Block& block);
 // The product of the extents of these iterators.
 int64_t product(const BlockFacts& facts, const std::vector<int>& iters);
 // The loop to which the iterator is bound as it is; nothing for other bindings.

@@ -25,7 +25,7 @@ std::vector<Block> padded_by(const Schedule& s, const Block& padding) {
 
 void choose_blocked_layout(RuleContext& c, const Block& producer, const std::string& question,
                            int64_t lanes) {
-  const Buffer buffer = store_of(c.s.node(producer)).buffer;
+  const Buffer buffer = c.s.output(producer);
   auto last = buffer->rank() < 2 ? std::nullopt : as_int(buffer->shape.back());
   if (!last || find_param(c.s, buffer->name) || c.s.consumers(producer).size() != 1) return;
   std::vector<int64_t> sizes = {0};  // 0: unchanged

@@ -75,7 +75,7 @@ void gpu_bind_grid(RuleContext& c, const std::vector<Loop>& grid) {
 
 Block gpu_writer(const Schedule& s, const std::string& buffer) {
   for (const Block& b : s.blocks()) {
-    if (store_of(s.node(b)).buffer->name == buffer) return b;
+    if (s.output(b)->name == buffer) return b;
   }
   throw ScheduleError(RefusalKind::NotFound, "gpu rules", "no block writes '" + buffer + "'",
                       s.program());

@@ -26,9 +26,9 @@ std::optional<ElemType> rounded_elem(const BlockNode& weights) {
 
 // Pads a product. Its readers read the result without the padding.
 void pad_product(Schedule& s, const Block& block, const std::vector<int64_t>& multiples) {
-  const std::string before = result_of(s, block);
+  const std::string before = s.output(block)->name;
   s.pad_einsum(block, multiples);
-  if (result_of(s, block) != before) s.compute_inline(gpu_writer(s, before));
+  if (s.output(block)->name != before) s.compute_inline(gpu_writer(s, before));
 }
 
 }  // namespace
@@ -79,14 +79,14 @@ void ChainRows::bind_softmax(const SoftmaxChain& chain, const std::vector<Block>
                              int64_t keys) const {
   for (const Block& b : {chain.top, chain.sum}) reduce(b);
   bind_sums(chain.weights, keys);
-  const std::string product = result_of(c_.s, chain.product);
+  const std::string product = c_.s.output(chain.product)->name;
   for (const Block& b : made) {
-    result_of(c_.s, b) == product ? bind_sums(b, chain.columns) : bind_values(b);
+    c_.s.output(b)->name == product ? bind_sums(b, chain.columns) : bind_values(b);
   }
   bind_sums(chain.result, chain.columns);
   std::vector<Block> blocks = {chain.scores, chain.top, chain.sum, chain.weights, chain.product};
   blocks.insert(blocks.end(), made.begin(), made.end());
-  for (const Block& b : blocks) c_.s.set_scope(result_of(c_.s, b), Scope::Register);
+  for (const Block& b : blocks) c_.s.set_scope(c_.s.output(b)->name, Scope::Register);
 }
 
 void ChainRows::bind_sums(const Block& block, int64_t columns) const {
@@ -98,8 +98,8 @@ void ChainRows::bind_sums(const Block& block, int64_t columns) const {
 }
 
 void ChainRows::lay_out_operand(const Block& block, const MmaRow& row) const {
-  const int rank = store_of(c_.s.node(block)).buffer->rank();
-  c_.s.transform_layout(result_of(c_.s, block), fragment_map(row, rank, rank - 2, rank - 1));
+  const int rank = c_.s.output(block)->rank();
+  c_.s.transform_layout(c_.s.output(block)->name, fragment_map(row, rank, rank - 2, rank - 1));
 }
 
 void ChainRows::hold(const Block& copy, const MmaRow& row) const {

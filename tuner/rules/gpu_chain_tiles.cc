@@ -54,11 +54,7 @@ ChainAnswers choose_chain_tile(RuleContext& c, const Block& block, const ChainSh
                                const std::vector<ChainTile>& tiles) {
   const GpuFacts& gpu = c.input.target.gpu;
   ChainAnswers a;
-  std::vector<std::string> names;
-  for (const ChainTile& t : tiles) names.push_back(t.name());
-  const std::string name = c.t.choose(block.name + ".tile", names);
-  a.tile = *std::find_if(tiles.begin(), tiles.end(),
-                         [&](const ChainTile& t) { return t.name() == name; });
+  a.tile = c.t.choose_among(block.name + ".tile", tiles);
   std::vector<std::string> places = {kInRegisters, "shared"};
   if (shape.registers(a.tile, true) > gpu.registers_per_thread) places.erase(places.begin());
   a.in_registers = c.t.choose(block.name + ".rows", places) == kInRegisters;

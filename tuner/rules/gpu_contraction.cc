@@ -89,12 +89,7 @@ class Tiler {
     int64_t batch = 1;
     for (int b : r_.batch) batch *= extent(b);
     std::vector<Tile> tiles = tiles_for(extent(r_.i), extent(r_.j), batch, c_.input.target.gpu);
-    std::vector<std::string> names;
-    for (const Tile& t : tiles) names.push_back(t.name());
-    std::string name = c_.t.choose(block_.name + ".tile", names);
-    for (const Tile& t : tiles) {
-      if (t.name() == name) tile_ = t;
-    }
+    tile_ = c_.t.choose_among(block_.name + ".tile", tiles);
     bool ahead = c_.input.target.gpu.has_async_copy();
     stages_ = c_.t.choose(block_.name + ".stages",
                           ahead ? std::vector<int64_t>{3, 2, 4, 1} : std::vector<int64_t>{1, 2});
@@ -198,7 +193,7 @@ class Tiler {
 // Any other contraction: one result per thread, accumulated in a register.
 void simple_contraction(RuleContext& c, const Block& block) {
   BlockFacts facts = analyze(c.s, block);
-  Block copy = c.s.cache_write(block, store_of(c.s.node(block)).buffer->name, Scope::Register);
+  Block copy = c.s.cache_write(block, c.s.output(block)->name, Scope::Register);
   std::vector<Loop> loops = c.s.loops(block);
   std::vector<Loop> spatial(loops.begin(), loops.begin() + static_cast<long>(facts.spatial.size()));
   int64_t threads = c.t.choose(block.name + ".threads", std::vector<int64_t>{128, 256, 64});

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/cuda_lowering.h"
+#include "ir/ceil_div.h"
 #include "ir/compare.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
@@ -83,11 +84,7 @@ class Gemv {
     // The name includes the codes per lane and turn. A smaller product with shorter turns has other
     // choices, and its check says nothing about this one.
     auto name_of = [&](const GemvShape& s) { return s.name() + "/" + std::to_string(vector_); };
-    std::vector<std::string> names;
-    for (const GemvShape& s : shapes_) names.push_back(name_of(s));
-    const std::string name = c_.t.choose(block_.name + ".gemv", names);
-    shape_ = *std::find_if(shapes_.begin(), shapes_.end(),
-                           [&](const GemvShape& s) { return name_of(s) == name; });
+    shape_ = c_.t.choose_among(block_.name + ".gemv", shapes_, name_of);
     words_.emplace(c_, block_, roles_, *weight_, GemvWords::Turn{few_, terms_of(shape_), vector_});
     by_warps();
   }
@@ -122,9 +119,7 @@ class Gemv {
 
   // k elements of one turn of all threads that share them. padded() is k rounded up to whole turns.
   int64_t terms_of(const GemvShape& s) const { return s.deep * kWarpLanes * vector_; }
-  int64_t padded(const GemvShape& s) {
-    return (extent(r_.k) + terms_of(s) - 1) / terms_of(s) * terms_of(s);
-  }
+  int64_t padded(const GemvShape& s) { return round_up(extent(r_.k), terms_of(s)); }
 
   // Finds how threads read packed codes for this number of vectors. Returns false if nothing fits.
   bool find_words(int64_t few) {
@@ -281,7 +276,7 @@ class Gemv {
     auto is_byte = [](ElemType t) { return t == ElemType::i8 || t == ElemType::u8; };
     const int64_t terms = shape_.deep * kWarpLanes * vector_;
     return is_byte(r_.few_type) && is_byte(r_.stored_type) && !value_ &&
-           store_of(node(block_)).buffer->elem == ElemType::i32 && vector_ % kDotTerms == 0 &&
+           c_.s.output(block_)->elem == ElemType::i32 && vector_ % kDotTerms == 0 &&
            extent(r_.k) % terms == 0;
   }
 
@@ -333,7 +328,7 @@ class Gemv {
     for (const Loop& l : {w[1], f, terms[0]}) c_.s.unroll(l);
     if (dots) c_.s.annotate(terms[1], kDotKey, int64_t{1});
     c_.s.bind(thread, ForKind::ThreadX);
-    c_.s.set_scope(store_of(node(own)).buffer->name, Scope::Register);
+    c_.s.set_scope(c_.s.output(own)->name, Scope::Register);
   }
 
   // Its iterators: the result's, then k_0, lane, k_2.
@@ -358,7 +353,7 @@ class Gemv {
     for (const Loop& l : {terms[0], f, w[1]}) c_.s.unroll(l);
     if (dots) c_.s.annotate(terms[1], kDotKey, int64_t{1});
     c_.s.bind(thread, ForKind::ThreadX);
-    c_.s.set_scope(store_of(node(own)).buffer->name, Scope::Register);
+    c_.s.set_scope(c_.s.output(own)->name, Scope::Register);
   }
 
   // Reduces over the lanes of a warp; warps divide the rows.
@@ -374,7 +369,7 @@ class Gemv {
     c_.s.unroll(w[1]);
     c_.s.annotate(lanes, kLanesKey, int64_t{1});
     c_.s.bind(gpu_fused(c_, warp), ForKind::Warp);
-    c_.s.set_scope(store_of(node(sums)).buffer->name, Scope::Shared);
+    c_.s.set_scope(c_.s.output(sums)->name, Scope::Shared);
   }
 
   void unroll_behind(const Block& b, const Loop& thread) {
@@ -399,7 +394,7 @@ class Gemv {
     std::vector<Loop> w = c_.s.split(loops[static_cast<size_t>(r_.w)], {shape_.across, vector_});
     c_.s.reorder({loops[spatial() + 1], w[0], k, term, f, w[1]});
     const Loop thread = c_.s.fuse({loops[spatial() + 1], w[0]});
-    const std::string sums = store_of(node(own)).buffer->name;
+    const std::string sums = c_.s.output(own)->name;
     Block out = c_.s.cache_write(own, sums, Scope::Register);
     c_.s.reverse_compute_at(out, thread);
     Block init = c_.s.decompose_reduction(own, k);

@@ -43,8 +43,7 @@ std::optional<GemvWeight> gemv_weight(RuleContext& c, const Block& block, const 
   std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
   if (!value || format->k_dims.size() != 1) return std::nullopt;
   const BlockNode& n = c.s.node(block);
-  const bool fits = store_of(c.s.node(*value)).buffer->name == roles.b &&
-                    c.s.consumers(*value).size() == 1 &&
+  const bool fits = c.s.output(*value)->name == roles.b && c.s.consumers(*value).size() == 1 &&
                     plain_iterator(n, indices_of(n, roles.a).back()) == roles.k;
   auto codes = gpu_param_elem(c.s, format->weight);
   if (!fits || !codes) return std::nullopt;
@@ -97,7 +96,7 @@ void GemvWords::pack() {
 // The codes alone as elements, in the order of k.
 void GemvWords::make_codes(const std::string& packed, int rank) {
   made_ = c_.s.widen_operand(packed, w_.made, 0);
-  const std::string made = store_of(c_.s.node(*made_)).buffer->name;
+  const std::string made = c_.s.output(*made_)->name;
   c_.s.set_scope(made, Scope::Register);
   c_.s.transform_layout(made, word_order_map(w_.codes, w_.made, vector_, rank));
 }
@@ -158,7 +157,7 @@ void GemvWords::scale(const Block& sums, const Loops& loops) {
   const bool whole = w_.group == 0;
   std::vector<Block> made = c_.s.factor_scale(sums, whole ? loops.turns : loops.terms,
                                               w_.dots() ? ElemType::i32 : ElemType::f32);
-  c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
+  c_.s.set_scope(c_.s.output(made[0])->name, Scope::Register);
   if (!whole) return copy_shared_by_group(sums, scale_, loops.columns);
   for (const Block& b : {made[1], sums}) {
     for (const Loop& l : behind(b, loops.thread)) c_.s.unroll(l);

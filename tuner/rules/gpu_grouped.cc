@@ -36,7 +36,7 @@ std::optional<GpuRoles> gpu_grouped_roles(RuleContext& c, const Block& block) {
   }
   const BlockNode& n = c.s.node(block);
   GpuRoles r;
-  r.b = store_of(c.s.node(*value)).buffer->name;
+  r.b = c.s.output(*value)->name;
   const std::vector<Expr> b = indices_of(n, r.b);
   const std::set<std::string> keys = lookups_of(b[0]);
   std::vector<std::string> others;
@@ -74,7 +74,7 @@ Block gpu_take_groups(RuleContext& c, const Block& block, GpuRoles& roles, const
   if (!gpu_looks_up(c, block, roles.b)) return value;
   const WeightFormat& format = *c.input.workload.weight;
   Block copy = c.s.reindex(block, roles.b);
-  roles.b = store_of(c.s.node(copy)).buffer->name;
+  roles.b = c.s.output(copy)->name;
   // The copy has the iterators' order, columns before k; this restores W's order.
   if (format.k_dims[0] < format.column_dim) {
     const IndexMap turned = IndexMap::make(3, [](const std::vector<Var>& x) {

@@ -92,8 +92,8 @@ std::optional<Packable> packable_beside_few_bits(RuleContext& c, const Block& bl
   // (GemvWords).
   auto is_many = [&](int x) { return !is_int(n.iters[static_cast<size_t>(x)].extent, 1); };
   bool fits = value && bytes && is_many(r.i) && is_many(r.j) && !format->sparse() &&
-              format->k_dims.size() == 1 && r.batch.empty() &&
-              r.b == store_of(c.s.node(*value)).buffer->name && c.s.consumers(*value).size() == 1 &&
+              format->k_dims.size() == 1 && r.batch.empty() && r.b == c.s.output(*value)->name &&
+              c.s.consumers(*value).size() == 1 &&
               plain_iterator(n, indices_of(n, r.a).back()) == r.k;
   if (!fits) return std::nullopt;
   const bool scaled = !format->scale.empty();
@@ -126,7 +126,7 @@ std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRo
     return std::nullopt;
   }
   const BlockNode& n = c.s.node(block);
-  std::string worth = value ? store_of(c.s.node(*value)).buffer->name : format->weight;
+  std::string worth = value ? c.s.output(*value)->name : format->weight;
   const ElemType other = read_elem(n, r.a);
   const int along = plain_iterator(n, indices_of(n, r.a).back());
   // Gathered activations may be contiguous along either axis.

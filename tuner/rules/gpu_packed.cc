@@ -44,7 +44,7 @@ class PackedTiler {
     }
     last_ = gpu_place_results(c_, block_, r_);
     if (is_staged()) {
-      staged_ = c_.s.cache_read(last_, store_of(node()).buffer->name, Scope::Shared);
+      staged_ = c_.s.cache_read(last_, c_.s.output(block_)->name, Scope::Shared);
     }
     std::vector<GpuProductLoops> loops;
     for (const Product& p : products_) {
@@ -74,8 +74,7 @@ class PackedTiler {
     finish_result();
     copies.carry_out(c_, r_.a, a_row);
     for (size_t p = 0; p < products_.size(); ++p) {
-      copies.carry_out(c_, store_of(c_.s.node(products_[p].shared)).buffer->name,
-                       128 / bits_of(w_.codes));
+      copies.carry_out(c_, c_.s.output(products_[p].shared)->name, 128 / bits_of(w_.codes));
       c_.s.annotate(loops[p].marked, kMmaKey,
                     std::string(w_.sparse ? w_.sparse->whole.name : row_.name));
       c_.s.bind(loops[p].warp, ForKind::Warp);
@@ -124,12 +123,7 @@ class PackedTiler {
       std::stable_partition(tiles.begin(), tiles.end(),
                             [](const PackedTile& t) { return t.warp_n > kWeightRows; });
     }
-    std::vector<std::string> names;
-    for (const PackedTile& t : tiles) names.push_back(t.name());
-    std::string name = c_.t.choose(block_.name + ".tile", names);
-    for (const PackedTile& t : tiles) {
-      if (t.name() == name) tile_ = t;
-    }
+    tile_ = c_.t.choose_among(block_.name + ".tile", tiles);
     if (w_.gathers()) choose_transposition();
     // A thread has single elements of a column, but memory wants rows. A detour through shared
     // memory pays if the result is small beside the weight.
@@ -176,7 +170,7 @@ class PackedTiler {
   }
 
   void transpose_ahead() {
-    r_.a = store_of(c_.s.node(c_.s.cache_read(block_, r_.a, Scope::Global))).buffer->name;
+    r_.a = c_.s.output(c_.s.cache_read(block_, r_.a, Scope::Global))->name;
     lay_by_terms(r_.a);
   }
 
@@ -195,7 +189,7 @@ class PackedTiler {
         r_.a, IndexMap::make(2, [&](const std::vector<Var>& x) {
           return std::vector<Expr>{floordiv(x[0], rows), x[1], floormod(x[0], rows)};
         }));
-    r_.a = store_of(c_.s.node(c_.s.cache_read(block_, r_.a, Scope::Shared))).buffer->name;
+    r_.a = c_.s.output(c_.s.cache_read(block_, r_.a, Scope::Shared))->name;
     return 128 / bits_of(w_.operand);
   }
 
@@ -255,8 +249,7 @@ class PackedTiler {
     c_.s.transform_layout(p.b, fragment_map(row_, first + rank, first + column, first + k));
     c_.s.prepack(codes, layout_.map(rank, column, k));
     p.shared = gpu_read_shared(c_, p.elements, gpu_codes_of(c_, p.elements, format));
-    p.codes =
-        c_.s.cache_read(p.elements, store_of(c_.s.node(p.shared)).buffer->name, Scope::Register);
+    p.codes = c_.s.cache_read(p.elements, c_.s.output(p.shared)->name, Scope::Register);
   }
 
   // Leaves out the pattern's zeros. Returns the parameter with the kept elements.
@@ -343,7 +336,7 @@ class PackedTiler {
   void scale_sums(const Block& product, const Loop& warp) {
     const bool whole = w_.group == 0;
     std::vector<Block> made = c_.s.factor_scale(product, whole ? k_outer_ : warp, row_.acc);
-    c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
+    c_.s.set_scope(c_.s.output(made[0])->name, Scope::Register);
     for (const Block& b : {made[1], product}) bind_sums(b, whole ? 1 : 2);
   }
 
@@ -361,7 +354,7 @@ class PackedTiler {
   void finish_result() {
     Block rows = last_;
     if (through_shared_ && is_joint()) {
-      rows = c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
+      rows = c_.s.cache_write(last_, c_.s.output(last_)->name, Scope::Shared);
     }
     if (is_staged()) c_.s.reverse_compute_at(staged_, grid_);
     c_.s.reverse_compute_at(last_, grid_);

@@ -12,8 +12,8 @@
 namespace tilewright {
 
 void gpu_lay_out_packed_sums(RuleContext& c, const Block& block) {
-  std::string sums = store_of(c.s.node(block)).buffer->name;
-  int rank = store_of(c.s.node(block)).buffer->rank();
+  std::string sums = c.s.output(block)->name;
+  int rank = c.s.output(block)->rank();
   c.s.transform_layout(sums, IndexMap::make(rank, [&](const std::vector<Var>& x) {
                          std::vector<Expr> out(x.begin(), x.end() - 2);
                          const Expr &i = x[x.size() - 2], &j = x.back();
@@ -54,12 +54,12 @@ void gpu_bind_packed_result(RuleContext& c, const Block& block, int64_t m, int64
 
 void gpu_sum_apart(RuleContext& c, const Block& sums, const Loop& loop, ElemType elem) {
   std::vector<Block> made = c.s.factor_scale(sums, loop, elem);
-  c.s.set_scope(store_of(c.s.node(made[0])).buffer->name, Scope::Register);
+  c.s.set_scope(c.s.output(made[0])->name, Scope::Register);
   for (const Block& b : {made[1], sums}) gpu_bind_packed_sums(c, b, 2);
 }
 
 void gpu_store_packed_rows(RuleContext& c, const Block& last, int64_t threads, int64_t vector) {
-  const int64_t columns = as_int(store_of(c.s.node(last)).buffer->shape.back()).value();
+  const int64_t columns = as_int(c.s.output(last)->shape.back()).value();
   std::vector<Loop> loops = c.s.loops(last);
   Loop all = gpu_fused(c, {loops.begin() + 1, loops.end()});
   while (columns % vector != 0) vector /= 2;
@@ -90,7 +90,7 @@ void gpu_stage_scales(RuleContext& c, const ScaleReaders& readers, const WeightF
     if (!elem) continue;
     Block copy = gpu_read_shared(c, reader, buffer);
     c.s.compute_at(copy, k_outer);
-    copies.carry_out(c, store_of(c.s.node(copy)).buffer->name, 128 / bits_of(*elem));
+    copies.carry_out(c, c.s.output(copy)->name, 128 / bits_of(*elem));
   }
 }
 

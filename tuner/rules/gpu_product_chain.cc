@@ -49,18 +49,17 @@ std::optional<Chain> find_chain(const Schedule& s, const Target& target) {
   const bool are_plain = first && second && first->siblings.size() + 1 == products.size() &&
                          is_plain(s, products[0], *first) && is_plain(s, chain.second, *second);
   if (!are_plain) return std::nullopt;
-  auto result_of = [&](const Block& b) { return store_of(s.node(b)).buffer; };
   const bool follows = s.consumers(products[0]).at(0) == chain.between &&
                        gpu_taker_of(s, chain.second) == chain.result &&
-                       second->a == result_of(chain.between)->name && find_param(s, second->b) &&
-                       covers_iterators(s.node(chain.result), result_of(chain.second)->name) &&
-                       is_output(s, result_of(chain.result)->name);
+                       second->a == s.output(chain.between)->name && find_param(s, second->b) &&
+                       covers_iterators(s.node(chain.result), s.output(chain.second)->name) &&
+                       is_output(s, s.output(chain.result)->name);
   if (!follows) return std::nullopt;
   const BlockNode &x = s.node(products[0]), &y = s.node(chain.second);
-  const ElemType elem = read_elem(x, first->a), sums = result_of(products[0])->elem;
+  const ElemType elem = read_elem(x, first->a), sums = s.output(products[0])->elem;
   const bool is_one_type = read_elem(x, first->b) == elem && read_elem(y, second->b) == elem &&
-                           result_of(chain.between)->elem == elem &&
-                           result_of(chain.second)->elem == sums;
+                           s.output(chain.between)->elem == elem &&
+                           s.output(chain.second)->elem == sums;
   ChainShape& shape = chain.shape;
   if (is_one_type) shape.row = chained_row(elem, sums, target);
   if (!shape.row) return std::nullopt;
@@ -109,13 +108,12 @@ class ProductChainKernel {
     rows().bind_sums(chain_.between, tile_.step);
     for (const Block& b : {init_, chain_.result}) rows().bind_sums(b, chain_.shape.columns);
     products.push_back(chain_.between);
-    for (const Block& b : products) c_.s.set_scope(result_of(b), Scope::Register);
+    for (const Block& b : products) c_.s.set_scope(c_.s.output(b)->name, Scope::Register);
     c_.s.annotate(tile_loop_, kSharedRowsKey, std::string(kSwizzled));
     if (stages_ > 1) c_.s.annotate(step_, "pipeline_stages", stages_);
   }
 
  private:
-  std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
   ChainRows rows() { return {c_, tile_.rows, tile_.warp_rows}; }
 
   void choose() {
@@ -141,14 +139,14 @@ class ProductChainKernel {
   // inputs.
   void pad_product(const Block& block, const std::vector<int64_t>& multiples,
                    const std::vector<std::string*>& operands) {
-    const std::string before = result_of(block);
+    const std::string before = c_.s.output(block)->name;
     const std::vector<std::string> inputs = inputs_of(c_.s.node(block));
     c_.s.pad_einsum(block, multiples);
     for (std::string* operand : operands) {
       const auto at = std::find(inputs.begin(), inputs.end(), *operand) - inputs.begin();
       *operand = inputs_of(c_.s.node(block)).at(static_cast<size_t>(at));
     }
-    if (result_of(block) != before) c_.s.compute_inline(gpu_writer(c_.s, before));
+    if (c_.s.output(block)->name != before) c_.s.compute_inline(gpu_writer(c_.s, before));
   }
 
   // Copies the operands. All first products share one copy of A, where instructions read it.
@@ -162,9 +160,9 @@ class ProductChainKernel {
         c_.s.deduplicate(a, rows_);
       }
       shared_.push_back(
-          result_of(copy_of(chain_.first[p].block, chain_.first[p].b, Scope::Shared)));
+          c_.s.output(copy_of(chain_.first[p].block, chain_.first[p].b, Scope::Shared))->name);
     }
-    shared_.push_back(result_of(copy_of(chain_.second, chain_.d, Scope::Shared)));
+    shared_.push_back(c_.s.output(copy_of(chain_.second, chain_.d, Scope::Shared))->name);
   }
 
   // Makes a loop over row tiles, and inside it one over tiles of hidden columns.

@@ -104,7 +104,7 @@ void stage_operands(RuleContext& c, const Block& block, GpuRoles& roles,
     const Scope scope = operand == &roles.b ? b_scope : Scope::Shared;
     if (after[at] == *operand && !roles.is_gathered()) {
       Block copy = c.s.cache_read(block, *operand, scope);
-      *operand = store_of(c.s.node(copy)).buffer->name;
+      *operand = c.s.output(copy)->name;
       continue;
     }
     if (after[at] != *operand && roles.is_gathered()) c.s.compute_inline(gpu_writer(c.s, *operand));
@@ -153,7 +153,7 @@ std::pair<int64_t, int64_t> gpu_row_vectors(RuleContext& c, const Block& block,
 }
 
 std::optional<Block> gpu_taker_of(const Schedule& s, const Block& block) {
-  const std::string result = store_of(s.node(block)).buffer->name;
+  const std::string result = s.output(block)->name;
   const std::vector<Block> readers = s.consumers(block);
   const bool may_take =
       readers.size() == 1 && !is_output(s, result) && can_take_in(s, block, readers[0]);
@@ -162,7 +162,7 @@ std::optional<Block> gpu_taker_of(const Schedule& s, const Block& block) {
 }
 
 Block gpu_place_result(RuleContext& c, const Block& block) {
-  std::string result = store_of(c.s.node(block)).buffer->name;
+  std::string result = c.s.output(block)->name;
   const std::optional<Block> reader = gpu_taker_of(c.s, block);
   if (!reader) return c.s.cache_write(block, result, Scope::Register);
   // An unpadding copy is inlined into its reader.
@@ -179,7 +179,7 @@ Block gpu_place_results(RuleContext& c, const Block& block, const GpuRoles& role
     // An unpadding copy is inlined into its reader, like that of the last product.
     const Block reader = c.s.consumers(product).at(0);
     if (!(reader == last)) c.s.compute_inline(reader);
-    c.s.set_scope(store_of(c.s.node(product)).buffer->name, Scope::Register);
+    c.s.set_scope(c.s.output(product)->name, Scope::Register);
   }
   return last;
 }

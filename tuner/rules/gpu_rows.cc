@@ -38,7 +38,7 @@ struct Partials {
 // Whether lanes exchange a block's partial results by shuffles, or all threads do so through shared
 // memory.
 bool wants_shuffles(RuleContext& c, const Block& block) {
-  int bits = bits_of(store_of(c.s.node(block)).buffer->elem);
+  int bits = bits_of(c.s.output(block)->elem);
   if (bits != 32 && bits != 64) return false;
   return c.t.choose_added(block.name + ".partials", {"shuffled", "shared"}, "shared") == "shuffled";
 }
@@ -87,7 +87,7 @@ void read_vectors(RuleContext& c, const Block& partial, const std::vector<Loop>&
 // there for the lanes of the warp, or go to shared memory for all threads.
 void finish_partial(RuleContext& c, const Block& partial, int64_t vector, bool for_lanes) {
   const BlockNode& n = c.s.node(partial);
-  std::string buffer = result_of(c.s, partial);
+  std::string buffer = c.s.output(partial)->name;
   int axis = plain_iterator(n, store_of(n).indices[0]);
   if (axis < 0) return;
   auto thread = loop_of(n.iters[static_cast<size_t>(axis)]);
@@ -123,7 +123,7 @@ void finish_warps(RuleContext& c, const Block& partial) {
   c.s.reorder({*warp, *lanes});
   c.s.annotate(*lanes, kLanesKey, int64_t{1});
   c.s.bind(*warp, ForKind::Warp);
-  c.s.set_scope(result_of(c.s, partial), Scope::Shared);
+  c.s.set_scope(c.s.output(partial)->name, Scope::Shared);
 }
 
 // Binds an injective stage under the row's loop. Every thread computes a single value of a row by
@@ -131,9 +131,9 @@ void finish_warps(RuleContext& c, const Block& partial) {
 // the kernel's output.
 void finish_injective(RuleContext& c, const Block& block, int64_t most) {
   BlockFacts facts = analyze(c.s, block);
-  bool is_result = find_param(c.s, result_of(c.s, block)) != nullptr;
+  bool is_result = find_param(c.s, c.s.output(block)->name) != nullptr;
   bool is_one = product(facts, facts.spatial) == facts.extents[0];
-  if (!is_result) c.s.set_scope(result_of(c.s, block), is_one ? Scope::Register : Scope::Shared);
+  if (!is_result) c.s.set_scope(c.s.output(block)->name, is_one ? Scope::Register : Scope::Shared);
   std::vector<Loop> loops = c.s.loops(block);
   if (loops.size() < 2 || is_one) return;
   std::vector<Loop> own(loops.begin() + 1, loops.end());
@@ -149,7 +149,7 @@ void finish_injective(RuleContext& c, const Block& block, int64_t most) {
 
 // Every thread finishes the reduction. An output of the kernel is stored afterwards.
 void finish_whole(RuleContext& c, const Block& block, const Loop& row, bool is_result) {
-  std::string result = result_of(c.s, block);
+  std::string result = c.s.output(block)->name;
   if (is_result) {
     Block copy = c.s.cache_write(block, result, Scope::Register);
     c.s.reverse_compute_at(copy, row);
@@ -231,7 +231,7 @@ bool gpu_fuse_rows(RuleContext& c) {
     if (!(all[i] == last)) c.s.compute_at(all[i], row);
   }
   for (const Partials& p : reductions) {
-    finish(c, p, row, find_param(c.s, result_of(c.s, p.whole)) != nullptr);
+    finish(c, p, row, find_param(c.s, c.s.output(p.whole)->name) != nullptr);
   }
   for (const Block& b : blocks) {
     if (analyze(c.s, b).role == BlockRole::Injective) finish_injective(c, b, most);

@@ -27,7 +27,7 @@ std::vector<int> iterators(const BlockNode& n, const std::vector<Expr>& indices)
 
 // The only reader of the product, an elementwise block.
 std::optional<Block> reader_of(const Schedule& s, const Block& product) {
-  const std::string result = store_of(s.node(product)).buffer->name;
+  const std::string result = s.output(product)->name;
   const std::vector<Block> readers = s.consumers(product);
   const bool is_read_once = readers.size() == 1 && !is_output(s, result) &&
                             analyze(s, readers[0]).role == BlockRole::Injective;

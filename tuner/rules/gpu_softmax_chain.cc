@@ -73,7 +73,7 @@ class OnlineKernel {
     bind_weights();
     for (const Block& b : loops.made) {
       // Blocks of the product have a column besides the row.
-      const bool of_product = result_of(b) == result_of(chain_.product);
+      const bool of_product = c_.s.output(b)->name == c_.s.output(chain_.product)->name;
       of_product ? tile_columns(b) : bind_rows(b, false);
     }
     tile_columns(chain_.product);
@@ -86,19 +86,13 @@ class OnlineKernel {
   }
 
  private:
-  std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
-
   void choose() {
     // Few queries would leave most of a tall tile idle.
     constexpr int64_t kLowest = 16;
     std::stable_partition(tiles_.begin(), tiles_.end(), [&](const SoftmaxTile& t) {
       return t.rows < std::max(kLowest + 1, 2 * chain_.rows);
     });
-    std::vector<std::string> names;
-    for (const SoftmaxTile& t : tiles_) names.push_back(t.name());
-    const std::string name = c_.t.choose(chain_.top.name + ".tile", names);
-    tile_ = *std::find_if(tiles_.begin(), tiles_.end(),
-                          [&](const SoftmaxTile& t) { return t.name() == name; });
+    tile_ = c_.t.choose_among(chain_.top.name + ".tile", tiles_);
     int64_t stacks = 1;
     for (int64_t extent : analyze(c_.s, chain_.top).extents) stacks *= extent;
     const int64_t tiles = ceil_div(chain_.rows, tile_.rows);
@@ -114,7 +108,7 @@ class OnlineKernel {
     const Block rows = shared_copy(chain_.scores, operands.rows);
     c_.s.compute_at(rows, loops.tile);
     share(rows);
-    const std::string buffer = result_of(rows);
+    const std::string buffer = c_.s.output(rows)->name;
     const size_t rank = store_of(c_.s.node(rows)).indices.size();
     c_.s.transform_layout(buffer, moved_index(rank, rank - 2, rank - 1));
     for (const auto& [reader, operand] :
@@ -143,7 +137,8 @@ class OnlineKernel {
 
   // Accumulates each thread's scores in registers, and stores them to shared memory.
   void tile_scores() {
-    const Block copy = c_.s.cache_write(chain_.scores, result_of(chain_.scores), Scope::Register);
+    const Block copy =
+        c_.s.cache_write(chain_.scores, c_.s.output(chain_.scores)->name, Scope::Register);
     std::vector<Loop> loops = own_loops(c_.s, chain_.scores);
     const size_t n = loops.size();
     std::vector<Loop> row = c_.s.split(loops[n - 3], {-1, kScores});
@@ -201,14 +196,16 @@ class OnlineKernel {
   }
 
   void place_buffers(const std::vector<Block>& made) {
-    const std::string product = result_of(chain_.product);
+    const std::string product = c_.s.output(chain_.product)->name;
     std::vector<Block> blocks = {chain_.top, chain_.sum, chain_.weights};
     blocks.insert(blocks.end(), made.begin(), made.end());
     for (const Block& b : blocks) {
-      if (result_of(b) != product) c_.s.set_scope(result_of(b), Scope::Shared);
+      if (c_.s.output(b)->name != product) c_.s.set_scope(c_.s.output(b)->name, Scope::Shared);
     }
     c_.s.set_scope(product, Scope::Register);
-    for (const Block& b : c_.s.producers(chain_.top)) c_.s.set_scope(result_of(b), Scope::Shared);
+    for (const Block& b : c_.s.producers(chain_.top)) {
+      c_.s.set_scope(c_.s.output(b)->name, Scope::Shared);
+    }
   }
 
   RuleContext& c_;

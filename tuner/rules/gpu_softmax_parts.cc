@@ -42,7 +42,7 @@ void gpu_join_key_parts(RuleContext& c, const KeyParts& parts) {
   reductions.push_back(parts.top);
   for (const Block& b : reductions) {
     c.s.compute_at(b, grid.back());
-    c.s.set_scope(store_of(c.s.node(b)).buffer->name, Scope::Register);
+    c.s.set_scope(c.s.output(b)->name, Scope::Register);
   }
   for (const Block& b : reductions) c.s.decompose_reduction(b, c.s.loops(b).back());
   gpu_bind_grid(c, grid);

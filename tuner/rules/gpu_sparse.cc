@@ -83,8 +83,8 @@ GpuPlaces::GpuPlaces(RuleContext& c, const Block& block, const std::string& rows
   c_.s.prepack(rows, map);
   shared_ = c_.s.cache_read(block, rows, Scope::Shared);
   if (!in_registers) return;
-  words_ = c_.s.cache_read(block, store_of(c_.s.node(shared_)).buffer->name, Scope::Register);
-  const Buffer words = store_of(c_.s.node(*words_)).buffer;
+  words_ = c_.s.cache_read(block, c_.s.output(shared_)->name, Scope::Register);
+  const Buffer words = c_.s.output(*words_);
   const int64_t in_word = kWordBits / bits_of(words->elem);
   c_.s.transform_layout(words->name, IndexMap::make(3, [&](const std::vector<Var>& x) {
                           return std::vector<Expr>{
@@ -97,12 +97,12 @@ void GpuPlaces::place(const Loop& k_outer, const GpuTileCopies& copies, int64_t 
   if (words_) c_.s.compute_at(*words_, k_outer);
   c_.s.compute_at(shared_, k_outer);
   if (words_) bind_words(warps);
-  const Buffer shared = store_of(c_.s.node(shared_)).buffer;
+  const Buffer shared = c_.s.output(shared_);
   copies.carry_out(c_, shared->name, kAccessBits / bits_of(shared->elem));
 }
 
 void GpuPlaces::bind_words(int64_t warps) {
-  const int64_t in_word = kWordBits / bits_of(store_of(c_.s.node(*words_)).buffer->elem);
+  const int64_t in_word = kWordBits / bits_of(c_.s.output(*words_)->elem);
   Loop all = c_.s.loops(*words_).back();
   const int64_t each = as_int(c_.s.node(all).extent).value() / (in_word * kWarp * warps);
   std::vector<Loop> parts = c_.s.split(all, {warps, each, kWarp, in_word});

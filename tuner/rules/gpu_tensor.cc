@@ -5,6 +5,7 @@
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_stmatrix.h"
+#include "ir/ceil_div.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_grid.h"
@@ -96,12 +97,7 @@ class TensorTiler {
         return r_.products() * t.warp_m * t.warp_n > kMostWarpSums;
       });
     }
-    std::vector<std::string> names;
-    for (const TensorTileSizes& t : tiles) names.push_back(t.name());
-    std::string name = c_.t.choose(block_.name + ".tile", names);
-    for (const TensorTileSizes& t : tiles) {
-      if (t.name() == name) tile_ = t;
-    }
+    tile_ = c_.t.choose_among(block_.name + ".tile", tiles);
     stages_ = c_.t.choose(block_.name + ".stages", stages_that_fit());
     swizzled_ =
         c_.t.choose_added(block_.name + ".rows", {kSwizzled, "padded"}, "padded") == kSwizzled;
@@ -112,12 +108,12 @@ class TensorTiler {
                                                     extent(r_.i), extent(r_.j), row_.m),
                                   "direct");
     }
-    const int64_t rows = (most(r_.i) + tile_.m - 1) / tile_.m;
-    const int64_t columns = (most(r_.j) + tile_.n - 1) / tile_.n;
+    const int64_t rows = ceil_div(most(r_.i), tile_.m);
+    const int64_t columns = ceil_div(most(r_.j), tile_.n);
     if (as_int(extent(r_.i))) {  // a dynamic i has no fixed number of tile rows
       group_ = c_.t.choose_added(block_.name + ".group", tile_groups_for(rows, columns), 1);
     }
-    const int64_t terms = (most(r_.k) + tile_.k - 1) / tile_.k;
+    const int64_t terms = ceil_div(most(r_.k), tile_.k);
     blocks_ = gpu_choose_grid(
         c_, block_.name,
         {batch * rows * columns, terms, shared_bytes(), tile_.threads(), r_.siblings.empty()});
@@ -209,7 +205,7 @@ class TensorTiler {
   void finish_result() {
     Block copy;
     if (is_through_shared()) {
-      copy = c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
+      copy = c_.s.cache_write(last_, c_.s.output(last_)->name, Scope::Shared);
     }
     c_.s.reverse_compute_at(last_, grid_);
     if (is_through_shared()) c_.s.reverse_compute_at(copy, grid_);

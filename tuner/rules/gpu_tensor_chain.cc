@@ -54,7 +54,6 @@ class TensorChainKernel {
   }
 
  private:
-  std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
   ChainRows chain_rows() { return {c_, tile_.rows, tile_.warp_rows}; }
 
   void choose() {
@@ -70,7 +69,7 @@ class TensorChainKernel {
   void inline_makers() {
     const ScoreOperands operands = score_operands(c_.s, chain_);
     for (const Block& b : chain_.operands) {
-      const std::string made = result_of(b);
+      const std::string made = c_.s.output(b)->name;
       const bool read =
           made == operands.rows || made == operands.keys || made == value_operand(c_.s, chain_);
       if (!read) c_.s.compute_inline(b);
@@ -108,7 +107,7 @@ class TensorChainKernel {
   // Copies the elements by all threads in turns, as 16-byte vectors.
   void share(const Block& copy) {
     constexpr int64_t kAccessBits = 128;
-    int64_t vector = kAccessBits / bits_of(store_of(c_.s.node(copy)).buffer->elem);
+    int64_t vector = kAccessBits / bits_of(c_.s.output(copy)->elem);
     while (row_extent(copy) % vector != 0) vector /= 2;
     std::vector<Loop> loops = own_loops(c_.s, copy);
     const Loop all = gpu_fused(c_, {loops[loops.size() - 2], loops.back()});

@@ -92,7 +92,7 @@ int64_t gpu_box_columns(const RuleContext& c, const Block& block, const TensorTi
 }
 
 void gpu_number_rows(RuleContext& c, const Block& writer, const Block& copy) {
-  const Buffer shared = store_of(c.s.node(writer)).buffer;
+  const Buffer shared = c.s.output(writer);
   const IndexMap map = IndexMap::make(shared->rank(), [&](const std::vector<Var>& x) {
     Expr row = 0;
     for (size_t d = 0; d + 1 < x.size(); ++d) row = row * shared->shape[d] + x[d];
@@ -103,7 +103,7 @@ void gpu_number_rows(RuleContext& c, const Block& writer, const Block& copy) {
 }
 
 void gpu_lay_in_boxes(RuleContext& c, const Block& writer, int64_t columns) {
-  const Buffer shared = store_of(c.s.node(writer)).buffer;
+  const Buffer shared = c.s.output(writer);
   c.s.transform_layout(shared->name, IndexMap::make(shared->rank(), [&](const std::vector<Var>& x) {
                          std::vector<Expr> out(x.begin(), x.end() - 2);
                          out.push_back(floordiv(x.back(), columns));

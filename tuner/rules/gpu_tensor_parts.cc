@@ -17,14 +17,13 @@ namespace {
 // its writer.
 void lay_in_spans(RuleContext& c, const std::string& operand, int64_t span) {
   const Block writer = gpu_writer(c.s, operand);
-  const IndexMap map =
-      IndexMap::make(store_of(c.s.node(writer)).buffer->rank(), [&](const std::vector<Var>& x) {
-        std::vector<Expr> out(x.begin(), x.end() - 2);
-        out.push_back(floordiv(x.back(), span));
-        out.push_back(x[x.size() - 2]);
-        out.push_back(floormod(x.back(), span));
-        return out;
-      });
+  const IndexMap map = IndexMap::make(c.s.output(writer)->rank(), [&](const std::vector<Var>& x) {
+    std::vector<Expr> out(x.begin(), x.end() - 2);
+    out.push_back(floordiv(x.back(), span));
+    out.push_back(x[x.size() - 2]);
+    out.push_back(floormod(x.back(), span));
+    return out;
+  });
   c.s.transform_layout(operand, map);
   c.s.transform_block_layout(writer, map);
 }
@@ -37,7 +36,7 @@ bool runs_along(const BlockNode& n, const std::string& operand, int k) {
 }  // namespace
 
 ElemType gpu_result_elem(const RuleContext& c, const Block& block) {
-  return store_of(c.s.node(gpu_taker_of(c.s, block).value_or(block))).buffer->elem;
+  return c.s.output(gpu_taker_of(c.s, block).value_or(block))->elem;
 }
 
 std::vector<std::string> gpu_ways_to_store(const RuleContext& c, const Block& block,
@@ -82,8 +81,8 @@ void gpu_lay_terms_in_spans(RuleContext& c, const std::string& operand, int64_t 
 }
 
 void gpu_lay_out_sums(RuleContext& c, const Block& block, int rows) {
-  std::string sums = store_of(c.s.node(block)).buffer->name;
-  int rank = store_of(c.s.node(block)).buffer->rank();
+  std::string sums = c.s.output(block)->name;
+  int rank = c.s.output(block)->rank();
   c.s.transform_layout(sums, IndexMap::make(rank, [&](const std::vector<Var>& x) {
                          std::vector<Expr> out(x.begin(), x.end() - 2);
                          const Expr &i = x[x.size() - 2], &j = x.back();
@@ -110,7 +109,7 @@ void gpu_bind_lanes(RuleContext& c, const Loop& warp, const std::vector<Loop>& f
 }
 
 void gpu_store_rows(RuleContext& c, const Block& copy, const TensorTileSizes& tile) {
-  const Buffer& result = store_of(c.s.node(copy)).buffer;
+  const Buffer& result = c.s.output(copy);
   int64_t vector = gpu_vector(c, copy, largest_extent(c.s, result->shape.back()));
   std::vector<Loop> loops = c.s.loops(copy);
   int64_t along = std::min(tile.n / vector, tile.threads());

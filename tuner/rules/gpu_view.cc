@@ -88,9 +88,8 @@ std::optional<std::pair<std::string, std::string>> factors_of(const BlockNode& n
   auto* sum = store_of(n).value.as<BinaryNode>();
   auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
   if (!product || product->op != BinaryOp::Mul) return std::nullopt;
-  auto element = [](Expr e) {
-    while (auto* cast = e.as<CastNode>()) e = cast->value;
-    auto* load = e.as<LoadNode>();
+  auto element = [](const Expr& e) {
+    auto* load = strip_casts(e).as<LoadNode>();
     return load ? load->buffer->name : "";
   };
   std::pair factors{element(product->a), element(product->b)};
@@ -333,7 +332,7 @@ class ProductViewer {
     }
     const IndexMap map = fusing(groups, dims);
     Block copy = c_.s.reindex(block_, from);
-    operand = store_of(c_.s.node(copy)).buffer->name;
+    operand = c_.s.output(copy)->name;
     c_.s.transform_layout(operand, map);
     c_.s.transform_block_layout(copy, map);
     return copy;
@@ -360,7 +359,7 @@ class ProductViewer {
 
   // Makes the result a matrix. Returns the epilogue block: the one elementwise consumer, or a copy.
   Block fuse_result() {
-    const std::string result = store_of(node()).buffer->name;
+    const std::string result = c_.s.output(block_)->name;
     Iters dims;
     for (int d : all()) {
       if (iter(d).kind == IterKind::Spatial) dims.push_back(d);
@@ -375,7 +374,7 @@ class ProductViewer {
       }
     }
     Block back = c_.s.reindex(block_, result);
-    std::string matrix = store_of(node()).buffer->name;
+    std::string matrix = c_.s.output(block_)->name;
     if (is_read_once) c_.s.reverse_compute_inline(readers[0]);
     c_.s.transform_layout(matrix, map);
     c_.s.transform_block_layout(back, map);

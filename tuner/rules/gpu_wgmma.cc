@@ -10,6 +10,7 @@
 #include "codegen/cuda_wgmma_nest.h"
 #include "codegen/tensor_sums.h"
 #include "codegen/wgmma_rows.h"
+#include "ir/ceil_div.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_cluster.h"
@@ -112,12 +113,7 @@ class WgmmaTiler {
     std::erase_if(tiles, [&](const TensorTileSizes& t) {
       return sets * t.warp_m * t.warp_n > kMostWarpgroupSums;
     });
-    std::vector<std::string> names;
-    for (const TensorTileSizes& t : tiles) names.push_back(t.name());
-    std::string name = c_.t.choose(block_.name + ".tile", names);
-    for (const TensorTileSizes& t : tiles) {
-      if (t.name() == name) tile_ = t;
-    }
+    tile_ = c_.t.choose_among(block_.name + ".tile", tiles);
     row_ = row_for(c_, block_, r_, tile_.warp_n);
     span_ = gpu_span_of_copies(c_, block_, r_, tile_.k);
     copies_ = gpu_choose_copies(c_, block_, r_, rows_, tile_.k, span_);
@@ -127,7 +123,7 @@ class WgmmaTiler {
     if (stages_ >= kPendingStages && !promotes_) {
       pending_ = c_.t.choose(block_.name + ".pending", std::vector<int64_t>{1, 0});
     }
-    auto tiles_of = [&](int iter, int64_t size) { return (most(iter) + size - 1) / size; };
+    auto tiles_of = [&](int iter, int64_t size) { return ceil_div(most(iter), size); };
     cluster_ = gpu_choose_cluster(c_, block_.name, copies_, tiles_of(r_.i, tile_.m),
                                   tiles_of(r_.j, tile_.n));
     std::vector<std::string> ways = gpu_ways_to_store(c_, gpu_last_product(block_, r_), tile_,
@@ -153,7 +149,7 @@ class WgmmaTiler {
     if (as_int(extent(r_.i))) {
       order_ = gpu_choose_tile_order(c_, block_.name, cluster_, rows, columns);
     }
-    const int64_t terms = (most(r_.k) + tile_.k - 1) / tile_.k;
+    const int64_t terms = ceil_div(most(r_.k), tile_.k);
     const int64_t threads = gpu_threads_with_copies(c_, copies_, tile_.threads());
     const int64_t registers = gpu_registers_with_copies(
         c_, copies_, tile_.threads(), sets * tile_.warp_m * tile_.warp_n / kWarpgroup);
@@ -239,16 +235,16 @@ class WgmmaTiler {
 
   // Accumulates each tile on its own, then adds in f32: tensor cores add with fewer bits.
   void promote_sums(const Block& product, const Loop& warp) {
-    const ElemType sums = store_of(c_.s.node(product)).buffer->elem;
+    const ElemType sums = c_.s.output(product)->elem;
     std::vector<Block> made = c_.s.factor_scale(product, warp, sums);
-    c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
+    c_.s.set_scope(c_.s.output(made[0])->name, Scope::Register);
     for (const Block& b : {made[1], product}) finish_sums(b, 2);
   }
 
   void finish_result() {
     Block copy;
     if (is_through_shared()) {
-      copy = c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
+      copy = c_.s.cache_write(last_, c_.s.output(last_)->name, Scope::Shared);
       if (!r_.result_is_box) gpu_number_rows(c_, last_, copy);
     }
     const bool in_boxes = stores_ == kInBoxes || stores_ == kMatricesInBoxes;

@@ -67,7 +67,7 @@ class WgmmaChainKernel {
     std::optional<Block> held;
     // A second copy of the weights: the product reads it while the next keys' weights are computed.
     if (is_behind_) {
-      held = c_.s.cache_read(chain_.product, result_of(chain_.weights), Scope::Register);
+      held = c_.s.cache_read(chain_.product, c_.s.output(chain_.weights)->name, Scope::Register);
     }
     lay_out(held);
     multiply(chain_.scores, tile_.keys);
@@ -82,15 +82,10 @@ class WgmmaChainKernel {
   }
 
  private:
-  std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
   std::string key(const char* what) const { return chain_.top.name + "." + what; }
 
   void choose() {
-    std::vector<std::string> names;
-    for (const WgmmaChainTile& t : t_.tiles) names.push_back(t.name());
-    const std::string name = c_.t.choose(key("tile"), names);
-    tile_ = *std::find_if(t_.tiles.begin(), t_.tiles.end(),
-                          [&](const WgmmaChainTile& t) { return t.name() == name; });
+    tile_ = c_.t.choose_among(key("tile"), t_.tiles);
     std::vector<std::string> ways = {kByRoles, kByThreads, kByCpAsync};
     if (!are_boxes()) ways = {kByCpAsync};
     copies_ = c_.t.choose(key("copies"), ways);
@@ -141,10 +136,10 @@ class WgmmaChainKernel {
     Block copy =
         padded ? gpu_writer(c_.s, operand) : c_.s.cache_read(reader, operand, Scope::Shared);
     if (padded) c_.s.set_scope(operand, Scope::Shared);
-    const std::string shared = result_of(copy);
+    const std::string shared = c_.s.output(copy)->name;
     const int64_t span = span_of_row(columns, t_.elem);
     if (span < columns) {
-      const int rank = store_of(c_.s.node(copy)).buffer->rank();
+      const int rank = c_.s.output(copy)->rank();
       const IndexMap map = IndexMap::make(rank, [&](const std::vector<Var>& x) {
         std::vector<Expr> out(x.begin(), x.end() - 2);
         out.push_back(floordiv(x.back(), span));
@@ -160,7 +155,7 @@ class WgmmaChainKernel {
   }
 
   void bring(const Block& copy) {
-    if (gpu_copies_boxes(copies_)) return gpu_copy_boxes(c_, result_of(copy));
+    if (gpu_copies_boxes(copies_)) return gpu_copy_boxes(c_, c_.s.output(copy)->name);
     share(copy);
   }
 
@@ -189,8 +184,8 @@ class WgmmaChainKernel {
     std::vector<Block> operands = {chain_.weights};
     if (held) operands.push_back(*held);
     for (const Block& b : operands) {
-      const int rank = store_of(c_.s.node(b)).buffer->rank();
-      c_.s.transform_layout(result_of(b),
+      const int rank = c_.s.output(b)->rank();
+      c_.s.transform_layout(c_.s.output(b)->name,
                             fragment_map(t_.row(chain_.columns).warp, rank, rank - 2, rank - 1));
     }
   }

@@ -59,7 +59,7 @@ class WgmmaPackedTiler {
     }
     last_ = gpu_place_results(c_, block_, r_);
     if (is_staged()) {
-      staged_ = c_.s.cache_read(last_, store_of(node()).buffer->name, Scope::Shared);
+      staged_ = c_.s.cache_read(last_, c_.s.output(block_)->name, Scope::Shared);
     }
     for (Product& p : products_) {
       gpu_lay_out_packed_sums(c_, p.block);
@@ -85,7 +85,7 @@ class WgmmaPackedTiler {
     finish_result();
     copies.carry_out(c_, r_.a, a_row);
     for (const Product& p : products_) {
-      copies.carry_out(c_, store_of(c_.s.node(p.shared)).buffer->name, 128 / bits_of(w_.codes));
+      copies.carry_out(c_, c_.s.output(p.shared)->name, 128 / bits_of(w_.codes));
     }
     mark();
   }
@@ -119,12 +119,7 @@ class WgmmaPackedTiler {
     std::vector<PackedTile> tiles =
         wgmma_packed_tiles_for(extent(r_.i), extent(r_.j), sets_of_sums(), c_.input.target.gpu);
     std::erase_if(tiles, [&](const PackedTile& t) { return !wgmma_packed_row(c_, w_, t.m); });
-    std::vector<std::string> names;
-    for (const PackedTile& t : tiles) names.push_back(t.name());
-    const std::string name = c_.t.choose(block_.name + ".tile", names);
-    for (const PackedTile& t : tiles) {
-      if (t.name() == name) tile_ = t;
-    }
+    tile_ = c_.t.choose_among(block_.name + ".tile", tiles);
     row_ = wgmma_packed_row(c_, w_, tile_.m);
     store_ = c_.t.choose(block_.name + ".store", ways_to_store());
     staged_scales_ = gpu_may_stage_scales(c_, w_, extent(r_.j), tile_.n) &&
@@ -287,8 +282,7 @@ class WgmmaPackedTiler {
     c_.s.transform_layout(p.b, fragment_map(w_.row, first + rank, first + column, first + k));
     c_.s.prepack(codes, layout_.map(rank, column, k));
     p.shared = gpu_read_shared(c_, p.elements, gpu_codes_of(c_, p.elements, format));
-    p.codes =
-        c_.s.cache_read(p.elements, store_of(c_.s.node(p.shared)).buffer->name, Scope::Register);
+    p.codes = c_.s.cache_read(p.elements, c_.s.output(p.shared)->name, Scope::Register);
   }
 
   // Leaves out the pattern's zeros, and brings a tile's metadata to registers. Returns the
@@ -391,7 +385,7 @@ class WgmmaPackedTiler {
   void scale_sums(Product& p) {
     const bool whole = w_.group == 0;
     std::vector<Block> made = c_.s.factor_scale(p.block, whole ? k_outer_ : p.k_chunk, w_.row.acc);
-    c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
+    c_.s.set_scope(c_.s.output(made[0])->name, Scope::Register);
     for (const Block& b : {made[1], p.block}) gpu_bind_packed_sums(c_, b, whole ? 1 : 2);
     if (whole) p.of_terms = made[0];
   }
@@ -409,7 +403,7 @@ class WgmmaPackedTiler {
     const bool through_shared = store_ == kSums;
     Block rows = last_;
     if (through_shared && is_joint()) {
-      rows = c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
+      rows = c_.s.cache_write(last_, c_.s.output(last_)->name, Scope::Shared);
     }
     if (is_staged()) c_.s.reverse_compute_at(staged_, grid_);
     c_.s.reverse_compute_at(last_, grid_);
@@ -421,8 +415,7 @@ class WgmmaPackedTiler {
   }
 
   void finish_in_own_type() {
-    const Block copy =
-        c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
+    const Block copy = c_.s.cache_write(last_, c_.s.output(last_)->name, Scope::Shared);
     if (store_ == kInBoxes) gpu_lay_in_boxes(c_, last_, box_columns_);
     c_.s.reverse_compute_at(last_, grid_);
     c_.s.reverse_compute_at(copy, grid_);

@@ -44,7 +44,7 @@ class WgmmaTurnedTiler {
     last_ = gpu_place_results(c_, block_, r_);
     std::vector<GpuProductLoops> loops;
     for (const GpuSibling& w : weights) {
-      const std::string sums = store_of(c_.s.node(w.block)).buffer->name;
+      const std::string sums = c_.s.output(w.block)->name;
       if (through_shared_) staged_.push_back(c_.s.cache_read(last_, sums, Scope::Shared));
       gpu_lay_out_packed_sums(c_, w.block);
       loops.push_back(tile_loops(w.block));
@@ -62,7 +62,7 @@ class WgmmaTurnedTiler {
     copy_operand(r_.a, rows_.first);
     for (const GpuSibling& w : weights) copy_operand(w.b, rows_.second);
     for (const Block& init : inits) gpu_bind_packed_sums(c_, init, 1);
-    const ElemType sums = store_of(node()).buffer->elem;
+    const ElemType sums = c_.s.output(block_)->elem;
     for (size_t p = 0; p < weights.size(); ++p) {
       // Accumulates each tile on its own, then adds in f32: tensor cores add with fewer bits.
       if (promotes_) gpu_sum_apart(c_, weights[p].block, loops[p].warp, sums);
@@ -82,12 +82,7 @@ class WgmmaTurnedTiler {
     int64_t batch = 1;
     for (int b : r_.batch) batch *= most(b);
     const std::vector<PackedTile> tiles = tiles_for(batch);
-    std::vector<std::string> names;
-    for (const PackedTile& t : tiles) names.push_back(t.name());
-    const std::string name = c_.t.choose(block_.name + ".tile", names);
-    for (const PackedTile& t : tiles) {
-      if (t.name() == name) tile_ = t;
-    }
+    tile_ = c_.t.choose_among(block_.name + ".tile", tiles);
     row_ = gpu_wgmma_row(c_, block_, r_, tile_.m);
     copies_ = gpu_choose_copies(c_, block_, r_, rows_, k_, k_);
     stages_ = c_.t.choose(block_.name + ".stages", depths());

@@ -8,6 +8,7 @@
 #include "codegen/c_codes.h"
 #include "codegen/c_lookup.h"
 #include "codegen/c_packed.h"
+#include "ir/ceil_div.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/unscale.h"
 #include "schedule/primitives/widen_operand.h"
@@ -126,7 +127,7 @@ class Grouper {
   bool whole() const { return bits_of(stored_->elem) == 8 && !decodes_bytes_; }
   bool integers() const { return is_integer(other_->elem) && is_integer(stored_->elem); }
   // Whether the whole accumulator is an integer.
-  bool exact() const { return is_integer(store_of(node()).buffer->elem); }
+  bool exact() const { return is_integer(c_.s.output(block_)->elem); }
   // k of the whole reduction, and k per scale.
   int64_t all_terms() const {
     int64_t product = 1;
@@ -154,8 +155,7 @@ class Grouper {
     bool sums =
         product && product->op == BinaryOp::Mul && (acc == ElemType::f32 || acc == ElemType::i32);
     if (!sums) return false;
-    const std::string dequantized =
-        kept_ ? kept_->values : store_of(c_.s.node(*value_)).buffer->name;
+    const std::string dequantized = kept_ ? kept_->values : c_.s.output(*value_)->name;
     const LoadNode* other = nullptr;
     for (const Expr& factor : {product->a, product->b}) {
       auto* widened = factor.as<CastNode>();
@@ -197,19 +197,17 @@ class Grouper {
   // The granularity of k for the row and for packed words of codes.
   int64_t unit(const Intrinsic& row) const { return terms(row) * word_of(row); }
   bool pads(const Intrinsic& row) const { return !is_even() || along_k() % unit(row) != 0; }
-  int64_t padded(const Intrinsic& row) const {
-    return (along_k() + unit(row) - 1) / unit(row) * unit(row);
-  }
+  int64_t padded(const Intrinsic& row) const { return round_up(along_k(), unit(row)); }
   // Whether the row takes groups as they are, or padded at a small cost in work.
   bool takes_groups(const Intrinsic& row) const {
     if (!pads(row)) return true;
-    const int64_t groups = (extent(k_) + along_k() - 1) / along_k();
+    const int64_t groups = ceil_div(extent(k_), along_k());
     return can_pad() && 2 * groups * padded(row) <= 3 * extent(k_);
   }
 
   // Whether columns fill vectors, or can be padded at a small cost in work.
   bool takes_columns(const Intrinsic& row) const {
-    const int64_t vectors = (extent(j_) + lanes(row) - 1) / lanes(row);
+    const int64_t vectors = ceil_div(extent(j_), lanes(row));
     return extent(j_) % lanes(row) == 0 ||
            (value_ && !kept_ && 2 * vectors * lanes(row) <= 3 * extent(j_));
   }
@@ -242,7 +240,7 @@ class Grouper {
     padded_ = to;
     c_.s.precompute(made[1]);
     stored_ = find_param(c_.s, made[1].name)->buffer;
-    other_ = store_of(c_.s.node(made[0])).buffer;
+    other_ = c_.s.output(made[0]);
     for (const Block& writer : c_.s.producers(made[0])) {
       bool ours = analyze(c_.s, writer).role == BlockRole::Injective;
       if (ours && c_.s.consumers(writer).size() == 1) c_.s.compute_inline(writer);

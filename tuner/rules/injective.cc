@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/ceil_div.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/rules.h"
@@ -46,7 +47,7 @@ void vectorize_innermost(RuleContext& c, const Block& block, int64_t vectors) {
   const ForNode& inner = c.s.node(loops.back());
   const int64_t extent = largest_extent(c.s, inner.extent);
   if (extent < 2 || inner.for_kind != ForKind::Serial) return;
-  int bits = bits_of(store_of(c.s.node(block)).buffer->elem);
+  int bits = bits_of(c.s.output(block)->elem);
   int64_t width = std::max(1, c.input.target.lanes(std::max(8, bits)));
   width *= std::max<int64_t>(1, vectors);
   if (as_int(inner.extent) && extent <= width) {
@@ -68,7 +69,7 @@ void schedule_injective(RuleContext& c, const Block& block) {
     int64_t pieces = c.t.choose(block.name + ".pieces", std::vector<int64_t>{16, 4, 64});
     // With a dynamic axis, pieces are as long as those of the maximum; a shorter axis has fewer.
     std::vector<int64_t> factors = {pieces, -1};
-    if (!constant) factors = {-1, (extent + pieces - 1) / pieces};
+    if (!constant) factors = {-1, ceil_div(extent, pieces)};
     std::vector<Loop> parts = c.s.split(loops[0], factors);
     c.s.parallel(parts[0]);
     return vectorize_innermost(c, block, vectors);
@@ -82,7 +83,7 @@ void schedule_groups(RuleContext& c, const Block& block) {
   const Loop along = loops.back();
   loops.pop_back();
   parallel_over(c, loops);
-  const int bits = bits_of(store_of(c.s.node(block)).buffer->elem);
+  const int bits = bits_of(c.s.output(block)->elem);
   const int64_t length = *as_int(c.s.node(along).extent);
   const int64_t lanes = std::gcd<int64_t>(length, c.input.target.lanes(bits));
   if (lanes > 1) c.s.vectorize(c.s.split(along, {-1, lanes})[1]);

@@ -101,17 +101,16 @@ class TilePreparer {
     p_.a = now(p_.a);
     p_.b = now(p_.b);
     if (p_.b != weight) c_.s.precompute(writer_of(c_.s, p_.b));
-    p_.result = store_of(node()).buffer->name;
+    p_.result = c_.s.output(block_)->name;
     unpad_result(c_, block_);
   }
 
   // Makes buffers of its own, so that their layout is free.
   void own_operands() {
     bool ours = !find_param(c_.s, p_.a) && c_.s.consumers(writer_of(c_.s, p_.a)).size() == 1;
-    if (!ours)
-      p_.a = store_of(c_.s.node(c_.s.cache_read(block_, p_.a, Scope::Global))).buffer->name;
+    if (!ours) p_.a = c_.s.output(c_.s.cache_read(block_, p_.a, Scope::Global))->name;
     if (is_output(c_.s, p_.result)) c_.s.cache_write(block_, p_.result, Scope::Global);
-    p_.result = store_of(node()).buffer->name;
+    p_.result = c_.s.output(block_)->name;
   }
 
   // Makes the operands' tiles contiguous, and a tile's iterators the block's last.

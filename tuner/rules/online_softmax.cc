@@ -19,7 +19,7 @@ constexpr int64_t kSumRegisters = 12;  // of 16; the others hold operands
 class OnlineAttention {
  public:
   OnlineAttention(RuleContext& c, SoftmaxChain chain) : c_(c), chain_(std::move(chain)) {
-    const ElemType sums = store_of(c_.s.node(chain_.product)).buffer->elem;
+    const ElemType sums = c_.s.output(chain_.product)->elem;
     lanes_ = c_.input.target.lanes(bits_of(sums));
     // Heads with a dynamic number of rows cannot be rows of one tile.
     shared_ = chain_.dynamic_rows ? 1 : heads_of_keys(c_.s, chain_);
@@ -157,7 +157,7 @@ class OnlineAttention {
                               : c_.s.cache_read(reader, name, Scope::Global);
     c_.s.compute_at(copy, at);
     if (!across) return vectorize_innermost(c_, copy, 1);
-    const Buffer& buffer = store_of(c_.s.node(copy)).buffer;
+    const Buffer& buffer = c_.s.output(copy);
     const size_t rank = buffer->shape.size();
     c_.s.transform_layout(buffer->name, moved_index(rank, rank - 2, rank - 1));
   }
@@ -244,8 +244,7 @@ class OnlineAttention {
   }
   // Whether a block has columns besides the row, like the product.
   bool has_columns_of(const Block& b) const {
-    return store_of(c_.s.node(b)).buffer->rank() >
-           store_of(c_.s.node(key_parts_->top)).buffer->rank();
+    return c_.s.output(b)->rank() > c_.s.output(key_parts_->top)->rank();
   }
 
   RuleContext& c_;

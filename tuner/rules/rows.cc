@@ -20,7 +20,7 @@ constexpr int64_t kLongRow = 4096;  // elements; long enough to divide among thr
 
 // Lanes times a number of vectors: independent partial results hide the latency of additions.
 int64_t partial_width(RuleContext& c, const Block& block, int64_t extent) {
-  int bits = bits_of(store_of(c.s.node(block)).buffer->elem);
+  int bits = bits_of(c.s.output(block)->elem);
   int64_t lanes = std::max(1, c.input.target.lanes(std::max(bits, 8)));
   int64_t most = std::max<int64_t>(1, extent / lanes);
   std::vector<int64_t> options = {4, 1, 2, 8};

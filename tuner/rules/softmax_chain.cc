@@ -7,7 +7,6 @@
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/reduction.h"
-#include "schedule/primitives/unit_index.h"
 #include "tuner/rules/analysis.h"
 
 namespace tilewright {
@@ -103,12 +102,11 @@ std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s) {
   }
   std::vector<std::string> operands = inputs_of(s.node(*scores));
   for (const std::string& name : inputs_of(s.node(*product))) {
-    if (name != store_of(s.node(*weights)).buffer->name) operands.push_back(name);
+    if (name != s.output(*weights)->name) operands.push_back(name);
   }
   bool given = std::all_of(operands.begin(), operands.end(), [&](const std::string& name) {
-    bool made = std::any_of(makers.begin(), makers.end(), [&](const Block& b) {
-      return store_of(s.node(b)).buffer->name == name;
-    });
+    bool made = std::any_of(makers.begin(), makers.end(),
+                            [&](const Block& b) { return s.output(b)->name == name; });
     return made || find_param(s, name);
   });
   if (!given || operands.size() != 3) return std::nullopt;
@@ -147,7 +145,7 @@ ScoreOperands score_operands(const Schedule& s, const SoftmaxChain& chain) {
 }
 
 std::string value_operand(const Schedule& s, const SoftmaxChain& chain) {
-  const std::string& weights = store_of(s.node(chain.weights)).buffer->name;
+  const std::string& weights = s.output(chain.weights)->name;
   for (const std::string& name : inputs_of(s.node(chain.product))) {
     if (name != weights) return name;
   }
@@ -157,7 +155,7 @@ std::string value_operand(const Schedule& s, const SoftmaxChain& chain) {
 std::optional<Block> maker_of(const Schedule& s, const SoftmaxChain& chain,
                               const std::string& operand) {
   for (const Block& b : chain.operands) {
-    if (store_of(s.node(b)).buffer->name == operand) return b;
+    if (s.output(b)->name == operand) return b;
   }
   return std::nullopt;
 }
@@ -201,7 +199,7 @@ void pack_heads(Schedule& s, SoftmaxChain& chain, int64_t heads) {
     });
   };
   for (const Block& b : {chain.scores, chain.top, chain.weights, chain.sum, chain.product}) {
-    const Buffer buffer = store_of(s.node(b)).buffer;
+    const Buffer buffer = s.output(b);
     const size_t rank = buffer->shape.size();
     s.transform_layout(buffer->name, map(rank, true));
     s.transform_layout(buffer->name, map(rank + 1, false));
@@ -225,7 +223,7 @@ void index_single_row(Schedule& s, const SoftmaxChain& chain) {
   const auto rank = read_rank(s, chain.scores, rows);
   if (rank >= 2) row_of[rows] = rank - 2;
   for (const Block& b : blocks) {
-    const Buffer& buffer = store_of(s.node(b)).buffer;
+    const Buffer& buffer = s.output(b);
     const bool is_of_row = b == chain.top || b == chain.sum;
     row_of[buffer->name] = static_cast<size_t>(buffer->rank()) - (is_of_row ? 1 : 2);
   }
@@ -234,7 +232,7 @@ void index_single_row(Schedule& s, const SoftmaxChain& chain) {
     const std::vector<IterVar>& iters = s.node(b).iters;
     const std::string row = iters[iters.size() - behind].var.name();
     for (const auto& [buffer, dim] : row_of) {
-      if (is_at_zero(s.node(b), buffer, dim)) unit_index(s, b, buffer, dim, row);
+      if (is_at_zero(s.node(b), buffer, dim)) s.unit_index(b, buffer, dim, row);
     }
   }
 }
@@ -258,7 +256,7 @@ OnlineLoops place_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t 
 
 void lay_rows_last(Schedule& s, const SoftmaxChain& chain) {
   for (const Block& b : {chain.scores, chain.weights}) {
-    const Buffer& buffer = store_of(s.node(b)).buffer;
+    const Buffer& buffer = s.output(b);
     const size_t rank = buffer->shape.size();
     s.transform_layout(buffer->name, moved_index(rank, rank - 2, rank - 1));
   }

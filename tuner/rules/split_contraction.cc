@@ -119,7 +119,7 @@ class Splitter {
     std::vector<Loop> loops = c_.s.loops(block_);
     if (loops.size() < 2) return;
     const Loop parts = loops.back(), along = loops[loops.size() - 2];
-    int64_t lanes = c_.input.target.lanes(std::max(8, bits_of(store_of(node()).buffer->elem)));
+    int64_t lanes = c_.input.target.lanes(std::max(8, bits_of(c_.s.output(block_)->elem)));
     std::vector<Loop> pieces = c_.s.split(along, {-1, std::max<int64_t>(1, lanes)});
     c_.s.reorder({pieces[0], parts, pieces[1]});
     Block start = c_.s.decompose_reduction(block_, parts);

@@ -99,7 +99,7 @@ class Preparer {
     bool ours = !find_param(c_.s, operand);
     std::vector<Block> made =
         c_.s.convert_operand(block_, operand, type, conversion(from, type)->offset);
-    std::string result = store_of(c_.s.node(made[0])).buffer->name;
+    std::string result = c_.s.output(made[0])->name;
     if (at_load) {
       c_.s.precompute(made[0]);
     } else if (ours && c_.s.consumers(writer_of(c_.s, operand)).size() == 1) {
@@ -160,7 +160,7 @@ IndexMap intrinsic_digits(const Intrinsic& row, int rank, int j, int k) {
 void unpad_result(RuleContext& c, const Block& block) {
   std::vector<Block> readers = c.s.consumers(block);
   if (readers.size() != 1) return;
-  std::string copy = store_of(c.s.node(readers[0])).buffer->name;
+  std::string copy = c.s.output(readers[0])->name;
   if (!is_output(c.s, copy)) c.s.compute_inline(readers[0]);
 }
 

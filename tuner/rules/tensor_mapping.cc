@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "ir/ceil_div.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/tensor_roles.h"
 
@@ -105,9 +106,7 @@ class Finder {
     for (int i : iters) product *= extent(i);
     return product;
   }
-  int64_t padded(const std::vector<int>& k) const {
-    return (count(k) + terms() - 1) / terms() * terms();
-  }
+  int64_t padded(const std::vector<int>& k) const { return round_up(count(k), terms()); }
   int64_t all_terms() const { return count(roles_.terms); }
 
   // Adds the mapping if padding to whole tiles at most doubles the work.
@@ -139,7 +138,7 @@ class Finder {
       m.name += fmt::format(" over {}", fmt::join(names, ","));
     }
     if (!last_j || j.group > 0) m.name += fmt::format(" for {}", name(j.iter));
-    int64_t whole = (along + lanes() - 1) / lanes() * lanes();
+    int64_t whole = round_up(along, lanes());
     double tiles = static_cast<double>(whole) / static_cast<double>(along);
     double steps = static_cast<double>(padded(k.k)) / static_cast<double>(count(k.k)) /
                    static_cast<double>(terms());

@@ -67,7 +67,7 @@ class Viewer {
 
   // Makes the first operand a matrix (im2col): a copy over the block's iterators. The copy's loops
   // still run over the window and read neighbours.
-  void gather() { at_.a = store_of(c_.s.node(c_.s.reindex(block_, at_.a))).buffer->name; }
+  void gather() { at_.a = c_.s.output(c_.s.reindex(block_, at_.a))->name; }
 
   void fuse_terms() {
     if (k_.size() == 1) return;
@@ -100,7 +100,7 @@ class Viewer {
   void own_first() {
     bool ours = !find_param(c_.s, at_.a) && c_.s.consumers(writer_of(c_.s, at_.a)).size() == 1;
     if (ours) return;
-    at_.a = store_of(c_.s.node(c_.s.cache_read(block_, at_.a, Scope::Global))).buffer->name;
+    at_.a = c_.s.output(c_.s.cache_read(block_, at_.a, Scope::Global))->name;
   }
 
   // Sets its layout and reorders the loops that write it, so that they write neighbours.
@@ -134,7 +134,7 @@ class Viewer {
   void flatten_rows() {
     own_first();
     std::vector<Expr> indices = indices_of(node(), at_.a);
-    int64_t inner = *as_int(store_of(c_.s.node(writer_of(c_.s, at_.a))).buffer->shape.back());
+    int64_t inner = *as_int(c_.s.output(writer_of(c_.s, at_.a))->shape.back());
     lay_first_out(IndexMap::make(static_cast<int>(indices.size()), [&](const std::vector<Var>& x) {
       std::vector<Expr> out(x.begin(), x.end() - 2);
       out.push_back(x[x.size() - 2] * inner + x.back());
@@ -158,7 +158,7 @@ class Viewer {
   void order_reader(const Block& reader) {
     const BlockNode& n = c_.s.node(reader);
     if (analyze(c_.s, reader).role != BlockRole::Injective) return;
-    std::vector<Expr> read = indices_of(n, store_of(node()).buffer->name);
+    std::vector<Expr> read = indices_of(n, c_.s.output(block_)->name);
     std::vector<int> order;
     for (const Expr& index : read) order.push_back(plain_iterator(n, index));
     std::vector<int> sorted = order, all(n.iters.size());
@@ -179,7 +179,7 @@ class Viewer {
     for (const Expr& index : indices_of(node(), at_.b)) plain &= plain_iterator(node(), index) >= 0;
     if (plain && at_.weight) return;
     Block copy = c_.s.reindex(block_, at_.b);
-    at_.b = store_of(c_.s.node(copy)).buffer->name;
+    at_.b = c_.s.output(copy)->name;
     if (at_.weight) c_.s.precompute(copy);
   }
 
@@ -198,7 +198,7 @@ TensorView view_as_intrinsic(RuleContext& c, const Block& block, const TensorMap
 
 Block writer_of(const Schedule& s, const std::string& buffer) {
   for (const Block& b : s.blocks()) {
-    if (store_of(s.node(b)).buffer->name == buffer) return b;
+    if (s.output(b)->name == buffer) return b;
   }
   throw ScheduleError(RefusalKind::NotFound, "prepare_tensor", "no block writes '" + buffer + "'",
                       s.program());

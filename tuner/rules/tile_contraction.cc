@@ -59,8 +59,8 @@ class ContractionTiler {
     const std::vector<Expr>& before = store_of(node()).indices;
     bool across = std::any_of(before.begin(), before.end(), along) && !along(before.back());
     if (plan_.tensor() || !across) return;
-    if (is_output(c_.s, store_of(node()).buffer->name)) {
-      c_.s.cache_write(block_, store_of(node()).buffer->name, Scope::Global);
+    if (is_output(c_.s, c_.s.output(block_)->name)) {
+      c_.s.cache_write(block_, c_.s.output(block_)->name, Scope::Global);
     }
     const StoreNode& store = store_of(node());
     auto at = std::find_if(store.indices.begin(), store.indices.end(), along);
@@ -155,7 +155,7 @@ class ContractionTiler {
     if (groups_ && groups_->widened) return start_widening(*groups_->widened);
     std::optional<Block> value = weight_value_of(c_.s, block_, c_.input.workload);
     if (!value) return;
-    std::vector<Expr> indices = indices_of(node(), store_of(c_.s.node(*value)).buffer->name);
+    std::vector<Expr> indices = indices_of(node(), c_.s.output(*value)->name);
     if (groups_) return c_.s.compute_inline(*value);
     std::vector<std::string> ways = {"inline", "root"};
     if (!reads_across(indices)) {
@@ -249,7 +249,7 @@ class ContractionTiler {
     loops.resize(loops.size() - 2);
     // A vector's elements are selected from two vectors.
     const WeightFormat& format = *c_.input.workload.weight;
-    const int bits = bits_of(store_of(c_.s.node(gathered)).buffer->elem);
+    const int bits = bits_of(c_.s.output(gathered)->elem);
     int64_t lanes = c_.input.target.lanes(bits);
     while (lanes * format.of > 2 * c_.input.target.lanes(bits) * format.keep) lanes /= 2;
     c_.s.vectorize(c_.s.split(along, {-1, lanes})[1]);
@@ -269,7 +269,7 @@ class ContractionTiler {
     Block copy =
         type ? c_.s.widen_operand(name, *type, 0) : c_.s.cache_read(block_, name, Scope::Global);
     schedule_injective(c_, copy);  // while iterations visibly write different elements
-    c_.s.transform_layout(store_of(c_.s.node(copy)).buffer->name, map);
+    c_.s.transform_layout(c_.s.output(copy)->name, map);
     copies_.push_back(copy);
   }
 
@@ -361,7 +361,7 @@ class ContractionTiler {
   // Asks for the blocked layout of a producer that stands between two contractions.
   void block_layout(const Block& producer) {
     if (plan_.tensor()) return;
-    const std::string name = store_of(c_.s.node(producer)).buffer->name;
+    const std::string name = c_.s.output(producer)->name;
     choose_blocked_layout(c_, producer, key(name + ".block"), plan_.lanes());
   }
 
@@ -382,7 +382,7 @@ class ContractionTiler {
 
   void fuse_consumer() {
     std::vector<Block> consumers = c_.s.consumers(block_);
-    if (consumers.size() != 1 || is_output(c_.s, store_of(node()).buffer->name)) return;
+    if (consumers.size() != 1 || is_output(c_.s, c_.s.output(block_)->name)) return;
     // Elements of other phases lie between those of one tile, so there is no box at which to fuse.
     if (!plan_.apart().empty() || !reads_one_to_one(consumers[0])) return;
     fused_ = consumers[0];
@@ -391,7 +391,7 @@ class ContractionTiler {
 
   bool reads_one_to_one(const Block& consumer) {
     return can_take_in(c_.s, block_, consumer) &&
-           covers_iterators(c_.s.node(consumer), store_of(node()).buffer->name);
+           covers_iterators(c_.s.node(consumer), c_.s.output(block_)->name);
   }
 
   // Parallelized before the initialization gets its own block: with a single writer, the analyzer

@@ -88,7 +88,7 @@ void TilePlan::find_phases() {
     if (c_.s.consumers(p).size() != 1) continue;
     std::map<int, int64_t> found;
     std::vector<int64_t> periods = zero_periods(c_.s.node(p));
-    std::vector<Expr> indices = indices_of(node(), store_of(c_.s.node(p)).buffer->name);
+    std::vector<Expr> indices = indices_of(node(), c_.s.output(p)->name);
     for (size_t d = 0; d < periods.size() && d < indices.size(); ++d) {
       if (periods[d] < 2) continue;
       for (size_t i = 0; i < node().iters.size(); ++i) {
@@ -122,7 +122,7 @@ int64_t TilePlan::accumulator_budget() const {
 }
 
 int64_t TilePlan::lanes() const {
-  int bits = bits_of(store_of(node()).buffer->elem);
+  int bits = bits_of(c_.s.output(block_)->elem);
   return std::max(1, c_.input.target.lanes(std::max(bits, 8)));
 }
 

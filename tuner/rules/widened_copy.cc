@@ -50,7 +50,7 @@ bool reads_one_row(const Schedule& s, const Block& block, const std::string& ope
 
 std::string widen_at_load(Schedule& s, const std::string& weight, ElemType type) {
   const Block made = s.widen_operand(weight, type, 0);
-  std::string result = store_of(s.node(made)).buffer->name;
+  std::string result = s.output(made)->name;
   s.precompute(made);
   return result;
 }
