@@ -76,14 +76,11 @@ void require_gpu(const Target& target) {
 
 GpuEstimate stored_estimate(const Workload& w, const Lookup& lookup, const database::Record& record,
                             const std::optional<database::Artifact>& artifact) {
-  const Sketch* sketch = find_sketch(record.sketch);
-  if (sketch == nullptr) {
-    GpuEstimate unknown;
-    unknown.refusal = "its sketch '" + record.sketch + "' is not known here";
-    return unknown;
-  }
+  GpuEstimate unknown;
+  unknown.refusal = replay_problem(record.sketch, record.sketch_version);
+  if (!unknown.fits()) return unknown;
   Trial trial = Trial::replay(record.config);
-  Schedule schedule = apply_sketch(*sketch, {w, lookup.target, 1}, trial);
+  Schedule schedule = apply_sketch(*find_sketch(record.sketch), {w, lookup.target, 1}, trial);
   std::vector<CompiledFacts> facts;
   if (artifact) {
     for (const CudaKernelFacts& f : CudaDescription::from_json(artifact->description).facts) {

@@ -30,11 +30,15 @@ nlohmann::ordered_json rebuild_kernels(const CommonOptions& options, database::S
         rebuild(target, identity, count, TILEWRIGHT_VERSION, store, measurer, interrupted);
     all.rebuilt += r.rebuilt;
     all.failed += r.failed;
+    all.skipped += r.skipped;
     all.tables += r.tables;
     all.reasons.insert(all.reasons.end(), r.reasons.begin(), r.reasons.end());
   }
   for (const std::string& reason : all.reasons) note(options, "not rebuilt: " + reason);
-  return {{"kernels", all.rebuilt}, {"failed", all.failed}, {"dispatch", all.tables}};
+  return {{"kernels", all.rebuilt},
+          {"failed", all.failed},
+          {"skipped", all.skipped},
+          {"dispatch", all.tables}};
 }
 
 }  // namespace tilewright::cli

@@ -54,6 +54,11 @@ Chosen choose(const Workload& w, const ShowArguments& a, Lookup& lookup) {
     throw MissError(w, a.common, other ? best.near : best.miss,
                     "--default shows the untuned kernel");
   }
+  const std::string problem = replay_problem(best.record->sketch, best.record->sketch_version);
+  if (!problem.empty()) {
+    throw MissError(w, a.common, problem + "; the kernel runs as it is stored",
+                    "--default shows the untuned kernel");
+  }
   return {find_sketch(best.record->sketch), best.record->config, best.record->offline};
 }
 

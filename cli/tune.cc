@@ -173,6 +173,14 @@ void say_how_to_resume(const TuneArguments& a) {
                    from_stdin ? ", with the same specs on standard input" : "", resume_command()));
 }
 
+void note_not_resumed(const CommonOptions& options, const TuneResult& r) {
+  for (const auto& [reason, count] : r.not_resumed) {
+    note(options,
+         fmt::format("{}: {} earlier trials are not resumed: {}; their kernels stay in use",
+                     spec_to_inline(parse_spec(r.workload->canonical)), count, reason));
+  }
+}
+
 // Configs of one's own, for each workload those that are meant for it.
 std::vector<std::vector<Draft>> wanted_configs(const std::vector<std::string>& files,
                                                const std::vector<Workload>& workloads,
@@ -269,6 +277,7 @@ int run_tune(const TuneArguments& a) {
     results = tune(workloads, target, identity, store, measurer, options, interrupted, show);
   }
   line.finish();
+  for (const TuneResult& r : results) note_not_resumed(a.common, r);
   if (a.common.json) {
     Json list = Json::array();
     for (const TuneResult& r : results) list.push_back(result_json(r, target, options.threads));

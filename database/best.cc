@@ -15,19 +15,6 @@ std::string version_difference(const char* what, const std::string& theirs,
   return std::string("made with another ") + what + ": '" + theirs + "', this is '" + *ours + "'";
 }
 
-std::string sketch_difference(const Record& record, const std::map<std::string, int>& versions) {
-  if (versions.empty()) return "";
-  const auto current = versions.find(record.sketch);
-  if (current == versions.end()) {
-    return "its sketch '" + record.sketch + "' is not known here";
-  }
-  if (current->second == record.sketch_version) return "";
-  const char* age = record.sketch_version < current->second ? "an older" : "a newer";
-  return std::string("found by ") + age + " version of sketch '" + record.sketch +
-         "': " + std::to_string(record.sketch_version) + ", this is " +
-         std::to_string(current->second);
-}
-
 // The reason why a valid record of the right workload and target does not match the query; empty if
 // it does.
 std::string mismatch(const Record& record, const BestQuery& query) {
@@ -39,7 +26,6 @@ std::string mismatch(const Record& record, const BestQuery& query) {
     return "ranked by the model only, never measured";
   }
   const std::array differences = {
-      sketch_difference(record, query.sketch_versions),
       version_difference("version of the tool", record.tool_version, query.tool_version),
       version_difference("compiler", record.compiler_version, query.compiler_version),
       version_difference("driver", record.driver_version, query.driver_version)};

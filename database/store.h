@@ -56,7 +56,6 @@ struct BestQuery {
   std::string workload_hash = {};
   TargetIdentity target = {};
   std::optional<int> threads = {};
-  std::map<std::string, int> sketch_versions = {};  // the current version of each sketch by name
   std::optional<std::string> tool_version = {};
   std::optional<std::string> compiler_version = {};
   std::optional<std::string> driver_version = {};

@@ -134,18 +134,6 @@ std::string Trial::choose(const std::string& name, const std::vector<std::string
   return std::get<std::string>(ask(name, answers_of(options)));
 }
 
-std::string Trial::choose_added(const std::string& name, const std::vector<std::string>& options,
-                                const std::string& before) {
-  if (mode_ == Mode::Replay) base_.try_emplace(name, before);
-  return choose(name, options);
-}
-
-int64_t Trial::choose_added(const std::string& name, const std::vector<int64_t>& options,
-                            int64_t before) {
-  if (mode_ == Mode::Replay) base_.try_emplace(name, before);
-  return choose(name, options);
-}
-
 std::vector<int64_t> Trial::split(const std::string& name, int64_t extent, int parts,
                                   const SplitOptions& options) {
   return std::get<std::vector<int64_t>>(

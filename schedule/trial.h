@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -81,12 +82,16 @@ class Trial {
   T choose_among(const std::string& name, const std::vector<T>& options) {
     return choose_among(name, options, [](const T& option) { return option.name(); });
   }
-  // A knob that the sketch did not have at first. A replayed config without a choice for it means
-  // `before`, which is one of the options.
-  std::string choose_added(const std::string& name, const std::vector<std::string>& options,
-                           const std::string& before);
-  int64_t choose_added(const std::string& name, const std::vector<int64_t>& options,
-                       int64_t before);
+  // The same with "none" as a further option, the last one unless `none_first`.
+  template <class T, class NameOf>
+  std::optional<T> choose_or_none(const std::string& name, const std::vector<T>& options,
+                                  NameOf name_of, bool none_first = false) {
+    std::vector<std::string> names;
+    for (const T& option : options) names.push_back(name_of(option));
+    names.insert(none_first ? names.begin() : names.end(), "none");
+    if (choose(name, names) == "none") return std::nullopt;
+    return options[decisions_.back().chosen - (none_first ? 1 : 0)];
+  }
   // Factors, outermost first, whose product is the extent or, where needed, slightly more.
   std::vector<int64_t> split(const std::string& name, int64_t extent, int parts,
                              const SplitOptions& options = {});

@@ -117,14 +117,16 @@ class Rebuilder {
     if (made_.contains(config)) return true;
     if (cancelled_ || tried_.contains({workload.hash(), config})) return false;
     tried_.insert({workload.hash(), config});
+    const std::string problem = replay_problem(wanted.sketch, wanted.sketch_version);
+    if (!problem.empty()) {
+      ++report_.skipped;
+      report_.reasons.push_back(workload.canonical + ": " + problem);
+      return false;
+    }
     try {
-      const Sketch* sketch = find_sketch(wanted.sketch);
-      if (sketch == nullptr || sketch->version != wanted.sketch_version) {
-        throw Error("its sketch '" + wanted.sketch + "' of version " +
-                    std::to_string(wanted.sketch_version) + " is not known here");
-      }
       CandidateMaker maker(workload, target_, options_.threads, &cancelled_);
-      std::optional<Candidate> candidate = maker.make(*sketch, Trial::replay(wanted.config));
+      std::optional<Candidate> candidate =
+          maker.make(*find_sketch(wanted.sketch), Trial::replay(wanted.config));
       if (!candidate) throw Error("its config makes no program of the workload");
       candidate->is_default = wanted.is_default;
       return store(workload, wanted, *candidate);

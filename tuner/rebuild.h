@@ -15,9 +15,10 @@ namespace tilewright {
 
 struct RebuildReport {
   int64_t rebuilt = 0;                    // compiled here, correct and stored
-  int64_t failed = 0;                     // did not compile, wrong, or unknown sketch
+  int64_t failed = 0;                     // did not compile, or wrong
+  int64_t skipped = 0;                    // found by another version of their sketch
   int64_t tables = 0;                     // dispatch tables with all kernels rebuilt
-  std::vector<std::string> reasons = {};  // one line per failure
+  std::vector<std::string> reasons = {};  // one line per failure or skipped kernel
 };
 
 // Rebuilds kernels of this target that must not run (Store::artifact refuses them). For each

@@ -1,5 +1,7 @@
 #include "tuner/sketch.h"
 
+#include <fmt/format.h>
+
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_product_chain.h"
@@ -81,7 +83,7 @@ const Sketch& default_sketch(const Target& target) {
 }
 
 const std::vector<Sketch>& cuda_sketches() {
-  static const std::vector<Sketch> sketches = {{"gpu_tiles", 2, schedule_gpu}};
+  static const std::vector<Sketch> sketches = {{"gpu_tiles", 3, schedule_gpu}};
   return sketches;
 }
 
@@ -91,7 +93,7 @@ const Sketch& default_sketch() {
 }
 
 const std::vector<Sketch>& cpu_sketches() {
-  static const std::vector<Sketch> sketches = {{"cpu_tiles", 2, schedule_tiles}};
+  static const std::vector<Sketch> sketches = {{"cpu_tiles", 3, schedule_tiles}};
   return sketches;
 }
 
@@ -105,6 +107,14 @@ const Sketch* find_sketch(const std::string& name) {
     }
   }
   return nullptr;
+}
+
+std::string replay_problem(const std::string& sketch, int version) {
+  const Sketch* known = find_sketch(sketch);
+  if (known == nullptr) return fmt::format("its sketch '{}' is not known here", sketch);
+  if (known->version == version) return "";
+  return fmt::format("found by version {} of sketch '{}', this is {}", version, sketch,
+                     known->version);
 }
 
 Schedule apply_sketch(const Sketch& sketch, const SketchInput& input, Trial& trial) {

@@ -19,7 +19,8 @@ struct SketchInput {
 };
 
 // A config is valid only with the name and version of its sketch. Change the version whenever an
-// existing config could give another program.
+// existing config could give another program, or none. Kernels of older versions stay in use:
+// records carry their artifacts.
 struct Sketch {
   std::string name;
   int version;
@@ -36,6 +37,9 @@ const Sketch& default_sketch(const Target& target);
 const std::vector<Sketch>& cuda_sketches();
 // Finds any of the above by name; null if there is none.
 const Sketch* find_sketch(const std::string& name);
+// The reason why a config of that version of a sketch gives no program here: "found by version 2 of
+// sketch 'cpu_tiles', this is 3". Empty if it gives one.
+std::string replay_problem(const std::string& sketch, int version);
 
 // Lowers the workload and applies the sketch. Throws ScheduleError for an illegal candidate, and
 // for a replayed config that does not fit the sketch.

@@ -47,10 +47,6 @@ database::BestQuery best_query(const Workload& workload, const Target& target,
   query.target = identity;
   query.threads = threads;
   if (!target.is_cuda()) query.processor = cpu_features();
-  const Sketch& untuned = default_sketch(target);
-  query.sketch_versions[untuned.name] = untuned.version;
-  for (const Sketch& s : target.is_cuda() ? cuda_sketches() : cpu_sketches())
-    query.sketch_versions[s.name] = s.version;
   return query;
 }
 

@@ -22,7 +22,7 @@ database::Record record_of(const Workload& workload, const database::TargetIdent
                            const Candidate& candidate, const TuneOptions& options,
                            const std::string& run_id);
 
-// A query for a workload's best kernel among those made by current sketch versions.
+// A query for a workload's best kernel, whichever version of a sketch found it.
 database::BestQuery best_query(const Workload& workload, const Target& target,
                                const database::TargetIdentity& identity, int threads);
 

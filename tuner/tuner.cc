@@ -130,9 +130,14 @@ void TuneRun::restore(Task& task) {
   filter.workload_hash = task.workload->hash();
   filter.target_hash = identity_.hash;
   for (const db::Record& r : store_.records(filter).records) {
-    const Sketch* sketch = find_sketch(r.sketch);
     if (r.offline || r.confirmed) continue;  // a confirmed record repeats a trial's record
-    if (!sketch || sketch->version != r.sketch_version || r.threads != options_.threads) continue;
+    if (r.threads != options_.threads) continue;
+    const std::string problem = replay_problem(r.sketch, r.sketch_version);
+    if (!problem.empty()) {
+      ++task.result.not_resumed[problem];
+      continue;
+    }
+    const Sketch* sketch = find_sketch(r.sketch);
     auto c = task.maker->make(*sketch, Trial::mutate(r.config, 0, 0));
     if (!c || c->config != r.config) continue;
     double seconds = r.verdict == TrialVerdict::Valid ? r.median_seconds : 0;

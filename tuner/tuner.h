@@ -68,6 +68,8 @@ struct TuneResult {
   bool predicted = false;      // by a model: `valid` were compiled and kept
   std::vector<std::string> order;  // configs in measuring order
   DispatchOutcome dispatch = {};   // for a workload with a dynamic dimension
+  // With `resume`: earlier trials whose configs give no program here, by reason.
+  std::map<std::string, int64_t> not_resumed = {};
 };
 
 using ProgressFn = std::function<void(const TuneProgress&)>;

@@ -97,21 +97,6 @@ TEST(Best, SaysWhyThereIsNone) {
             "tuned for other instruction sets: 'avx2 fma', this is 'avx2 avx512f fma'");
   EXPECT_EQ(miss([](Record& r) { r.target = sample_target("Zen 4", 8); }),
             "tuned for another number of cores: '8', this is '2'");
-  EXPECT_EQ(miss([](Record& r) { r.sketch_version = 2; },
-                 [](BestQuery& q) {
-                   q.sketch_versions = {{"cpu_matmul", 3}};
-                 }),
-            "found by an older version of sketch 'cpu_matmul': 2, this is 3");
-  EXPECT_EQ(miss([](Record& r) { r.sketch_version = 4; },
-                 [](BestQuery& q) {
-                   q.sketch_versions = {{"cpu_matmul", 3}};
-                 }),
-            "found by a newer version of sketch 'cpu_matmul': 4, this is 3");
-  EXPECT_EQ(miss([](Record& r) { r.sketch = "gone"; },
-                 [](BestQuery& q) {
-                   q.sketch_versions = {{"cpu_matmul", 3}};
-                 }),
-            "its sketch 'gone' is not known here");
   EXPECT_EQ(miss([](Record&) {}, [](BestQuery& q) { q.compiler_version = "gcc 13.1.0"; }),
             "made with another compiler: 'gcc 12.2.0', this is 'gcc 13.1.0'");
   EXPECT_EQ(miss([](Record&) {}, [](BestQuery& q) { q.tool_version = "9"; }),

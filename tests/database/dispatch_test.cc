@@ -81,10 +81,6 @@ TEST_F(Dispatch, SaysWhyThereIsNone) {
   BestQuery asked = query();
   asked.threads = 2;
   EXPECT_EQ(store_.dispatch(asked).miss, "its dispatch table was learnt for 1 thread, asked for 2");
-  asked = query();
-  asked.sketch_versions = {{"cpu_matmul", 4}};
-  EXPECT_EQ(store_.dispatch(asked).miss,
-            "found by an older version of sketch 'cpu_matmul': 3, this is 4");
   run_sql(folder_ / "a.db",
           "DELETE FROM artifacts WHERE hash = '" + records_[1].artifact_hash + "'");
   EXPECT_EQ(store_.dispatch(query()).miss, "its artifact cannot be used: the row of " +

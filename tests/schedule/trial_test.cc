@@ -67,15 +67,33 @@ TEST(Trial, ReplayRefusesWhatTheSketchDoesNotOffer) {
                  "the config answers 'i' with 3; the options are ");
 }
 
-TEST(Trial, OlderConfigsMeanWhatTheyMeantToAnAddedQuestion) {
-  const std::vector<std::string> options = {"dot", "none"};
-  Trial older = Trial::replay(R"({"i": 3})"), newer = Trial::replay(R"({"dot": "dot"})");
-  EXPECT_EQ(older.choose_added("dot", options, "none"), "none");
-  EXPECT_EQ(newer.choose_added("dot", options, "none"), "dot");
-  EXPECT_EQ(Trial::first().choose_added("dot", options, "none"), "dot");
-  Trial wrong = Trial::replay(R"({"dot": "dots"})");
-  EXPECT_REFUSED(wrong.choose_added("dot", options, "none"), BadArgument,
-                 "the config answers 'dot' with \"dots\"; the options are \"dot\", \"none\"");
+struct Size {
+  int rows;
+  std::string name() const { return std::to_string(rows) + " rows"; }
+};
+
+TEST(Trial, ChoosesAmongThingsByName) {
+  const std::vector<Size> sizes = {{4}, {8}};
+  EXPECT_EQ(Trial::first().choose_among("size", sizes).rows, 4);
+  Trial t = Trial::replay(R"({"size": "8 rows"})");
+  EXPECT_EQ(t.choose_among("size", sizes).rows, 8);
+  EXPECT_EQ(t.config(), R"({"size":"8 rows"})");
+  Trial wrong = Trial::replay(R"({"size": "6 rows"})");
+  EXPECT_REFUSED(wrong.choose_among("size", sizes), BadArgument,
+                 R"(the config answers 'size' with "6 rows"; the options are "4 rows", "8 rows")");
+}
+
+TEST(Trial, ChoosesAmongThingsOrNone) {
+  const std::vector<Size> sizes = {{4}, {8}};
+  auto name_of = [](const Size& s) { return s.name(); };
+  EXPECT_EQ(Trial::first().choose_or_none("size", sizes, name_of)->rows, 4);
+  EXPECT_FALSE(Trial::first().choose_or_none("size", sizes, name_of, /*none_first=*/true));
+  for (const bool none_first : {false, true}) {
+    Trial none = Trial::replay(R"({"size": "none"})"),
+          eight = Trial::replay(R"({"size": "8 rows"})");
+    EXPECT_FALSE(none.choose_or_none("size", sizes, name_of, none_first));
+    EXPECT_EQ(eight.choose_or_none("size", sizes, name_of, none_first)->rows, 8);
+  }
 }
 
 // A test or a user says what matters.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "ir/ops/spec.h"
+#include "tests/tuner/answers.h"
 #include "tests/tuner/gpu_check.h"
 
 namespace tilewright {
@@ -59,7 +60,7 @@ TEST(GpuAttentionParts, ArePutTogether) {
         "attention:batch=2,m=17,n=256,d=16,causal=true,lengths=both,dtype=bf16"}) {
     SCOPED_TRACE(spec);
     const Workload w = make_workload(parse_spec(spec));
-    const Schedule s = gpu_schedule(w, target, Trial::replay(config));
+    const Schedule s = gpu_schedule(w, target, plain_trial(w, target, config));
     EXPECT_EQ(generate_cuda(s.module(), target).launches.size(), 2u);
     expect_right_on_gpu(w, s, target);
   }

@@ -153,18 +153,6 @@ TEST(Clusters, AreOfferedWhereTwoTilesStandSideBySide) {
   EXPECT_EQ(shapes("matmul:m=256,n=256,k=128,dtype=f16", {{".copies", "tensor"}}), Shapes{});
 }
 
-// A config from before clusters means no clusters.
-TEST(Clusters, OlderConfigsHaveNone) {
-  const Workload w = workload("matmul:m=256,n=256,k=128,dtype=f16");
-  Trial first = trial_of_cluster(w, "64x64x64/64x64", {{".cluster", "1x1"}});
-  apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, first);
-  nlohmann::json older = nlohmann::json::parse(first.config());
-  ASSERT_EQ(older.erase("C_acc.cluster") + older.erase("C_acc.order"), 2u);
-  Trial replayed = Trial::replay(older.dump());
-  Schedule s = apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, replayed);
-  EXPECT_THAT(generate_cuda(s.module(), hopper()).text, Not(HasSubstr("cluster")));
-}
-
 TEST(Clusters, WhatNoneDescribesIsRefused) {
   const Workload w = workload("matmul:m=256,n=256,k=128,dtype=f16");
   auto refusal = [&](const nlohmann::json& answers, int64_t blocks) {

@@ -9,6 +9,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/answers.h"
 #include "tests/tuner/gpu_check.h"
 #include "tuner/gpu_model.h"
 
@@ -32,7 +33,7 @@ TEST_P(GpuDecode, IsRightAtEverySize) {
   const DecodeCase& p = GetParam();
   const Workload w = make_workload(parse_spec(p.spec));
   const Target target = Target::parse(p.target);
-  const Schedule s = gpu_schedule(w, target, Trial::replay(p.config));
+  const Schedule s = gpu_schedule(w, target, plain_trial(w, target, p.config));
   EXPECT_EQ(generate_cuda(s.module(), target).launches.size(), p.launches);
   for (const Dims& dims : p.points) {
     std::string at;
@@ -97,7 +98,7 @@ TEST(GpuDecodeBroken, IsSeen) {
   const Workload w = make_workload(
       parse_spec("attention:batch=1..3,heads=2,m=1,n=20..190,d=32,lengths=keys,dtype=f16"));
   const Target target = Target::parse("cuda:sm_80");
-  const Schedule s = gpu_schedule(w, target, Trial::replay(kFewInParts));
+  const Schedule s = gpu_schedule(w, target, plain_trial(w, target, kFewInParts));
   auto is_seen = [&](const std::string& from, const std::string& to) {
     GpuRun run =
         run_on_emulator(w, s, target, {{"batch", 3}, {"n", 100}}, 1, [&](std::string& text) {
@@ -164,7 +165,7 @@ TEST(GpuDecodeSketch, RowsInThePaddingKeepTheirOwnValues) {
   const Workload w = make_workload(parse_spec("attention:heads=2,m=1,n=64,d=32,dtype=f16"));
   const Target target = Target::parse("cuda:sm_80");
   const std::string text =
-      generate_cuda(gpu_schedule(w, target, Trial::replay(kFew)).module(), target).text;
+      generate_cuda(gpu_schedule(w, target, plain_trial(w, target, kFew)).module(), target).text;
   EXPECT_THAT(text, HasSubstr("float S_max_shift[9];"));
 }
 

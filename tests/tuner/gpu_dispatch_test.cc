@@ -7,6 +7,7 @@
 
 #include "ir/ops/spec.h"
 #include "tests/tuner/a100.h"
+#include "tests/tuner/answers.h"
 #include "tuner/emulated_check.h"
 #include "tuner/gpu_estimates.h"
 #include "tuner/gpu_model.h"
@@ -29,7 +30,7 @@ std::string config_with(const Workload& w, const nlohmann::json& answers) {
 }
 
 Program program_of(const Workload& w, const std::string& config) {
-  Trial trial = Trial::replay(config);
+  Trial trial = plain_trial(w, a100(), config);
   return apply_sketch(sketch(), {w, a100(), 1}, trial).program();
 }
 

@@ -262,14 +262,6 @@ TEST(GpuGemvWordsForm, VectorsThatALaunchCountsAreRightInAllNumbers) {
   }
 }
 
-// A config without the knob means codes in their original layout.
-TEST(GpuGemvWordsForm, AnOlderConfigReadsCodesAsTheyLie) {
-  Workload w = make_workload(
-      parse_spec("matmul:m=1,n=64,k=2048,w.dtype=u4,w.group=32,w.zero=u4,trans_b=true"));
-  Schedule s = gpu_schedule(w, a100(), Trial::replay(R"({"C.gemv": "8x1/4"})"));
-  EXPECT_TRUE(s.module().packs.empty());
-}
-
 // In the model, reading a turn's codes in one piece beats reading code by code.
 TEST(GpuGemvWordsForm, TheModelPrefersThemToSingleCodes) {
   Workload w = make_workload(parse_spec(

@@ -237,12 +237,9 @@ TEST(GpuGrid, BlocksOfAMultiprocessorHaveTheirRegisters) {
   EXPECT_EQ(counts("128x128x64/64x128"), (std::vector<int64_t>{1}));
   EXPECT_THAT(counts("64x64x64/64x64"), ::testing::Contains(2)) << "of one warpgroup";
 
-  nlohmann::json old = nlohmann::json::parse(with("128x128x64/64x128").config);
-  old["C_acc.blocks"] = 2;
-  const Schedule s = gpu_schedule(w, target, Trial::replay(old.dump()));
-  EXPECT_THAT(generate_cuda(s.module(), target).text, HasSubstr("264"));
-  old["C_acc.blocks"] = 7;
-  EXPECT_THROW(gpu_schedule(w, target, Trial::replay(old.dump())), ScheduleError);
+  nlohmann::json more = nlohmann::json::parse(with("128x128x64/64x128").config);
+  more["C_acc.blocks"] = 2;
+  EXPECT_THROW(gpu_schedule(w, target, Trial::replay(more.dump())), ScheduleError);
 }
 
 // The config of a large workload, on an instance with fewer tiles than the chip has SMs.

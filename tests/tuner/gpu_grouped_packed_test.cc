@@ -105,16 +105,6 @@ TEST(GroupedPacked, BlocksMayBeAsManyAsALaunchSays) {
   for (int64_t blocks : {1, 6}) expect_right_on_gpu(w, s, hopper(), {{"blocks", blocks}});
 }
 
-// Older configs keep their kernels.
-TEST(GroupedPacked, ConfigsWithoutTheAnswerKeepTheirKernels) {
-  const Workload w = workload(
-      "grouped_matmul:groups=3,blocks=4,rows=16,n=64,k=256,dtype=f16,w.dtype=u4,w.group=128,"
-      "w.scale=f16");
-  Trial old = Trial::replay(R"({"C_acc.operands": "in_place", "C_acc.threads": 64,
-      "C.threads": 512})");
-  EXPECT_THAT(text_of(gpu_schedule(w, hopper(), old), hopper()), Not(HasSubstr("mma")));
-}
-
 TEST(GroupedPacked, EveryAnswerIsLegal) {
   const Workload w = workload(
       "grouped_matmul:groups=3,blocks=4,rows=48,n=200,k=256,dtype=f16,trans_b=true,w.dtype=u4,"

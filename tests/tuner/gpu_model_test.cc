@@ -1,6 +1,7 @@
 // The analytical GPU model orders kernels by their cost.
 #include "tuner/gpu_model.h"
 #include "tests/tuner/a100.h"
+#include "tests/tuner/answers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +28,9 @@ Program program_of(const Workload& w, const Target& target, const nlohmann::json
   for (const auto& [question, answer] : answers.items()) {
     config[question] = answer;
   }
-  Trial trial = Trial::replay(answers.contains("C_acc.tile") ? answers.dump() : config.dump());
+  Trial trial = answers.contains("C_acc.tile") || answers.contains("S_max.tile")
+                    ? plain_trial(w, target, answers)
+                    : Trial::replay(config.dump());
   return apply_sketch(cuda_sketches().front(), {w, target, 1}, trial).program();
 }
 
@@ -97,8 +100,8 @@ TEST(GpuModel, ABlockBeyondAWaveCostsAsMuchAsMany) {
 TEST(GpuModel, MatrixInstructionsBeatFusedMultiplyAdds) {
   GpuEstimate mma = estimate(matmul(2048, 2048, 2048), {{"C_acc.mma", "m16n8k16_f32_f16"}});
   Workload w = parse_workload(matmul(2048, 2048, 2048));
-  Trial none =
-      Trial::replay(R"({"C_acc.mma": "none", "C_acc.tile": "128x128x16/8x8", "C_acc.stages": 3})");
+  Trial none = plain_trial(
+      w, a100(), R"({"C_acc.mma": "none", "C_acc.tile": "128x128x16/8x8", "C_acc.stages": 3})");
   Program fma = apply_sketch(cuda_sketches().front(), {w, a100(), 1}, none).program();
   GpuEstimate plain = estimate_gpu(fma, a100());
   EXPECT_TRUE(plain.fits()) << plain.refusal;

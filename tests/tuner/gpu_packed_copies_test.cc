@@ -49,12 +49,11 @@ TEST(PackedCopies, AreOfferedWhereAMapDescribesTheActivations) {
       << "rows of 264 bytes are no multiples of 16";
 }
 
-// Older configs keep their kernels.
-TEST(PackedCopies, ConfigsWithoutTheAnswerKeepTheirKernels) {
-  Trial old = Trial::replay(R"({"C_acc.B.layout": "fragments", "C_acc.mma": "wgmma_f32_f16",
+TEST(PackedCopies, ByThreadsNeedNoBarriers) {
+  Trial trial = Trial::replay(R"({"C_acc.B.layout": "fragments", "C_acc.mma": "wgmma_f32_f16",
       "C_acc.tile": "16x64/16", "C_acc.store": "shared", "C_acc.scales": "staged", "C_acc.k": 64,
-      "C_acc.stages": 3})");
-  const std::string text = text_of(gpu_schedule(workload(kPackedCopiesU4), hopper(), old));
+      "C_acc.copies": "cp_async", "C_acc.stages": 3, "C_acc.order": "rows", "C_acc.group": 1})");
+  const std::string text = text_of(gpu_schedule(workload(kPackedCopiesU4), hopper(), trial));
   EXPECT_THAT(text, HasSubstr("tw_cp_async"));
   EXPECT_THAT(text, Not(HasSubstr("tw_bulk_load")));
 }

@@ -7,6 +7,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/answers.h"
 #include "tests/tuner/edited_kernel.h"
 #include "tests/tuner/gpu_check.h"
 
@@ -52,7 +53,7 @@ TEST(GpuProductChain, IsRightInOneKernel) {
         {gated(64, 64, 64, 32), answers("32x32/16", "registers", 2)},
         {gated(50, 40, 72, 16), answers("32x32/16", "shared", 2)}}) {
     SCOPED_TRACE(c.answers.dump());
-    const Schedule s = gpu_schedule(c.w, ampere(), Trial::replay(c.answers.dump()));
+    const Schedule s = gpu_schedule(c.w, ampere(), plain_trial(c.w, ampere(), c.answers));
     GpuRun run = run_on_emulator(c.w, s, ampere());
     ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
     EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
@@ -82,21 +83,11 @@ TEST(GpuProductChain, IsAskedWhereRegistersAndInstructionsAllowIt) {
       << "what is hidden must be elements that instructions take";
 }
 
-TEST(GpuProductChain, ConfigsOfBeforeMeanApart) {
-  const Workload w = chain(16384, 64, 64, 64);
-  Trial trial = Trial::mutate(R"({"T.chain": "apart"})", 0, 1);
-  apply_sketch(cuda_sketches().front(), {w, ampere(), 1}, trial);
-  nlohmann::json config = nlohmann::json::parse(trial.config());
-  config.erase("T.chain");
-  const Schedule s = gpu_schedule(w, ampere(), Trial::replay(config.dump()));
-  EXPECT_GT(generate_cuda(s.module(), ampere()).launches.size(), 1u);
-}
-
 // Each single error in a kernel gives a wrong result or a fault in the emulator.
 TEST(GpuProductChain, BrokenKernelsAreSeen) {
   const Workload w = chain(64, 32, 96, 32);
   const Schedule s =
-      gpu_schedule(w, ampere(), Trial::replay(answers("32x32/16", "registers", 2).dump()));
+      gpu_schedule(w, ampere(), plain_trial(w, ampere(), answers("32x32/16", "registers", 2)));
   auto is_seen = [&](const std::string& from, const std::string& to) {
     return outcome_of_edited(w, s, ampere(), from, to, Places::All) != "ok";
   };

@@ -124,7 +124,7 @@ Schedule answered_product(const Workload& w, const Target& target, const nlohman
     size_t at = key.find(".tile");
     if (at != std::string::npos) block = key.substr(0, at);
   }
-  config.erase(block + ".group");  // belongs to another tile
+  if (config.contains(block + ".group")) config[block + ".group"] = 1;  // any tile has that
   for (const auto& [key, value] : answers.items()) config[block + "." + key] = value;
   return gpu_schedule(w, target, Trial::replay(config.dump()));
 }

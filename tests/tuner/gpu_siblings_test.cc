@@ -64,20 +64,6 @@ TEST(GpuSiblings, AreJoinedWhereOneBlockReadsAllResults) {
       << "another operand";
 }
 
-TEST(GpuSiblings, ConfigsOfBeforeMeanApart) {
-  const Workload w = workload("gated_mlp:m=64,n=64,k=64,dtype=f16");
-  Trial first = Trial::first();
-  nlohmann::json config;
-  {
-    Trial apart = Trial::mutate(R"({"C_gate.products": "apart"})", 0, 1);
-    apply_sketch(cuda_sketches().front(), {w, ampere(), 1}, apart);
-    config = nlohmann::json::parse(apart.config());
-  }
-  config.erase("C_gate.products");
-  const Schedule s = gpu_schedule(w, ampere(), Trial::replay(config.dump()));
-  EXPECT_EQ(generate_cuda(s.module(), ampere()).launches.size(), 2u);
-}
-
 TEST(GpuSiblings, OneKernelReadsATileOfAOnce) {
   const Workload w = workload("gated_mlp:m=96,n=128,k=128,dtype=f16");
   const Schedule s = scheduled_siblings(w, ampere(), {{".tile", "32x64x32/32x16"}, {".stages", 3}});

@@ -4,6 +4,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/answers.h"
 #include "tests/tuner/edited_kernel.h"
 #include "tests/tuner/gpu_check.h"
 
@@ -34,7 +35,8 @@ TEST_P(GpuTensorChain, IsRightInOneKernel) {
   const TensorChainCase& p = GetParam();
   const Workload w = make_workload(parse_spec(p.spec));
   Schedule s = gpu_schedule(
-      w, ampere(), Trial::replay(config_of_tensor_chain(p.tile, p.rows, p.stages, p.more)));
+      w, ampere(),
+      plain_trial(w, ampere(), config_of_tensor_chain(p.tile, p.rows, p.stages, p.more)));
   GpuRun run = run_on_emulator(w, s, ampere());
   ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
   EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
@@ -91,8 +93,8 @@ INSTANTIATE_TEST_SUITE_P(
 // Each single error in a kernel gives a wrong result or a fault in the emulator.
 TEST(GpuTensorChainBroken, IsSeen) {
   const Workload w = make_workload(parse_spec("attention:m=64,n=96,d=32,causal=true,dtype=f16"));
-  const Schedule s =
-      gpu_schedule(w, ampere(), Trial::replay(config_of_tensor_chain("32x32/16", "registers", 2)));
+  const Schedule s = gpu_schedule(
+      w, ampere(), plain_trial(w, ampere(), config_of_tensor_chain("32x32/16", "registers", 2)));
   // Whether replacing `from` by `to` shows.
   auto is_seen = [&](const std::string& from, const std::string& to) {
     return outcome_of_edited(w, s, ampere(), from, to, Places::All) != "ok";
@@ -113,7 +115,8 @@ TEST(GpuTensorChainBroken, LengthsPagesAndPartsAreSeen) {
                                "page=16,pages=20,dtype=f16"));
   const Schedule s = gpu_schedule(
       w, ampere(),
-      Trial::replay(config_of_tensor_chain("16x32/16", "registers", 2, R"("S_max.parts":3,)")));
+      plain_trial(w, ampere(),
+                  config_of_tensor_chain("16x32/16", "registers", 2, R"("S_max.parts":3,)")));
   auto is_seen = [&](const std::string& from, const std::string& to) {
     return outcome_of_edited(w, s, ampere(), from, to, Places::All) != "ok";
   };
@@ -128,8 +131,8 @@ TEST(GpuTensorChainBroken, LengthsPagesAndPartsAreSeen) {
 // iterations).
 TEST(GpuTensorChainMasks, StandApart) {
   const Workload w = make_workload(parse_spec("attention:m=128,n=128,d=16,causal=true,dtype=f16"));
-  const Schedule s =
-      gpu_schedule(w, ampere(), Trial::replay(config_of_tensor_chain("32x32/16", "registers", 2)));
+  const Schedule s = gpu_schedule(
+      w, ampere(), plain_trial(w, ampere(), config_of_tensor_chain("32x32/16", "registers", 2)));
   LoweringOptions all_masked;
   all_masked.without = {"set_masks_apart"};
   const std::string text = generate_cuda(s.module(), ampere()).text,
@@ -187,25 +190,6 @@ TEST(GpuTensorChainSketch, PartsOfKeysComeFirstWhereTilesAreFew) {
   EXPECT_EQ(parts("attention:heads=8,kv_heads=1,m=1,n=20,d=64,dtype=f16"), 0);
 }
 
-// Configs from before this variant keep their meaning.
-TEST(GpuTensorChainSketch, ConfigsWithoutTheQuestionStayApart) {
-  const Workload w = make_workload(parse_spec("attention:m=64,n=64,d=64,dtype=f16"));
-  for (uint64_t seed = 1;; ++seed) {
-    ASSERT_LT(seed, 200u);
-    Trial random = Trial::random(seed);
-    Schedule s = apply_sketch(cuda_sketches().front(), {w, ampere(), 1}, random);
-    std::string config = random.config();
-    const std::string apart = R"("S_max.softmax":"apart",)";
-    const size_t at = config.find(apart);
-    if (at == std::string::npos) continue;
-    config.erase(at, apart.size());
-    Trial old = Trial::replay(config);
-    EXPECT_EQ(generate_cuda(gpu_schedule(w, ampere(), old).module(), ampere()).text,
-              generate_cuda(s.module(), ampere()).text);
-    break;
-  }
-}
-
 TEST(GpuTensorChainCompiled, KeepsScoresAndSumsInRegisters) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   for (const char* arch : {"sm_80", "sm_90a", "sm_120"}) {
@@ -218,7 +202,7 @@ TEST(GpuTensorChainCompiled, KeepsScoresAndSumsInRegisters) {
       const bool has_wgmma = target.gpu.compute_capability == 90;  // wgmma comes first there
       const Schedule s = gpu_schedule(
           w, target,
-          has_wgmma ? Trial::replay(config_of_tensor_chain("128x64/16", "registers", 2))
+          has_wgmma ? plain_trial(w, target, config_of_tensor_chain("128x64/16", "registers", 2))
                     : Trial::first());
       CudaSource source = generate_cuda(s.module(), target);
       cuda::CubinFacts facts = cuda::cubin_facts(

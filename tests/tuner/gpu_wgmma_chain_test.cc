@@ -8,6 +8,7 @@
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
 #include "schedule/error.h"
+#include "tests/tuner/answers.h"
 #include "tests/tuner/hopper.h"
 #include "tuner/gpu_model.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A config of the chain only. Without overlap, it has the form from before that knob.
+// The choices of the chain only.
 std::string config_of_wgmma_chain(const std::string& tile, const std::string& copies, int stages,
                                   bool overlaps = false) {
   return R"({"S_max.copies":")" + copies + R"(","S_max.softmax":"online_wgmma","S_max.stages":)" +
@@ -33,8 +34,10 @@ struct WgmmaChainCase {
 };
 
 Schedule scheduled_wgmma_chain(const WgmmaChainCase& c) {
-  return gpu_schedule(make_workload(parse_spec(c.spec)), hopper(),
-                      Trial::replay(config_of_wgmma_chain(c.tile, c.copies, c.stages, c.overlaps)));
+  const Workload w = make_workload(parse_spec(c.spec));
+  return gpu_schedule(
+      w, hopper(),
+      plain_trial(w, hopper(), config_of_wgmma_chain(c.tile, c.copies, c.stages, c.overlaps)));
 }
 
 class GpuWgmmaChainRun : public ::testing::TestWithParam<WgmmaChainCase> {};
@@ -172,7 +175,8 @@ TEST(GpuWgmmaChainOrder, HasTheLongestTilesFirst) {
                           const std::string& order) {
     std::string config = config_of_wgmma_chain(tile, "roles", stages);
     config.insert(1, "\"S_max.order\":\"" + order + "\",");
-    return gpu_schedule(workload(spec), hopper(), Trial::replay(config));
+    const Workload w = workload(spec);
+    return gpu_schedule(w, hopper(), plain_trial(w, hopper(), config));
   };
   const std::string small = "attention:heads=3,m=200,n=260,d=64,causal=true,dtype=f16";
   const Schedule s = scheduled_in(small, "64x64/64", 2, "longest_first");
@@ -242,7 +246,8 @@ TEST(GpuWgmmaChainModel, PrefersItToInstructionsOfWarps) {
         std::string("attention:heads=16,m=4096,n=4096,d=128,dtype=f16,causal=") + causal;
     const Workload w = make_workload(parse_spec(spec));
     auto estimate = [&](const std::string& config) {
-      return estimate_gpu(gpu_schedule(w, hopper(), Trial::replay(config)).program(), hopper());
+      return estimate_gpu(gpu_schedule(w, hopper(), plain_trial(w, hopper(), config)).program(),
+                          hopper());
     };
     const GpuEstimate by_groups = estimate(config_of_wgmma_chain("128x128/64", "roles", 2));
     const GpuEstimate by_warps = estimate(
@@ -258,7 +263,8 @@ TEST(GpuWgmmaChainModel, KnowsWhatRunsBesideProducts) {
   const Workload w = make_workload(parse_spec("attention:heads=16,m=2048,n=2048,d=128,dtype=f16"));
   auto seconds = [&](const char* tile, int stages, bool overlaps) {
     const Schedule s = gpu_schedule(
-        w, hopper(), Trial::replay(config_of_wgmma_chain(tile, "roles", stages, overlaps)));
+        w, hopper(),
+        plain_trial(w, hopper(), config_of_wgmma_chain(tile, "roles", stages, overlaps)));
     const GpuEstimate e = estimate_gpu(s.program(), hopper());
     EXPECT_TRUE(e.fits()) << e.refusal;
     return e.seconds;

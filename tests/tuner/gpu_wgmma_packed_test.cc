@@ -78,13 +78,13 @@ TEST(GpuWgmmaPacked, IsOfferedBehindTheInstructionsOfWarps) {
             "wgmma_s32_s8");
 }
 
-// Older configs keep their kernels.
-TEST(GpuWgmmaPacked, ConfigsWithoutTheAnswerKeepTheirKernels) {
+TEST(GpuWgmmaPacked, InstructionsOfWarpsAreAChoice) {
   const Workload w =
       workload("matmul:m=64,n=128,k=256,dtype=f16,trans_b=true,w.dtype=u4,w.group=128");
-  Trial old = Trial::replay(R"({"C_acc.B.layout": "fragments", "C_acc.tile": "64x64/16",
-      "C_acc.store": "direct", "C_acc.k": 64, "C_acc.stages": 4})");
-  const std::string text = generate_cuda(gpu_schedule(w, hopper(), old).module(), hopper()).text;
+  Trial warps = Trial::replay(R"({"C_acc.B.layout": "fragments",
+      "C_acc.mma": "m16n8k16_f32_f16", "C_acc.tile": "64x64/16", "C_acc.store": "direct",
+      "C_acc.scales": "direct", "C_acc.k": 64, "C_acc.stages": 4})");
+  const std::string text = generate_cuda(gpu_schedule(w, hopper(), warps).module(), hopper()).text;
   EXPECT_THAT(text, HasSubstr("tw_mma_m16n8k16_f32_f16("));
   EXPECT_THAT(text, Not(HasSubstr("tw_wgmma")));
 }

@@ -71,12 +71,12 @@ TEST(GpuWgmmaSparse, IsOfferedBehindTheInstructionsOfWarps) {
       << "eight rows are what instructions of warps take";
 }
 
-// Older configs keep their kernels.
-TEST(GpuWgmmaSparse, ConfigsWithoutTheAnswerKeepTheirKernels) {
+TEST(GpuWgmmaSparse, InstructionsOfWarpsAreAChoice) {
   const Workload w = workload("matmul:m=64,n=128,k=256,dtype=f16,trans_b=true,w.sparse=2:4");
-  Trial old = Trial::replay(R"({"C_acc.B.sparse": "halves", "C_acc.tile": "64x64/16",
+  Trial warps = Trial::replay(R"({"C_acc.B.sparse": "halves",
+      "C_acc.mma": "sp_m16n8k32_f32_f16", "C_acc.tile": "64x64/16",
       "C_acc.store": "direct", "C_acc.k": 64, "C_acc.stages": 4})");
-  const std::string text = generate_cuda(gpu_schedule(w, hopper(), old).module(), hopper()).text;
+  const std::string text = generate_cuda(gpu_schedule(w, hopper(), warps).module(), hopper()).text;
   EXPECT_THAT(text, HasSubstr("tw_mma_sp_m16n8k32_f32_f16<1>("));
   EXPECT_THAT(text, Not(HasSubstr("tw_wgmma")));
 }

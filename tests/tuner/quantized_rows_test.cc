@@ -88,28 +88,6 @@ INSTANTIATE_TEST_SUITE_P(
                           "w.dtype=i4,w.group=16",
                           kDot}));
 
-// A config from before byte instructions replays as it was.
-TEST(BytesWithScales, OldAnswersUseNoInstruction) {
-  Workload w =
-      make_workload(parse_spec("matmul:m=5,n=48,k=64,dtype=i8,out=f32,w.dtype=i8,w.scale=f32"));
-  Target target = Target::parse("native");
-  SketchInput input{w, target, 2};
-  for (uint64_t seed = 1; seed < 60; ++seed) {
-    Trial trial = Trial::random(seed);
-    try {
-      Schedule s = apply_sketch(cpu_sketches()[0], input, trial);
-      auto config = nlohmann::json::parse(trial.config());
-      if (answer_quantized_rows(config, ".intrinsic") != "none") continue;
-      config.erase("C.intrinsic");
-      Trial old = Trial::replay(config.dump());
-      EXPECT_EQ(apply_sketch(cpu_sketches()[0], input, old).trace().str(), s.trace().str());
-      return;
-    } catch (const ScheduleError&) {
-    }
-  }
-  GTEST_SKIP() << "this machine has no dot product of bytes";
-}
-
 // Kernels that are wrong ------------------------------------------------------------------------
 
 using Indices = std::vector<Expr>;

@@ -43,23 +43,6 @@ TEST(SplitContraction, IsNotProposedWhereTheResultsGoAround) {
   }
 }
 
-// Records from before the knob.
-TEST(SplitContraction, AConfigWithoutTheAnswerMeansOnePart) {
-  Workload w = make_workload(parse_spec("matmul:m=2,n=16,k=2048"));
-  Target target = Target::parse("avx512");
-  SketchInput input{w, target, 2};
-  Json config = first_config("matmul:m=2,n=16,k=2048", 2);
-  config["C.vk.parts"] = 1;
-  Trial whole = Trial::mutate(config.dump(), 0, 0);
-  Schedule want = apply_sketch(cpu_sketches()[0], input, whole);
-  Json before = Json::parse(whole.config());
-  ASSERT_EQ(before.at("C.vk.parts"), 1);
-  before.erase("C.vk.parts");
-  Trial replayed = Trial::replay(before.dump());
-  Schedule got = apply_sketch(cpu_sketches()[0], input, replayed);
-  EXPECT_EQ(to_string(want.module()), to_string(got.module()));
-}
-
 TEST(SplitContraction, MeansTheSame) {
   Workload w = make_workload(parse_spec("matmul:m=2,n=16,k=2048"));
   Target target = Target::parse("avx512");

@@ -33,7 +33,7 @@ void choose_blocked_layout(RuleContext& c, const Block& producer, const std::str
     if (vectors * lanes < *last) sizes.push_back(vectors * lanes);
   }
   if (sizes.size() == 1) return;
-  const int64_t size = c.t.choose_added(question, sizes, 0);
+  const int64_t size = c.t.choose(question, sizes);
   if (size == 0) return;
   c.s.transform_layout(buffer->name, IndexMap::make(buffer->rank(), [&](const auto& x) {
                          std::vector<Expr> blocks = {floordiv(x.back(), size)};

@@ -21,7 +21,7 @@ GpuCluster gpu_choose_cluster(RuleContext& c, const std::string& name, const std
   std::vector<std::string> shapes = {kAlone};
   if (rows >= kPair) shapes.emplace_back(kRows);
   if (columns >= kPair) shapes.emplace_back(kTwoColumns);
-  const std::string shape = c.t.choose_added(name + ".cluster", shapes, kAlone);
+  const std::string shape = c.t.choose(name + ".cluster", shapes);
   return {shape == kRows ? kPair : 1, shape == kTwoColumns ? kPair : 1};
 }
 

@@ -174,14 +174,11 @@ class Gemv {
   }
 
   bool choose(const std::vector<GemvShape>& shapes) {
-    std::vector<std::string> names;
-    for (const GemvShape& s : shapes) names.push_back(s.name());
-    names.insert(few_ <= kFirstFew ? names.end() : names.begin(), "none");
-    const std::string name = c_.t.choose_added(block_.name + ".gemv", names, "none");
-    auto chosen =
-        std::find_if(shapes.begin(), shapes.end(), [&](const auto& s) { return s.name() == name; });
-    if (chosen != shapes.end()) shape_ = *chosen;
-    return chosen != shapes.end();
+    const std::optional<GemvShape> chosen = c_.t.choose_or_none(
+        block_.name + ".gemv", shapes, [](const GemvShape& s) { return s.name(); },
+        /*none_first=*/few_ > kFirstFew);
+    shape_ = chosen.value_or(shape_);
+    return chosen.has_value();
   }
 
   // The block's loop of an iterator; valid until the block is moved.

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "codegen/cuda_lowering.h"
-#include "ir/error.h"
 
 namespace tilewright {
 namespace {
@@ -14,14 +13,13 @@ constexpr int64_t kMostBlocksOfTiles = 4;  // per SM: the tiles are large
 constexpr int64_t kManyWaves = 16;         // from here on a partial last wave matters little
 constexpr int64_t kLeastShare = 2;         // k iterations that justify partial sums in memory
 
-// The numbers of blocks that an SM may hold, limited by shared memory, threads and `registers` per
-// thread.
-std::vector<int64_t> residents(const GpuFacts& gpu, const GpuGridWork& work, int64_t registers) {
+// The numbers of blocks that an SM may hold, limited by shared memory, threads and registers.
+std::vector<int64_t> residents(const GpuFacts& gpu, const GpuGridWork& work) {
   std::vector<int64_t> counts = {1};
   for (int64_t n = 2; n <= kMostBlocksOfTiles; ++n) {
     bool fits = n * (work.shared_bytes + kSystemShared) <= gpu.shared_per_sm &&
                 n * work.threads <= gpu.threads_per_sm && n <= gpu.blocks_per_sm &&
-                n * work.threads * registers <= gpu.registers_per_sm;
+                n * work.threads * work.registers <= gpu.registers_per_sm;
     if (fits) counts.push_back(n);
   }
   return counts;
@@ -30,8 +28,8 @@ std::vector<int64_t> residents(const GpuFacts& gpu, const GpuGridWork& work, int
 // The options of "NAME.grid" and "NAME.blocks".
 class Offer {
  public:
-  Offer(const GpuFacts& gpu, const GpuGridWork& work, int64_t registers)
-      : gpu_(gpu), work_(work), residents_(residents(gpu, work, registers)) {}
+  Offer(const GpuFacts& gpu, const GpuGridWork& work)
+      : gpu_(gpu), work_(work), residents_(residents(gpu, work)) {}
 
   std::vector<std::string> ways() const {
     std::vector<std::string> ways = {"tiles"};
@@ -63,30 +61,16 @@ class Offer {
   std::vector<int64_t> residents_;
 };
 
-// The choice that `ask` gets from an offer. A replayed config from before registers counted may not
-// fit today's offer; it gets the earlier one. No other trial throws here.
-template <class Ask>
-auto offered(const Offer& today, const Offer& before, const Ask& ask) {
-  try {
-    return ask(today);
-  } catch (const ScheduleError&) {
-    return ask(before);
-  }
-}
-
 }  // namespace
 
 GpuGrid gpu_choose_grid(RuleContext& c, const std::string& name, const GpuGridWork& work) {
   const GpuFacts& gpu = c.input.target.gpu;
-  const Offer today(gpu, work, work.registers), before(gpu, work, 0);
-  if (today.ways().size() == 1) return {};
-  const std::string way = offered(today, before, [&](const Offer& offer) {
-    return c.t.choose_added(name + ".grid", offer.ways(), "tiles");
-  });
+  const Offer offer(gpu, work);
+  const std::vector<std::string> ways = offer.ways();
+  if (ways.size() == 1) return {};
+  const std::string way = c.t.choose(name + ".grid", ways);
   if (way == "tiles") return {};
-  const int64_t resident = offered(today, before, [&](const Offer& offer) {
-    return c.t.choose(name + ".blocks", offer.counts(way));
-  });
+  const int64_t resident = c.t.choose(name + ".blocks", offer.counts(way));
   const int64_t clusters = std::max<int64_t>(1, resident * gpu.sms / work.cluster);
   return {clusters * work.cluster, way == "stream_k"};
 }

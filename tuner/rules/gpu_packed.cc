@@ -134,9 +134,9 @@ class PackedTiler {
     const bool dynamic = !as_int(node().iters[static_cast<size_t>(r_.i)].extent);
     if (dynamic || is_cut_unevenly()) ways = {"direct"};
     through_shared_ = c_.t.choose(block_.name + ".store", ways) == "shared";
-    staged_scales_ =
-        gpu_may_stage_scales(c_, w_, extent(r_.j), tile_.n) &&
-        c_.t.choose_added(block_.name + ".scales", {"staged", "direct"}, "direct") == "staged";
+    staged_scales_ = gpu_may_stage_scales(c_, w_, extent(r_.j), tile_.n) &&
+                     c_.t.choose(block_.name + ".scales",
+                                 std::vector<std::string>{"staged", "direct"}) == "staged";
     k_ = c_.t.choose(block_.name + ".k", lengths());
     stages_ = c_.t.choose(block_.name + ".stages", depths());
     layout_ = packed_layout(tile_.n, w_.kept(k_), bits_of(w_.codes), row_);
@@ -388,8 +388,9 @@ namespace {
 bool pack_plain(RuleContext& c, const Block& block, GpuRoles& roles) {
   std::optional<Packable> weight = packable_as_it_is(c, block, roles);
   if (!weight) return false;
-  const std::string layout = c.t.choose_added(block.name + "." + weight->format.weight + ".layout",
-                                              {"none", "tiles", "ldmatrix", "fragments"}, "none");
+  const std::string layout =
+      c.t.choose(block.name + "." + weight->format.weight + ".layout",
+                 std::vector<std::string>{"none", "tiles", "ldmatrix", "fragments"});
   if (layout == "tiles") roles.weight = GpuRoles::WeightLayout::Tiles;
   if (layout == "ldmatrix") roles.weight = GpuRoles::WeightLayout::Matrices;
   if (layout != "fragments") return false;
@@ -416,16 +417,12 @@ std::string few_bits_layout(RuleContext& c, const Block& block, const GpuRoles& 
                             bool fragments) {
   std::vector<std::string> layouts;
   if (fragments) layouts.emplace_back("fragments");
-  const bool is_stack = !c.input.workload.weight->own_dims.empty();
   if (!gpu_looks_up(c, block, roles.b) && gpu_gemv_takes_words(c, block, roles)) {
     layouts.emplace_back("words");
   }
   layouts.emplace_back("none");
   if (layouts.size() == 1) return layouts[0];
-  // Older configs have this knob only for matrix instructions on single matrices.
-  const std::string question = block.name + "." + c.input.workload.weight->weight + ".layout";
-  return fragments && !is_stack ? c.t.choose(question, layouts)
-                                : c.t.choose_added(question, layouts, "none");
+  return c.t.choose(block.name + "." + c.input.workload.weight->weight + ".layout", layouts);
 }
 
 }  // namespace
@@ -434,9 +431,8 @@ void gpu_multiply_fragments(RuleContext& c, const Block& block, const GpuRoles& 
                             const std::vector<Packable>& weights) {
   const std::string way = gpu_wgmma_packed_way(c, block, roles, weights.front()),
                     warps(weights.front().row.name);
-  // Older configs have warp instructions only.
-  const bool is_asked = !way.empty();
-  if (is_asked && c.t.choose_added(block.name + ".mma", {warps, way}, warps) == way) {
+  if (!way.empty() &&
+      c.t.choose(block.name + ".mma", std::vector<std::string>{warps, way}) == way) {
     return gpu_wgmma_packed_contraction(c, block, roles, weights);
   }
   PackedTiler(c, block, roles, weights).run();
@@ -456,7 +452,7 @@ bool gpu_packed_contraction(RuleContext& c, const Block& block, GpuRoles& roles)
   }
   ways.emplace_back("zeros");
   if (ways.size() > 1) {
-    const std::string way = c.t.choose_added(key + ".sparse", ways, "zeros");
+    const std::string way = c.t.choose(key + ".sparse", ways);
     if (way != "zeros") {
       if (way == "halves") gpu_multiply_fragments(c, block, roles, {*halves});
       if (way == "kept") PackedTiler(c, block, roles, {*kept}).run();

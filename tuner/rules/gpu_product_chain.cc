@@ -230,7 +230,7 @@ bool gpu_product_chain(RuleContext& c) {
   std::vector<std::string> ways = {kFused, kApart};
   // One block per row tile: with few tiles most of the chip would be idle.
   if (2 * chain->shape.blocks(tiles.front()) < gpu.sms) std::swap(ways[0], ways[1]);
-  if (c.t.choose_added(chain->first[0].block.name + ".chain", ways, kApart) == kApart) return false;
+  if (c.t.choose(chain->first[0].block.name + ".chain", ways) == kApart) return false;
   ProductChainKernel(c, *chain, tiles).run();
   return true;
 }

@@ -40,7 +40,8 @@ struct Partials {
 bool wants_shuffles(RuleContext& c, const Block& block) {
   int bits = bits_of(c.s.output(block)->elem);
   if (bits != 32 && bits != 64) return false;
-  return c.t.choose_added(block.name + ".partials", {"shuffled", "shared"}, "shared") == "shuffled";
+  return c.t.choose(block.name + ".partials", std::vector<std::string>{"shuffled", "shared"}) ==
+         "shuffled";
 }
 
 Partials split_partials(RuleContext& c, const Block& block, int64_t most) {

@@ -132,7 +132,7 @@ size_t join_first(RuleContext& c, const std::vector<Block>& products) {
   // f32 operands would be split into three products, which must not be the first choice.
   const bool is_narrow = bits_of(read_elem(n, roles->a)) < 32;
   if (most(roles->i) <= kRowsBesideWeights || !is_narrow) std::swap(ways[0], ways[1]);
-  if (c.t.choose_added(first.name + ".products", ways, kApart) == kApart) return 0;
+  if (c.t.choose(first.name + ".products", ways) == kApart) return 0;
   if (is_stored) {
     gpu_multiply_fragments(c, first, *roles, weights);
   } else {

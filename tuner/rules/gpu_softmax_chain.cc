@@ -223,7 +223,7 @@ void choose_heads(RuleContext& c, SoftmaxChain& chain, int64_t shared) {
   std::vector<std::string> ways = {"apart", "packed"};
   if (chain.rows < kFew) std::swap(ways[0], ways[1]);
   const std::string question = chain.top.name + ".heads";
-  if (chain.rows > 1 && c.t.choose_added(question, ways, "apart") == "apart") return;
+  if (chain.rows > 1 && c.t.choose(question, ways) == "apart") return;
   pack_heads(c.s, chain, shared);
 }
 
@@ -261,7 +261,7 @@ bool gpu_softmax_chain(RuleContext& c) {
   // Fewer rows than a warpgroup multiplies would be mostly padding.
   const bool is_filled = chain->rows >= WgmmaRow::m;
   if (warpgroups) ways.insert(is_filled ? ways.begin() : ways.end(), "online_wgmma");
-  const std::string way = c.t.choose_added(chain->top.name + ".softmax", ways, "apart");
+  const std::string way = c.t.choose(chain->top.name + ".softmax", ways);
   if (way == "apart") return false;
   if (way == "online_wgmma") {
     gpu_wgmma_chain(c, *warpgroups);

@@ -32,7 +32,7 @@ int64_t gpu_choose_key_parts(RuleContext& c, const SoftmaxChain& chain, int64_t 
                              [&](int64_t parts) { return blocks * parts >= 2 * sms; });
   if (enough == options.end()) enough = std::max_element(options.begin(), options.end());
   std::rotate(options.begin(), enough, std::next(enough));
-  return c.t.choose_added(chain.top.name + ".parts", options, 1);
+  return c.t.choose(chain.top.name + ".parts", options);
 }
 
 void gpu_join_key_parts(RuleContext& c, const KeyParts& parts) {

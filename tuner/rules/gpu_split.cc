@@ -29,7 +29,7 @@ class TermSplitter {
     std::vector<int64_t> options = parts_of(facts_.extents[static_cast<size_t>(terms)], blocks);
     if (options.size() < 2) return block_;
     const std::string name = node().iters[static_cast<size_t>(terms)].var.name();
-    int64_t parts = c_.t.choose_added(block_.name + "." + name + ".parts", options, 1);
+    int64_t parts = c_.t.choose(block_.name + "." + name + ".parts", options);
     if (parts == 1) return block_;
     Loop loop = c_.s.loops(block_)[static_cast<size_t>(terms)];
     std::vector<Loop> cut = c_.s.split(loop, {parts, -1});

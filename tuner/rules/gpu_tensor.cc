@@ -99,19 +99,18 @@ class TensorTiler {
     }
     tile_ = c_.t.choose_among(block_.name + ".tile", tiles);
     stages_ = c_.t.choose(block_.name + ".stages", stages_that_fit());
-    swizzled_ =
-        c_.t.choose_added(block_.name + ".rows", {kSwizzled, "padded"}, "padded") == kSwizzled;
+    swizzled_ = c_.t.choose(block_.name + ".rows", std::vector<std::string>{kSwizzled, "padded"}) ==
+                kSwizzled;
     // The results of im2col are not a matrix in memory.
     if (!r_.is_gathered()) {
-      stores_ = c_.t.choose_added(block_.name + ".stores",
-                                  gpu_ways_to_store(c_, gpu_last_product(block_, r_), tile_,
-                                                    extent(r_.i), extent(r_.j), row_.m),
-                                  "direct");
+      stores_ = c_.t.choose(block_.name + ".stores",
+                            gpu_ways_to_store(c_, gpu_last_product(block_, r_), tile_, extent(r_.i),
+                                              extent(r_.j), row_.m));
     }
     const int64_t rows = ceil_div(most(r_.i), tile_.m);
     const int64_t columns = ceil_div(most(r_.j), tile_.n);
     if (as_int(extent(r_.i))) {  // a dynamic i has no fixed number of tile rows
-      group_ = c_.t.choose_added(block_.name + ".group", tile_groups_for(rows, columns), 1);
+      group_ = c_.t.choose(block_.name + ".group", tile_groups_for(rows, columns));
     }
     const int64_t terms = ceil_div(most(r_.k), tile_.k);
     blocks_ = gpu_choose_grid(
@@ -256,12 +255,8 @@ bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& 
   if (!wgmma.empty()) ways.push_back(wgmma);
   const std::string turned = gpu_wgmma_turned_way(c, block, roles);
   if (!turned.empty()) ways.push_back(turned);
-  const std::string question = block.name + ".mma";
-  // Older configs have no such instruction for f32.
-  const bool is_split = !row->split.empty() && !is_joint;
-  if (is_split) std::swap(ways.front(), ways.back());
-  std::string way =
-      is_split ? c.t.choose_added(question, ways, "none") : c.t.choose(question, ways);
+  if (!row->split.empty() && !is_joint) std::swap(ways.front(), ways.back());
+  const std::string way = c.t.choose(block.name + ".mma", ways);
   if (way == "none") return false;
   if (!wgmma.empty() && way == wgmma) {
     gpu_wgmma_contraction(c, block, roles);

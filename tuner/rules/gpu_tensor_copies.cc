@@ -42,7 +42,7 @@ std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles
                           is_copied(roles.b, vectors.second, roles.b_is_box, tile_k);
   if (!are_copied) return kByCpAsync;
   const std::vector<std::string> ways = {kByRoles, kByThreads, kByCpAsync};
-  return c.t.choose_added(block.name + ".copies", ways, kByCpAsync);
+  return c.t.choose(block.name + ".copies", ways);
 }
 
 bool gpu_copies_boxes(const std::string& copies) { return copies != kByCpAsync; }

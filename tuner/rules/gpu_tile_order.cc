@@ -14,14 +14,14 @@ constexpr int64_t kMostStripRows = 8;
 }  // namespace
 GpuTileOrder gpu_choose_tile_order(RuleContext& c, const std::string& name,
                                    const GpuCluster& cluster, int64_t rows, int64_t columns) {
-  if (c.t.choose_added(name + ".order", {"rows", "hilbert"}, "rows") == "hilbert") {
+  if (c.t.choose(name + ".order", std::vector<std::string>{"rows", "hilbert"}) == "hilbert") {
     return {1, rows, columns};
   }
   std::vector<int64_t> groups = tile_groups_for(rows * cluster.rows, columns * cluster.columns);
   // With clusters of two columns, more rows than this are more tiles than run at once.
   if (cluster.columns > 1)
     std::erase_if(groups, [](int64_t group) { return group > kMostStripRows; });
-  const int64_t group = c.t.choose_added(name + ".group", groups, 1);
+  const int64_t group = c.t.choose(name + ".group", groups);
   return {std::max<int64_t>(1, group / cluster.rows)};
 }
 

@@ -159,8 +159,8 @@ class ProductViewer {
 
   // An im2col product may also be computed in place, without gathering.
   bool is_wanted() {
-    return c_.t.choose_added(block_.name + ".operands", {"gathered", "in_place"}, "in_place") ==
-           "gathered";
+    return c_.t.choose(block_.name + ".operands",
+                       std::vector<std::string>{"gathered", "in_place"}) == "gathered";
   }
 
   int64_t size_of(const Iters& iters) {
@@ -300,7 +300,7 @@ class ProductViewer {
       return;
     }
     const std::string question = block_.name + "." + b_ + ".layout";
-    if (c_.t.choose_added(question, {"turned", "none"}, "none") == "none") return;
+    if (c_.t.choose(question, std::vector<std::string>{"turned", "none"}) == "none") return;
     c_.s.precompute(copy_in_order(b_, {kinds_.j, kinds_.k}));
   }
 

@@ -145,7 +145,7 @@ class WgmmaTiler {
     const bool is_full = stages_ * stage_bytes() + result > c_.input.target.gpu.shared_per_block;
     if (is_full || !r_.result_is_matrix) ways = {"direct"};
     // Split-K parts store their accumulators directly.
-    if (!r_.is_part) stores_ = c_.t.choose_added(block_.name + ".stores", ways, "direct");
+    if (!r_.is_part) stores_ = c_.t.choose(block_.name + ".stores", ways);
     if (as_int(extent(r_.i))) {
       order_ = gpu_choose_tile_order(c_, block_.name, cluster_, rows, columns);
     }
@@ -320,7 +320,7 @@ bool gpu_promotes(RuleContext& c, const Block& block, ElemType operand, int64_t 
   if (!is_float(operand) || bits_of(operand) != 8) return false;
   std::vector<int64_t> answers = {kPromotedTerms};
   if (sums <= kPromotedTerms) answers.push_back(0);
-  return c.t.choose_added(block.name + ".promote", answers, answers.back()) > 0;
+  return c.t.choose(block.name + ".promote", answers) > 0;
 }
 
 void gpu_wgmma_contraction(RuleContext& c, const Block& block, const GpuRoles& roles) {

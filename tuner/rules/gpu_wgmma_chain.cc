@@ -90,9 +90,8 @@ class WgmmaChainKernel {
     if (!are_boxes()) ways = {kByCpAsync};
     copies_ = c_.t.choose(key("copies"), ways);
     if (copies_ == kByRoles && t_.may_overlap(tile_, c_.input.target.gpu)) {
-      is_behind_ =
-          c_.t.choose_added(key("overlap"), std::vector<std::string>{kOverValues, kNothing},
-                            kNothing) == kOverValues;
+      is_behind_ = c_.t.choose(key("overlap"), std::vector<std::string>{kOverValues, kNothing}) ==
+                   kOverValues;
     }
     std::vector<int64_t> depths = {2, 3, 4};
     if (is_behind_) depths.erase(depths.begin());
@@ -110,8 +109,8 @@ class WgmmaChainKernel {
     const bool differ = uses_var(c_.s.node(loops.step).extent, tile.var);
     if (!differ || !as_int(tile.extent) || tiles == 1) return;
     const bool longest_first =
-        c_.t.choose_added(key("order"), std::vector<std::string>{kLongestFirst, kByRows},
-                          kByRows) == kLongestFirst;
+        c_.t.choose(key("order"), std::vector<std::string>{kLongestFirst, kByRows}) ==
+        kLongestFirst;
     if (longest_first) c_.s.annotate(loops.tile, kLongestLastKey, tiles);
   }
 

@@ -201,7 +201,7 @@ class WgmmaPackedTiler {
     } else if (!are_rows() || shared_bytes(k_, 2) > c_.input.target.gpu.shared_per_block) {
       return kByCpAsync;
     }
-    return c_.t.choose_added(block_.name + ".copies", ways, kByCpAsync);
+    return c_.t.choose(block_.name + ".copies", ways);
   }
 
   bool are_rows() {

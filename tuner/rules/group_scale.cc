@@ -69,7 +69,7 @@ class Grouper {
     std::vector<std::string> answers = {"sums", "elements"};
     const bool without = scaled() && is_even();
     bool sums = scaled() && (way || without)
-                    ? c_.t.choose_added(block_.name + ".scales", answers, "elements") == "sums"
+                    ? c_.t.choose(block_.name + ".scales", answers) == "sums"
                     : way.has_value();
     if (!sums) return std::nullopt;
     GroupScale result{.sums = integers() ? ElemType::i32 : ElemType::f32,
@@ -92,9 +92,7 @@ class Grouper {
     }
     const std::string key = block_.name + ".intrinsic";
     const bool uneven = extent(j_) % lanes(*way->row) != 0;
-    const bool is_new = whole() || !without || pads(*way->row) || uneven;
-    std::string answer = is_new ? c_.t.choose_added(key, rows, "none") : c_.t.choose(key, rows);
-    if (answer == "none") return without ? std::optional(result) : std::nullopt;
+    if (c_.t.choose(key, rows) == "none") return without ? std::optional(result) : std::nullopt;
     if (uneven) pad_columns(*way->row);
     if (pads(*way->row)) result.padding = pad(*way->row);
     choose_decoding(*way->row);
@@ -258,7 +256,7 @@ class Grouper {
                 !has_value_table(stored_->elem, lanes, c_.input.target);
     if (!fits) return;
     const std::string key = block_.name + "." + format_.weight + ".codes";
-    result.masked = c_.t.choose_added(key, {"words", "any"}, "any") == "words";
+    result.masked = c_.t.choose(key, std::vector<std::string>{"words", "any"}) == "words";
     if (result.masked) result.word = word;
     const auto type = parse_elem_type(fmt::format("u{}", bits));
     bool is_signed = info(stored_->elem).kind == ElemKind::Int;
@@ -284,7 +282,7 @@ class Grouper {
     std::vector<std::string> ways = {"load", "kernel"};
     if (has_few_rows()) std::swap(ways[0], ways[1]);
     const std::string key = block_.name + "." + format_.weight + ".decoded";
-    decodes_bytes_ = c_.t.choose_added(key, ways, "load") == "kernel";
+    decodes_bytes_ = c_.t.choose(key, ways) == "kernel";
   }
 
   // Codes of the weight per word as wide as an element of the intrinsic's operand.

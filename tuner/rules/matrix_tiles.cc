@@ -78,7 +78,7 @@ class TilePreparer {
     }
     if (answers.empty()) return false;
     answers.emplace_back("none");
-    row_ = find_intrinsic(c_.t.choose_added(block_.name + ".tiles", answers, "none"));
+    row_ = find_intrinsic(c_.t.choose(block_.name + ".tiles", answers));
     return row_ != nullptr;
   }
 

@@ -57,7 +57,7 @@ class OnlineAttention {
     if (shared_ == 1) return;
     const bool fits_apart = chain_.rows >= lanes_;
     const std::vector<std::string> ways = {"apart", "packed"};
-    if (fits_apart && c_.t.choose_added(key("heads"), ways, "apart") == "apart") return;
+    if (fits_apart && c_.t.choose(key("heads"), ways) == "apart") return;
     pack_heads(c_.s, chain_, shared_);
   }
 
@@ -104,7 +104,7 @@ class OnlineAttention {
       return tiles * p >= threads && tiles * p % threads == 0;
     });
     if (even != options.end()) std::rotate(options.begin(), even, std::next(even));
-    return c_.t.choose_added(key("parts"), options, 1);
+    return c_.t.choose(key("parts"), options);
   }
 
   struct Registers {
@@ -265,7 +265,7 @@ bool fuse_attention(RuleContext& c) {
   OnlineAttention attention(c, *chain);
   const std::vector<std::string> ways = {"online", "apart"};
   if (!attention.fits()) return false;
-  if (c.t.choose_added(chain->top.name + ".softmax", ways, "apart") == "apart") return false;
+  if (c.t.choose(chain->top.name + ".softmax", ways) == "apart") return false;
   attention.run();
   return true;
 }

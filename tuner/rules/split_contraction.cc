@@ -26,7 +26,7 @@ class Splitter {
     std::vector<int64_t> options = parts_of(facts_.extents[*terms]);
     if (options.size() < 2) return block_;
     const IterVar& iter = node().iters[*terms];
-    int64_t parts = c_.t.choose_added(block_.name + "." + iter.var.name() + ".parts", options, 1);
+    int64_t parts = c_.t.choose(block_.name + "." + iter.var.name() + ".parts", options);
     if (parts == 1) return block_;
     const Var k = iter.var;
     const int64_t length = facts_.extents[*terms] / parts;

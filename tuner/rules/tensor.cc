@@ -47,16 +47,8 @@ class Preparer {
         return second_bits(*x.row) < second_bits(*y.row);
       });
     }
-    std::vector<std::string> answers;
-    for (const TensorMapping& m : ways.list) answers.push_back(m.name);
-    answers.push_back("none");
-    std::string key = block_.name + ".intrinsic";
-    std::string answer =
-        ways.has_usual() ? c_.t.choose(key, answers) : c_.t.choose_added(key, answers, "none");
-    for (const TensorMapping& m : ways.list) {
-      if (m.name == answer) return m;
-    }
-    return std::nullopt;
+    return c_.t.choose_or_none(block_.name + ".intrinsic", ways.list,
+                               [](const TensorMapping& m) { return m.name; });
   }
 
   static int second_bits(const Intrinsic& row) {

@@ -193,10 +193,6 @@ std::optional<Conversion> conversion(ElemType from, ElemType to) {
   return holds ? std::optional(Conversion{from, to, 0}) : std::nullopt;
 }
 
-bool TensorMappings::has_usual() const {
-  return std::any_of(list.begin(), list.end(), [](const TensorMapping& m) { return m.usual; });
-}
-
 namespace {
 
 // Whether an earlier row is this one with its operand types exchanged (signed and unsigned bytes):

@@ -49,9 +49,6 @@ struct TensorMapping {
 struct TensorMappings {
   std::vector<TensorMapping> list;  // best first
   std::string refusal;  // if the list is empty: the iterator or operand that fails, and why
-
-  // Whether the list has the usual mapping beside a weight, the only one in older configs.
-  bool has_usual() const;
 };
 
 // The mappings of a block in its lowered form to `rows`; of two rows that compute the same, the

@@ -103,7 +103,7 @@ class ContractionTiler {
     const std::optional<ElemType> wide = widened(name);
     if (!wide || plan_.reuse(indices_of(node(), name)) < kWorthACopy) return;
     const std::vector<std::string> ways = {"widened", "none"};
-    if (c_.t.choose_added(key(name), ways, "none") == "none") return;
+    if (c_.t.choose(key(name), ways) == "none") return;
     const Block copy = c_.s.widen_operand(name, *wide, 0);
     schedule_injective(c_, copy);
     copies_.push_back(copy);
@@ -124,10 +124,10 @@ class ContractionTiler {
     if (std::any_of(indices.begin(), indices.end(), reads_memory)) {
       std::optional<IndexMap> map = plan_.rows_together(indices);
       const std::vector<std::string> ways = {"copy", "none"};
-      if (map && c_.t.choose_added(key(name), ways, "none") == "copy") copy_packed(name, *map);
+      if (map && c_.t.choose(key(name), ways) == "copy") copy_packed(name, *map);
     } else if (is_weight(c_.s, name) && is_quotient(indices.back())) {
       const std::vector<std::string> ways = {"columns", "none"};
-      if (c_.t.choose_added(key(name), ways, "none") == "columns") {
+      if (c_.t.choose(key(name), ways) == "columns") {
         c_.s.prepack(name, moved_index(indices.size(), indices.size() - 1, 0));
       }
     }
@@ -190,7 +190,7 @@ class ContractionTiler {
     bool by_word = true;
     if (place == Widening::Registers && !unit(groups_->k, Level::R2)) {
       const std::vector<std::string> ways = {"step", "word"};
-      by_word = c_.t.choose_added(key(weight_value_->name + ".at"), ways, "word") == "word";
+      by_word = c_.t.choose(key(weight_value_->name + ".at"), ways) == "word";
     }
     if (!by_word) at = loop(groups_->k, Level::R2);
     place_vectors(*weight_value_, at, by_word);

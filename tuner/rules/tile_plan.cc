@@ -139,7 +139,7 @@ int TilePlan::pick_vector_iter() {
   auto name = [&](int iter) { return names_[static_cast<size_t>(iter)]; };
   std::vector<std::string> ways = {name(last), name(*other)};
   if (dynamic(last) || extent(last) % lanes() != 0) std::swap(ways[0], ways[1]);
-  return c_.t.choose_added(key("lanes"), ways, name(last)) == name(last) ? last : *other;
+  return c_.t.choose(key("lanes"), ways) == name(last) ? last : *other;
 }
 
 // A spatial iterator long enough for vectors, alone in an output dimension, that some weight has
