@@ -56,7 +56,7 @@ std::string times_json(const BenchTimes& times) {
   SortedJson peers = SortedJson::object();
   for (const auto& [name, p] : times.peers) {
     peers[name] = {{"seconds", p.seconds}, {"note", p.note}, {"reference", p.reference}};
-    if (std::isfinite(p.difference)) peers[name]["difference"] = p.difference;
+    if (std::isfinite(p.difference.value_or(NAN))) peers[name]["difference"] = *p.difference;
   }
   SortedJson j = {{"seconds", times.seconds},
                   {"default_seconds", times.default_seconds},

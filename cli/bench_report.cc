@@ -11,6 +11,7 @@
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "ir/ops/spec.h"
+#include "tuner/backend.h"
 #include "tuner/roofline.h"
 
 namespace tilewright::cli {
@@ -39,14 +40,14 @@ Json row_json(const BenchRow& row, const Target& target, int threads) {
   j["roofline_fraction"] = share.fraction;
   if (!share.cause.empty()) j["roofline_cause"] = share.cause;
   j["default_seconds"] = row.default_seconds > 0 ? Json(row.default_seconds) : Json(nullptr);
-  if (target.is_cuda()) j["predicted"] = row.predicted;
+  if (Backend::of(target).predicts()) j["predicted"] = row.predicted;
   Json peers = Json::object(), ratio = Json::object();
   for (const auto& [name, peer] : row.peers) {
     peers[name] = {{"seconds", peer.seconds}};
     if (!peer.note.empty()) peers[name]["note"] = peer.note;
     peers[name]["counts"] = peer.counts();
     if (peer.reference) peers[name]["reference"] = true;
-    if (!target.is_cuda()) peers[name]["difference"] = peer.difference;
+    if (peer.difference) peers[name]["difference"] = *peer.difference;
     if (row.disturbed.empty()) ratio[name] = peer.seconds / row.seconds;
   }
   j["disturbed"] = !row.disturbed.empty();

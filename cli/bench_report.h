@@ -18,12 +18,14 @@ struct BenchPeer {
   double seconds = 0;
   std::string note = {};   // what computed it, or what it computed where that is not quite the same
   bool reference = false;  // code that is there to be right, not fast
-  double difference = 0;   // of its results from ours: root mean squares, relative to ours
+  // Of its results from ours: root mean squares, relative to ours. Nothing where the device of a GPU
+  // computed both.
+  std::optional<double> difference = {};
 
   // Whether a ratio to it compares two fast ways to compute the same. The limit allows for what
   // activations rounded to 8 bits and scales rounded to 6 bits change, 1 to 2%; a nibble or a group
   // in the wrong place changes tens of percent.
-  bool counts() const { return !reference && difference <= 0.05; }
+  bool counts() const { return !reference && difference.value_or(0) <= 0.05; }
 };
 
 struct BenchRow {

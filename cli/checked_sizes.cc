@@ -15,14 +15,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool is_cuda(const database::Artifact& artifact) {
-  const Json stored = Json::parse(artifact.description, nullptr, /*allow_exceptions=*/false);
-  return stored.is_object() && stored.contains("kind");
-}
+struct StoredSizes {
+  SizeFacts facts;
+  CheckBudget budget;
+};
 
-SizeFacts facts_of(const database::Artifact& artifact) {
-  return is_cuda(artifact) ? CudaDescription::from_json(artifact.description).source.sizes
-                           : KernelDescription::from_json(artifact.description).sizes;
+// Only descriptions of GPU kernels have a "kind". Their kernels have no tails of their own.
+StoredSizes sizes_of(const database::Artifact& artifact) {
+  const Json stored = Json::parse(artifact.description, nullptr, /*allow_exceptions=*/false);
+  if (stored.is_object() && stored.contains("kind")) {
+    return {CudaDescription::from_json(artifact.description).source.sizes, {.has_tails = false}};
+  }
+  return {KernelDescription::from_json(artifact.description).sizes, {.has_tails = true}};
 }
 
 // "7", of several dimensions "(7, 16)".
@@ -37,13 +41,12 @@ std::string text_of(const Json& sizes) {
 
 Json checked_sizes(const Workload& workload, const database::Artifact& artifact, bool predicted) {
   if (workload.dims.empty()) return nullptr;
-  const SizeFacts facts = facts_of(artifact);
+  const auto [facts, budget] = sizes_of(artifact);
   const bool known = !facts.steps.empty();
   Json j = {{"accesses", known ? Json(facts.accesses) : Json(nullptr)},
             {"proved", known ? Json(facts.proved) : Json(nullptr)},
             {"checked", Json::array()}};
   if (predicted) return j;
-  const CheckBudget budget{.has_tails = !is_cuda(artifact)};
   for (const auto& dims : check_points(workload, facts, budget)) j["checked"].push_back(dims);
   j["checked"].push_back(largest_sizes(workload));
   std::sort(j["checked"].begin(), j["checked"].end());

@@ -64,11 +64,9 @@ void add_common(CLI::App& app, CommonOptions& o, const Wants& wants) {
     app.final_callback([&app, &o, runs = wants.runs_kernels, cuda = wants.cuda] {
       Target target = Target::parse(o.target);
       bool runs_now = runs && !only_plans(app);
-      if (target.is_cuda() && cuda) {
-        if (runs_now) require_gpu(target);
-      } else if (runs_now || target.is_cuda()) {
-        target.require_here();
-      }
+      const bool is_gpu = target.is_cuda();
+      if (is_gpu && !cuda) target.require_here();  // throws: no such command for GPUs
+      if (runs_now) is_gpu ? require_gpu(target) : target.require_here();
     });
   }
   app.add_flag("--json", o.json, "One JSON document on standard output and nothing else");

@@ -12,7 +12,7 @@
 #include "cli/rebuild.h"
 #include "codegen/target.h"
 #include "runtime/identity.h"
-#include "tuner/features.h"
+#include "tuner/backend.h"
 #include "tuner/pretrained.h"
 
 namespace tilewright::cli {
@@ -204,8 +204,8 @@ int run_train(const DbArguments& a) {
   std::string hash = target_identity(target).hash;
   int64_t samples = 0;
   TrainingOptions options{
-      .base = {}, .without = a.without, .feature_version = feature_version(target)};
-  if (!a.from_nothing) options.base = pretrained_model(target);
+      .base = {}, .without = a.without, .feature_version = Backend::of(target).feature_version()};
+  if (!a.from_nothing) options.base = Backend::of(target).pretrained(target);
   CostModel model = train_on(store, hash, options, &samples);
   if (!model.trained()) {
     throw UsageError(fmt::format("'{}' holds no measured trial of this machine ({}) to learn from",

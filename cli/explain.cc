@@ -12,6 +12,7 @@
 #include "cli/gpu.h"
 #include "cli/lookup.h"
 #include "cli/progress.h"
+#include "tuner/backend.h"
 #include "tuner/roofline.h"
 
 namespace tilewright::cli {
@@ -98,8 +99,9 @@ void add_prediction(Json& j, const Workload& w, const Lookup& lookup,
 
 Json explain(const Workload& w, const database::Store& store, const Lookup& lookup,
              const database::DispatchResult& dispatch) {
-  database::BestResult best =
-      lookup.target.is_cuda() ? lookup.best_or_predicted(store, w) : lookup.best(store, w);
+  database::BestResult best = Backend::of(lookup.target).predicts()
+                                  ? lookup.best_or_predicted(store, w)
+                                  : lookup.best(store, w);
   Json j = {{"spec", spec_to_inline(parse_spec(w.canonical))}, {"hit", best.record.has_value()}};
   if (!best.record) {
     j["miss"] = best.miss;
@@ -122,7 +124,7 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
                    {"bound_by", roof.bound_by}, {"flops", w.flops},
                    {"bytes", roof.bytes},       {"bytes_per_second", roof.bytes / seconds}};
   if (!share.cause.empty()) j["roofline"]["cause"] = share.cause;
-  if (lookup.target.is_cuda()) {
+  if (Backend::of(lookup.target).predicts()) {
     j["model"] = json_of(stored_estimate(w, lookup, *best.record, best.artifact));
     j["driver"] = f.best.driver_version;
     add_facts(j, best);

@@ -49,7 +49,7 @@ Json kernel_estimate_json(const GpuKernelEstimate& k) {
 }  // namespace
 
 bool GpuHere::runs(const Target& target) const {
-  if (!facts || !target.is_cuda()) return false;
+  if (!facts) return false;
   const int here = facts->compute_capability, wanted = target.gpu.compute_capability;
   bool exactly = target.name.back() == 'a';  // code for one architecture alone
   return exactly ? here == wanted : here / 10 == wanted / 10 && here >= wanted;
@@ -59,6 +59,8 @@ const GpuHere& gpu_here() {
   static const GpuHere here = look_for_gpu();
   return here;
 }
+
+bool runs_on_gpu_here(const Target& target) { return target.is_cuda() && gpu_here().runs(target); }
 
 void require_gpu(const Target& target) {
   const GpuHere& here = gpu_here();

@@ -20,6 +20,8 @@ struct GpuHere {
   bool runs(const Target& target) const;
 };
 const GpuHere& gpu_here();
+// Whether kernels of the target run on it. Looks for a GPU only where the target is one.
+bool runs_on_gpu_here(const Target& target);
 
 // Throws TargetError that says why kernels of the target do not run here, and what can be done
 // without them.

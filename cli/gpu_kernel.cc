@@ -35,7 +35,7 @@ GpuKernel stored_gpu_kernel(const Workload& w, const database::Record& record,
 GpuKernel default_gpu_kernel(const Workload& w, const Target& target) {
   GpuKernel k;
   Trial none = Trial::first();
-  Schedule schedule = apply_sketch(default_sketch(target), {w, target, 1}, none);
+  Schedule schedule = apply_sketch(cuda_default_sketch(), {w, target, 1}, none);
   k.description.source = generate_cuda(schedule.module(), target);
   k.origin = "The untuned default for " + target.name;
   return k;

@@ -4,6 +4,7 @@
 
 #include "runtime/error.h"
 #include "runtime/sandbox.h"
+#include "tuner/backend.h"
 
 namespace tilewright::cli {
 namespace {
@@ -13,7 +14,7 @@ constexpr double kMeasureSeconds = 600;  // operands, reference and timing of th
 }  // namespace
 
 KernelWorker::KernelWorker(const Target& target)
-    : KernelWorker(target.is_cuda() ? Confined::No : Confined::Yes, {}) {}
+    : KernelWorker(Backend::of(target).is_confined() ? Confined::Yes : Confined::No, {}) {}
 
 KernelWorker::KernelWorker(Confined confined, std::vector<int> inherited)
     : pool_(WorkerOptions{.command = worker_command(),
@@ -58,7 +59,8 @@ MeasureJob measure_job(const Workload& w, const database::Artifact& artifact,
 
 void note_confinement(const CommonOptions& options, const Target& target) {
   const std::string missing = missing_seccomp();
-  if (target.is_cuda() || missing.empty() || confinement_problem() != missing) return;
+  if (!Backend::of(target).is_confined() || missing.empty() || confinement_problem() != missing)
+    return;
   note(options, fmt::format("kernels run unconfined: {} (docs/sandbox.md)", missing));
 }
 

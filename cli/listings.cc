@@ -112,7 +112,7 @@ int run_targets(const CommonOptions& options) {
   for (const std::string& name : Target::names()) {
     Target t = Target::parse(name);
     database::TargetIdentity id = target_identity(t);
-    const bool on_gpu = gpu_here().runs(t);
+    const bool is_gpu = t.is_cuda(), on_gpu = runs_on_gpu_here(t);
     std::vector<std::string> missing = on_gpu ? std::vector<std::string>() : t.missing_features();
     std::vector<std::string> rows;
     for (const Intrinsic* row : intrinsics_of(t)) rows.emplace_back(row->name);
@@ -123,12 +123,12 @@ int run_targets(const CommonOptions& options) {
                     {"missing", missing},
                     {"intrinsics", rows},
                     {"identity", id.hash}});
-    if (t.is_cuda()) {
+    if (is_gpu) {
       list.back()["gpu"] = gpu_json(t.gpu);
       list.back()["device"] = on_gpu ? Json(gpu_here().facts->name) : Json(nullptr);
       if (on_gpu) list.back()["device_facts"] = cli::json_of(*gpu_here().facts);
     }
-    if (!options.json && t.is_cuda()) {
+    if (!options.json && is_gpu) {
       print_cuda(t);
     } else if (!options.json) {
       std::string here = missing.empty()

@@ -19,7 +19,7 @@ database::TargetIdentity described_identity(const Target& target) {
 }
 
 database::TargetIdentity target_identity(const Target& target) {
-  if (!target.is_cuda() || !gpu_here().runs(target)) return described_identity(target);
+  if (!runs_on_gpu_here(target)) return described_identity(target);
   const cuda::DeviceFacts& gpu = *gpu_here().facts;
   TargetFacts facts = target_facts(target);
   return database::make_target(gpu.name, facts.features, gpu.sms, facts.extra);
@@ -27,7 +27,7 @@ database::TargetIdentity target_identity(const Target& target) {
 
 Lookup::Lookup(const CommonOptions& options)
     : target(Target::parse(options.target)), identity(target_identity(target)),
-      threads(target.is_cuda() ? 1 : thread_count(options)),
+      threads(target.has_threads ? thread_count(options) : 1),
       held_to_threads(options.threads > 0 && threads <= available_threads()) {}
 
 database::BestResult Lookup::best(const database::Store& store, const Workload& workload) const {
@@ -43,7 +43,7 @@ database::BestResult Lookup::nearest_at(const database::Store& store, const Work
                                         const std::map<std::string, int64_t>& sizes) const {
   database::BestResult exact = best_at(store, workload, sizes);
   const database::ThreadsAsked asked{threads, available_threads()};
-  if (target.is_cuda() || (exact.record && asked.met_by(threads))) return exact;
+  if (!target.has_threads || (exact.record && asked.met_by(threads))) return exact;
   const database::BestQuery query = best_query(workload, target, identity, threads);
   for (const database::NearQuery& near : store.nearest(query, asked)) {
     if (held_to_threads && near.query.threads != threads) continue;

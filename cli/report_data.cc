@@ -9,6 +9,7 @@
 #include <set>
 
 #include "tilewright/version.h"
+#include "tuner/backend.h"
 
 namespace tilewright::cli {
 namespace {
@@ -60,16 +61,6 @@ std::vector<ReportFailure> failures_of(const std::vector<ReportTrial>& trials) {
   return list;
 }
 
-MachineRates rates_of(const Target& target, int threads) {
-  if (!target.is_cuda()) return machine_rates(threads);
-  MachineRates rates;
-  rates.f32_flops = target.gpu.f32;
-  rates.read_bytes = rates.l3_bytes = rates.l2_bytes = target.gpu.bandwidth;
-  rates.i8_ops = target.gpu.tensor_i8;
-  rates.bf16_flops = target.gpu.tensor_f16;
-  return rates;
-}
-
 // `records`: measured ones of one workload on one number of threads, in the order of measuring.
 ReportWorkload workload_report(const Workload& w, const Target& target, int threads,
                                const std::vector<database::Record>& records) {
@@ -96,7 +87,7 @@ ReportWorkload workload_report(const Workload& w, const Target& target, int thre
     out.above_roof = roofline_share(w, target, threads, out.best()->seconds).cause;
   }
   out.roof = roofline_of(w, target, threads);
-  out.rates = rates_of(target, threads);
+  out.rates = Backend::of(target).rates(target, threads);
   out.failures = failures_of(out.trials);
   return out;
 }
@@ -136,7 +127,7 @@ void Gatherer::add(const Workload& w) {
     if (!r.compiler_version.empty()) compilers_.insert(r.compiler_version);
     by_threads[r.threads].push_back(std::move(r));
   }
-  if (by_threads.empty() && lookup_.target.is_cuda() && add_predicted(w)) return;
+  if (by_threads.empty() && Backend::of(lookup_.target).predicts() && add_predicted(w)) return;
   if (by_threads.empty() && !options_.specs.empty()) {
     database::BestResult best = lookup_.best(store_, w);
     throw MissError(w, options_, best.miss.empty() ? "nothing was measured" : best.miss);

@@ -11,6 +11,7 @@
 #include "codegen/codegen.h"
 #include "ir/printer.h"
 #include "runtime/compile.h"
+#include "tuner/backend.h"
 #include "tuner/sketch.h"
 
 namespace tilewright::cli {
@@ -35,7 +36,7 @@ struct Chosen {
 
 // `lookup` becomes the one that the kernel was tuned for.
 Chosen choose(const Workload& w, const ShowArguments& a, Lookup& lookup) {
-  if (a.untuned) return {&default_sketch(lookup.target)};
+  if (a.untuned) return {&Backend::of(lookup.target).untuned()};
   if (!a.config_value.empty() && a.config_value != "true") {
     for (const OwnConfig& own : read_own_configs(a.config_value)) {
       if (!own.is_for(w)) continue;

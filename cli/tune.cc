@@ -20,6 +20,7 @@
 #include "cli/table.h"
 #include "runtime/cpus.h"
 #include "tilewright/version.h"
+#include "tuner/backend.h"
 #include "tuner/offline.h"
 #include "tuner/roofline.h"
 #include "tuner/tuner.h"
@@ -52,11 +53,12 @@ double parse_time(const std::string& text) {
 TuneOptions options_of(const TuneArguments& a, const Target& target) {
   TuneOptions o;
   // Candidates that are only looked at cost little.
-  const int trials = target.is_cuda() && a.offline ? 400 : 64;
+  const Backend& backend = Backend::of(target);
+  const int trials = backend.predicts() && a.offline ? 400 : 64;
   o.trials = a.trials > 0 ? a.trials : a.time.empty() ? trials : TuneOptions::kNoLimit;
   o.seconds = a.time.empty() ? 0 : parse_time(a.time);
   o.seed = a.seed;
-  o.threads = target.is_cuda() ? 1 : thread_count(a.common);
+  o.threads = target.has_threads ? thread_count(a.common) : 1;
   o.batch = a.batch;
   auto kind = parse_search_kind(a.search);
   if (!kind) {
@@ -69,16 +71,13 @@ TuneOptions options_of(const TuneArguments& a, const Target& target) {
   o.warm_start = !a.no_warm_start;
   o.pretrained = !a.no_pretrained;
   o.dispatch = a.dispatch;
+  o.measure = backend.measure_options();
   o.measure.threads = o.threads;
   o.measure.seed = a.seed;
   o.measure.cold = a.cold;
-  if (target.is_cuda()) {
-    o.measure.timeout_seconds = 30;  // large operands have to get there
-    o.measure.builders = std::clamp(available_cores() / 2, 2, 8);  // the GPU does not wait for them
-  }
   o.tool_version = TILEWRIGHT_VERSION;
   Json run = {{"specs", a.common.specs}, {"trials", o.trials}, {"threads", o.threads}};
-  if (!a.offline && gpu_here().runs(target)) {
+  if (!a.offline && runs_on_gpu_here(target)) {
     o.driver_version = gpu_here().facts->driver();
     run["device"] = json_of(*gpu_here().facts);
   }

@@ -62,6 +62,8 @@ struct Target {
   int64_t l2_bytes = 1 << 20;
   int64_t l3_bytes = 32 << 20;
   GpuFacts gpu = {};  // for a CUDA target
+  // Whether kernels run on a number of threads that a caller chooses. A GPU's launch has its own.
+  bool has_threads = true;
 
   int lanes(int element_bits) const { return vector_bits / element_bits; }
   int f32_lanes() const { return lanes(32); }

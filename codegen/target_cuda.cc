@@ -17,6 +17,7 @@ Target cuda(const std::string& architecture, GpuFacts facts) {
   t.vector_registers = facts.registers_per_thread;
   t.l2_bytes = facts.l2_bytes;
   t.gpu = std::move(facts);
+  t.has_threads = false;
   return t;
 }
 

@@ -125,7 +125,7 @@ class Finder {
     for (const StoredWorkload* other : others_) {
       add_measured(*other, fmt::format("made for {}", spec_text(*other)));
     }
-    if (!request_.target.is_cuda()) {
+    if (counts_elsewhere()) {
       if (own_ != nullptr) add_near(*own_, Measured::Elsewhere, "");
       for (const StoredWorkload* other : others_) {
         add_near(*other, Measured::Elsewhere, fmt::format("made for {}; ", spec_text(*other)));
@@ -149,6 +149,9 @@ class Finder {
     return product;
   }
 
+  // Whether a measurement on another chip says which kernel is fast here. On another GPU it only
+  // chooses the kernel to begin with.
+  bool counts_elsewhere() const { return !request_.target.is_cuda(); }
   bool threads_match(int threads) const { return request_.threads.met_by(threads); }
 
   void add(tw_outcome outcome, const StoredWorkload& workload, const StoredKernel& kernel,
@@ -278,7 +281,7 @@ class Finder {
     const std::string less = difference(k, request_);
     if (less.empty()) return std::nullopt;
     if (k.is_default) return "the untuned default; " + less;
-    if (request_.target.is_cuda() && !same_device(k, request_)) return less;
+    if (!counts_elsewhere() && !same_device(k, request_)) return less;
     return std::nullopt;
   }
 
@@ -286,7 +289,7 @@ class Finder {
   void add_generated(const StoredWorkload& workload, const std::string& prefix) {
     for (bool offline : {false, true}) {
       for (const StoredRanges& ranges : workload.ranges) {
-        if (ranges.offline != offline || !request_.target.is_cuda()) continue;
+        if (ranges.offline != offline || counts_elsewhere()) continue;
         // All are of one target.
         if (!why_generated(ranges.ranges.front().kernel)) continue;
         add_ranges(workload, ranges, TW_DEFAULT,
@@ -393,7 +396,7 @@ std::string tune_command(const Table& table, const Request& request) {
                                     quoted(spec_to_inline(request.spec)), quoted(table.path()));
   const Target native = Target::parse("native");
   if (request.target.name != native.name) command += " --target " + request.target.name;
-  if (request.threads.threads > 0 && !request.target.is_cuda()) {
+  if (request.threads.threads > 0 && request.target.has_threads) {
     command += fmt::format(" --threads {}", request.threads.most());
   }
   return command;

@@ -170,7 +170,7 @@ std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options) {
   for (const std::string& spec : options.specs) {
     Request request =
         make_request(spec, device.target, device.identity,
-                     {device.target.is_cuda() ? 0 : options.threads, available_threads()});
+                     {device.target.has_threads ? options.threads : 0, available_threads()});
     prepared->served_.push_back(serve(request, options, device, prepared->report_));
     prepared->by_text_.emplace(prepared->served_.back()->text(), prepared->served_.size() - 1);
   }

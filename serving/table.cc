@@ -1,6 +1,7 @@
 #include "serving/table.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <tuple>
@@ -11,16 +12,19 @@
 namespace tilewright::serving {
 namespace {
 
-bool is_cuda(const database::TargetIdentity& target) {
-  return target.features.rfind("sm_", 0) == 0;
+// The instruction sets that code of the target may use; nothing for a GPU's, which its driver judges.
+std::optional<std::set<std::string>> processor_for(const database::TargetIdentity& target) {
+  if (target.features.starts_with("sm_")) return std::nullopt;
+  return cpu_features();
 }
 
-// Whether kernels of the target may run in this process at all. Of GPUs only a driver knows.
+// Whether kernels of the target may run in this process at all.
 bool may_run(const database::TargetIdentity& target) {
-  if (is_cuda(target)) return true;
+  const auto processor = processor_for(target);
+  if (!processor) return true;
   std::istringstream names(target.features);
   for (std::string name; names >> name;) {
-    if (cpu_features().count(name) == 0) return false;
+    if (!processor->contains(name)) return false;
   }
   return true;
 }
@@ -94,10 +98,8 @@ void add_defaults(const database::Store& store, const std::vector<database::Reco
     if (known) continue;
     auto artifact = store.artifact(record);
     if (!artifact) continue;
-    if (!is_cuda(record.target) &&
-        !database::lacking_features(*artifact.value, cpu_features()).empty()) {
-      continue;
-    }
+    const auto processor = processor_for(record.target);
+    if (processor && !database::lacking_features(*artifact.value, *processor).empty()) continue;
     kernels.push_back(kernel_of(record, std::move(*artifact.value)));
   }
 }
@@ -145,7 +147,7 @@ void Table::read_workload(const database::Store& store, StoredWorkload& workload
     query.target = targets.at(key.target_hash);
     query.threads = key.threads;
     query.allow_offline = key.offline;
-    if (!is_cuda(query.target)) query.processor = cpu_features();
+    query.processor = processor_for(query.target);
     database::BestResult best = store.best(query);
     // Where something was measured, what a model ranked does not count.
     if (!best.record && workload.trouble.empty()) workload.trouble = best.miss;

@@ -7,7 +7,6 @@
 
 #include "ir/printer.h"
 #include "tuner/feature_row.h"
-#include "tuner/features.h"
 #include "tuner/parallel.h"
 
 namespace tilewright {
@@ -43,27 +42,24 @@ Candidate CandidateMaker::finish(const Sketch& sketch, const Trial& trial, Sched
 }
 
 void CandidateMaker::look_at(Candidate& c) {
-  c.feature_version = feature_version(input_.target);
-  if (!input_.target.is_cuda()) {
-    c.features = extract_features(c.module.main, input_.target, input_.threads);
-    return;
-  }
-  const GpuFeatures features = features_on_gpu(c);
-  c.features = features.values;
-  c.predicted_seconds = features.seconds;
+  Estimate e = estimate(c);
+  c.feature_version = backend().feature_version();
+  c.features = std::move(e.features);
+  c.predicted_seconds = e.seconds;
 }
 
-GpuFeatures CandidateMaker::features_on_gpu(const Candidate& c) {
+// Candidates of one text have one estimate.
+Estimate CandidateMaker::estimate(const Candidate& c) {
   {
     const std::lock_guard lock(mutex_);
-    auto it = on_gpu_.find(c.fingerprint);
-    if (it != on_gpu_.end()) return it->second;
+    auto it = estimates_.find(c.fingerprint);
+    if (it != estimates_.end()) return it->second;
   }
-  GpuFeatures features = gpu_features(c.module.main, input_.target);
-  if (features.seconds == 0) spdlog::debug("{}: {}", c.config, features.refusal);
+  Estimate e = backend().estimate(c.module.main, input_.target, input_.threads);
+  if (!e.refusal.empty()) spdlog::debug("{}: {}", c.config, e.refusal);
   const std::lock_guard lock(mutex_);
-  on_gpu_.emplace(c.fingerprint, features);
-  return features;
+  estimates_.emplace(c.fingerprint, e);
+  return e;
 }
 
 CandidateMaker::Made CandidateMaker::try_to_make(Draft draft) {
@@ -98,13 +94,9 @@ std::vector<std::optional<Candidate>> CandidateMaker::make_all(std::vector<Draft
   return candidates;
 }
 
-const std::vector<Sketch>& CandidateMaker::sketches() const {
-  return input_.target.is_cuda() ? cuda_sketches() : cpu_sketches();
-}
-
 Candidate CandidateMaker::make_default() {
   Trial trial = Trial::first();
-  const Sketch& sketch = default_sketch(input_.target);
+  const Sketch& sketch = backend().untuned();
   Schedule schedule = apply_sketch(sketch, input_, trial);
   Candidate c = finish(sketch, trial, std::move(schedule));
   c.is_default = true;

@@ -12,7 +12,7 @@
 
 #include "ir/stmt.h"
 #include "schedule/error.h"
-#include "tuner/gpu_features.h"
+#include "tuner/backend.h"
 #include "tuner/sketch.h"
 
 namespace tilewright {
@@ -27,7 +27,7 @@ struct Candidate {
   std::string config;           // the trial's choices, JSON
   AnswerValues answers;         // the same choices for the model
   Module module;                // the scheduled program
-  std::vector<float> features;  // extract_features; gpu_features on a GPU
+  std::vector<float> features;  // Backend::estimate
   int feature_version = 0;
   // On a GPU: the analytical model's prediction at the largest sizes. 0: the candidate does not run
   // there.
@@ -65,7 +65,8 @@ class CandidateMaker {
   // The untuned default.
   Candidate make_default();
   // The sketches that a search explores for the target.
-  const std::vector<Sketch>& sketches() const;
+  const std::vector<Sketch>& sketches() const { return backend().sketches(); }
+  const Backend& backend() const { return Backend::of(input_.target); }
   const IllegalCounts& illegal() const { return illegal_; }
   const SketchInput& input() const { return input_; }
   bool cancelled() const { return cancelled_ && *cancelled_; }
@@ -81,12 +82,12 @@ class CandidateMaker {
   std::optional<Candidate> count(Made made);
   Candidate finish(const Sketch& sketch, const Trial& trial, Schedule schedule);
   void look_at(Candidate& c);
-  GpuFeatures features_on_gpu(const Candidate& c);
+  Estimate estimate(const Candidate& c);
 
   SketchInput input_;
   const std::atomic<bool>* cancelled_;                   // null: never cancelled
-  std::mutex mutex_;                                     // guards on_gpu_
-  std::unordered_map<std::string, GpuFeatures> on_gpu_;  // by fingerprint
+  std::mutex mutex_;                                     // guards estimates_
+  std::unordered_map<std::string, Estimate> estimates_;  // by fingerprint
   IllegalCounts illegal_;
 };
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "codegen/kernel_source.h"
+#include "tuner/backend.h"
 
 namespace tilewright {
 
@@ -13,11 +13,7 @@ Finalist finalist_of(const database::Record& record, const database::Artifact& a
   Measurement m;
   m.verdict = TrialVerdict::Valid;
   m.median = record.median_seconds;
-  if (target.is_cuda()) {
-    m.cuda = artifact.description;
-  } else {
-    m.source.description = KernelDescription::from_json(artifact.description);
-  }
+  Backend::of(target).describe(artifact.description, m);
   m.object.assign(reinterpret_cast<const char*>(artifact.bytes.data()), artifact.bytes.size());
   return {record, std::move(m)};
 }

@@ -9,15 +9,13 @@
 #include <span>
 
 #include "codegen/codegen.h"
-#include "codegen/cuda_description.h"
 #include "ir/ops/spec.h"
 #include "runtime/compile.h"
 #include "runtime/error.h"
 #include "runtime/jobs.h"
 #include "runtime/timer.h"
 #include "runtime/worker_pool.h"
-#include "tuner/gpu_offline_kernel.h"
-#include "tuner/roofline.h"
+#include "tuner/backend.h"
 
 namespace tilewright {
 namespace {
@@ -58,18 +56,6 @@ TrialVerdict verdict_of(Verdict v) {
 void throw_if_environment(const JobResult& r) {
   if (r.status == JobStatus::NoToolchain) throw ToolchainError(r.message);
   if (r.status == JobStatus::NotStarted) throw Error("a worker does not start: " + r.message);
-}
-
-// Adds the compilers' facts to a CUDA program's description. Refuses a kernel that would hang as
-// compiled.
-void take_cuda(BuildResult built, const GpuFacts& gpu, Measurement& m) {
-  CudaDescription d = CudaDescription::from_json(m.cuda);
-  d.facts = facts_of_cubin(d.source, built.object);
-  if (!built.packing_object.empty()) d.packing = {built.packing_object, host_processor()};
-  m.cuda = d.to_json();
-  m.object = std::move(built.object);
-  m.reason = budget_problem(d.source, d.facts, gpu);
-  if (!m.reason.empty()) m.verdict = TrialVerdict::CompileError;
 }
 
 // A kernel in a comparison.
@@ -160,12 +146,12 @@ struct Measurer::Impl {
   Impl(std::vector<std::string> command, Target t, MeasureOptions o)
       : target(std::move(t)), options(o),
         builders(WorkerOptions{command, o.memory_limit, {}}, std::max(1, o.builders)),
-        // GPU drivers reserve far more memory than they use.
         runner(WorkerOptions{.command = command,
-                             .memory_limit_bytes = target.is_cuda() ? 0 : o.memory_limit,
-                             .confined = !target.is_cuda()},
+                             .memory_limit_bytes = backend().memory_limit(o),
+                             .confined = backend().is_confined()},
                1) {}
 
+  const Backend& backend() const { return Backend::of(target); }
   void generate(const std::vector<Candidate>& batch, std::vector<Measurement>& results);
   void build(std::span<Measurement> results, const MeasureLimits& limits);
   void run(const Workload& workload, const Candidate& c, Measurement& m,
@@ -204,13 +190,7 @@ void Measurer::Impl::generate(const std::vector<Candidate>& batch,
                               std::vector<Measurement>& results) {
   for (size_t i = 0; i < batch.size(); ++i) {
     try {
-      if (target.is_cuda()) {
-        CudaSource cuda = generate_cuda(batch[i].module, target);
-        results[i].source.code = cuda.text;
-        results[i].cuda = CudaDescription{std::move(cuda), {}}.to_json();
-      } else {
-        results[i].source = generate_c(batch[i].module, target);
-      }
+      backend().generate(batch[i].module, target, results[i]);
       results[i].verdict = TrialVerdict::Valid;
     } catch (const LoweringError& e) {
       results[i].reason = e.what();
@@ -226,10 +206,7 @@ void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& 
     BuildJob job;
     job.source = results[i].source;
     job.timeout_seconds = kCompileSeconds / 2;
-    if (target.is_cuda()) {
-      job.cuda_architecture = architecture_of(target);
-      job.packing = CudaDescription::from_json(results[i].cuda).source.packing;
-    }
+    backend().complete(job, results[i], target);
     owner[builders.submit("build", to_json(job), kCompileSeconds)] = i;
   }
   while (builders.pending() > 0) {
@@ -254,8 +231,8 @@ void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& 
       if (!built.error.empty()) {
         m.verdict = TrialVerdict::CompileError;
         m.reason = built.error;
-      } else if (target.is_cuda()) {
-        take_cuda(std::move(built), target.gpu, m);
+      } else {
+        backend().take(std::move(built), target, m);
       }
     }
   }
@@ -271,7 +248,7 @@ MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& 
   job.dims = largest_sizes(workload);
   job.seed = options.seed;
   job.threads = options.threads;
-  if (!target.is_cuda()) job.roof_seconds = roofline_of(workload, options.threads).seconds;
+  job.roof_seconds = backend().measured_roof(workload, target, options.threads);
   job.timing.cache = options.cold ? CacheState::Cold : CacheState::Warm;
   job.timing.max_seconds = kMostSeconds;
   job.timing.min_samples = 5;

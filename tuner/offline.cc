@@ -11,8 +11,8 @@
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
 #include "runtime/timer.h"
+#include "tuner/backend.h"
 #include "tuner/cost_model.h"
-#include "tuner/features.h"
 #include "tuner/gpu_offline.h"
 #include "tuner/history.h"
 #include "tuner/patient_writer.h"
@@ -46,7 +46,7 @@ class OfflineRun {
              const TuneOptions& options, const std::atomic<bool>& cancelled)
       : target_(target), identity_(identity), store_(store), writer_(store), options_(options),
         cancelled_(cancelled), started_(steady_seconds()) {
-    if (target.is_cuda()) {
+    if (Backend::of(target).predicts()) {
       cuda::nvrtc_identity();  // throws if NVRTC is missing, before anything is stored
     } else {
       load_model();
@@ -69,7 +69,7 @@ class OfflineRun {
 
  private:
   void load_model() {
-    auto stored = store_.model(identity_.hash, "xgboost", feature_version(target_));
+    auto stored = store_.model(identity_.hash, "xgboost", Backend::of(target_).feature_version());
     if (!stored) {
       throw NoModelError(
           "--offline: '" + store_.path() +
@@ -168,7 +168,7 @@ bool OfflineRun::keep(const Workload& w, const Ranked& r, int rank) {
 }
 
 TuneResult OfflineRun::rank(const Workload& w, uint64_t seed) {
-  if (target_.is_cuda()) {
+  if (Backend::of(target_).predicts()) {
     std::vector<std::string> guesses;
     writer_.flush();  // stores what this run found for earlier workloads
     if (options_.warm_start) guesses = similar_winners(store_, identity_, w, options_.threads);

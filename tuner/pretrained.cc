@@ -26,7 +26,6 @@ namespace tilewright {
 
 std::vector<std::byte> pretrained_model(const Target& target) {
   constexpr int kWide = 512;
-  if (target.is_cuda()) return {};
   if (target.vector_bits >= kWide) return {tilewright_pretrained_512, tilewright_pretrained_256};
   return {tilewright_pretrained_256, tilewright_pretrained_end};
 }

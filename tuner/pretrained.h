@@ -12,8 +12,8 @@
 
 namespace tilewright {
 
-// The bytes of the model shipped for such targets (for CostModel::load), with features of
-// kFeatureVersion. Empty for GPUs. CPUs with 512-bit vectors have one model, all others another,
+// The bytes of the model shipped for such a CPU (for CostModel::load), with features of
+// kFeatureVersion. CPUs with 512-bit vectors have one model, all others another,
 // since speed on one kind tells little about the other. Made by scripts/pretrain.
 std::vector<std::byte> pretrained_model(const Target& target);
 
@@ -21,7 +21,7 @@ struct TrainingOptions {
   std::vector<std::byte> base;    // the model to train further; empty: from scratch
   std::set<std::string> without;  // hashes of workloads to leave out
   int threads = 1;
-  int feature_version = 0;  // of the target (feature_version())
+  int feature_version = 0;  // of the target (Backend::feature_version())
 };
 
 // Trains `options.base` further on all records of a target. Sets `samples` to the number of records

@@ -1,34 +1,15 @@
 #include "tuner/roofline.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 
 #include "ir/predicates.h"
 #include "ir/visitor.h"
-#include "runtime/machine.h"
 #include "runtime/operands.h"
+#include "tuner/backend.h"
 
 namespace tilewright {
 namespace {
-
-Machine& this_machine() {
-  static Machine machine = probe_machine();
-  return machine;
-}
-
-// The cause of a run that is faster than the roof.
-std::string cause_of(const Target& target, int threads) {
-  const std::string leaves_out = "the kernel leaves out operations that the workload's count has";
-  if (target.is_cuda()) return leaves_out + ", or the GPU exceeds its data sheet";
-  const Machine& machine = this_machine();
-  if (!machine.disturbed.empty()) {
-    return "the machine's peaks were measured while something disturbed them: " + machine.disturbed;
-  }
-  return fmt::format("{}, or the peaks are too low, whose rounds were {:.0f}% apart", leaves_out,
-                     100 * machine.rates(threads).spread);
-}
 
 // The most elements of an operand that can be read: the number of points of the reading stages.
 // This holds if data-dependent indices select the elements in every read. Nothing if some read is
@@ -89,46 +70,22 @@ double least_bytes(const Workload& workload) {
   return bytes;
 }
 
-// A GPU's operations per second on products of this type, by its data sheet.
-double operations(const GpuFacts& gpu, ElemType factors) {
-  double rate = 0;
-  if (factors == ElemType::f16 || factors == ElemType::bf16) rate = gpu.tensor_f16;
-  if (bits_of(factors) <= 8) rate = is_float(factors) ? gpu.tensor_f8 : gpu.tensor_i8;
-  return rate > 0 ? rate : gpu.f32;
-}
-
 }  // namespace
 
-Roofline roofline_of(const Workload& workload, int threads) {
-  double bytes = least_bytes(workload);
-  const Machine& machine = this_machine();
-  double compute = machine.roofline_seconds(workload.flops, 0, threads, factors_of(workload));
-  double memory = machine.roofline_seconds(0, bytes, threads);
-  return {std::max(compute, memory), bytes,
-          memory > compute ? machine.home_of(bytes, threads) : "compute"};
-}
-
 Roofline roofline_of(const Workload& workload, const Target& target, int threads) {
-  if (!target.is_cuda()) return roofline_of(workload, threads);
-  double bytes = least_bytes(workload);
-  double compute = workload.flops / operations(target.gpu, factors_of(workload));
-  double memory = bytes / target.gpu.bandwidth;
-  return {std::max(compute, memory), bytes, memory > compute ? "memory" : "compute"};
+  const RooflineWork work{workload.flops, least_bytes(workload), factors_of(workload)};
+  return Backend::of(target).roofline(work, target, threads);
 }
 
 RooflineShare roofline_share(const Workload& workload, const Target& target, int threads,
                              double seconds) {
   constexpr double kNoise = 1.05;
+  const Backend& backend = Backend::of(target);
   const auto fraction = [&] { return roofline_of(workload, target, threads).seconds / seconds; };
   if (seconds <= 0) return {};
-  if (!target.is_cuda() && fraction() > kNoise) {
-    static const bool again = (this_machine() = probe_machine(/*fresh=*/true), true);
-    static_cast<void>(again);
-  }
+  if (fraction() > kNoise) backend.measure_peaks_again();
   const double share = fraction();
-  return {share, share > 1 ? cause_of(target, threads) : ""};
+  return {share, share > 1 ? backend.above_roofline(threads) : ""};
 }
-
-MachineRates machine_rates(int threads) { return this_machine().rates(threads); }
 
 }  // namespace tilewright

@@ -5,7 +5,6 @@
 
 #include "codegen/target.h"
 #include "ir/tensor_expr.h"
-#include "runtime/machine.h"
 
 namespace tilewright {
 
@@ -15,11 +14,15 @@ struct Roofline {
   std::string bound_by;  // "compute", "L2", "L3" or "memory"
 };
 
-// From this machine's measured peak and bandwidths. Operands come from the cache that holds them,
-// as in repeated runs.
-Roofline roofline_of(const Workload& workload, int threads);
+// A workload as a roofline sees it.
+struct RooflineWork {
+  double flops;
+  double bytes;      // operands, read and written once
+  ElemType factors;  // the type in which most products are computed
+};
 
-// For this machine, or for a CUDA target's GPU by its data sheet; there, `bound_by` is "compute" or
+// For a CPU by this machine's measured peak and bandwidths, where operands come from the cache that
+// holds them, as in repeated runs. For a GPU by its data sheet; there, `bound_by` is "compute" or
 // "memory".
 Roofline roofline_of(const Workload& workload, const Target& target, int threads);
 
@@ -32,7 +35,8 @@ struct RooflineShare {
 RooflineShare roofline_share(const Workload& workload, const Target& target, int threads,
                              double seconds);
 
-// This machine's measured rates on that many threads.
-MachineRates machine_rates(int threads);
+// How any run may be faster than the roofline.
+inline constexpr const char* kLeavesOut =
+    "the kernel leaves out operations that the workload's count has";
 
 }  // namespace tilewright

@@ -187,12 +187,12 @@ SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
   std::vector<RankedSample> measured;
   double best = best_seconds();
   for (const Outcome& o : outcomes_) {
-    if (o.sketch == &default_sketch(maker_.input().target)) continue;
+    if (o.sketch == &maker_.backend().untuned()) continue;
     float score = o.seconds > 0 ? static_cast<float>(best / o.seconds) : 0;
     measured.push_back({o.features, o.answers, score});
   }
   // Before any measurement on a GPU, its data sheet is the prior.
-  const bool is_predicted = !prior.trained() && maker_.input().target.is_cuda();
+  const bool is_predicted = !prior.trained() && maker_.backend().predicts();
   PriorScores known = scores_of(prior);
   if (is_predicted) {
     std::vector<std::vector<float>> rows;
@@ -221,7 +221,7 @@ SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
 std::vector<const Outcome*> SearchPolicy::best_outcomes(size_t count) const {
   std::vector<const Outcome*> list;
   for (const Outcome& o : outcomes_) {
-    bool is_default = o.sketch == &default_sketch(maker_.input().target);
+    bool is_default = o.sketch == &maker_.backend().untuned();
     if (o.seconds > 0 && !is_default) list.push_back(&o);
   }
   std::stable_sort(list.begin(), list.end(),

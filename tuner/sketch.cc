@@ -77,9 +77,9 @@ void schedule_gpu_default(Schedule& s, Trial&, const SketchInput& input) {
 
 }  // namespace
 
-const Sketch& default_sketch(const Target& target) {
-  static const Sketch cuda{"gpu_default", 1, schedule_gpu_default};
-  return target.is_cuda() ? cuda : default_sketch();
+const Sketch& cuda_default_sketch() {
+  static const Sketch sketch{"gpu_default", 1, schedule_gpu_default};
+  return sketch;
 }
 
 const std::vector<Sketch>& cuda_sketches() {
@@ -99,7 +99,7 @@ const std::vector<Sketch>& cpu_sketches() {
 
 const Sketch* find_sketch(const std::string& name) {
   if (name == default_sketch().name) return &default_sketch();
-  const Sketch& gpu = default_sketch(cuda_targets().front());
+  const Sketch& gpu = cuda_default_sketch();
   if (name == gpu.name) return &gpu;
   for (const auto* sketches : {&cpu_sketches(), &cuda_sketches()}) {
     for (const Sketch& s : *sketches) {

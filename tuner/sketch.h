@@ -31,8 +31,8 @@ struct Sketch {
 const std::vector<Sketch>& cpu_sketches();
 // The untuned CPU schedule: the loops as written, the outermost one parallel. It has no knobs.
 const Sketch& default_sketch();
-// The untuned schedule of a target; on a GPU, the first choice of every knob.
-const Sketch& default_sketch(const Target& target);
+// The untuned GPU schedule: the first choice of every knob of cuda_sketches().
+const Sketch& cuda_default_sketch();
 // The sketches that a search explores for any workload on a GPU.
 const std::vector<Sketch>& cuda_sketches();
 // Finds any of the above by name; null if there is none.

@@ -1,7 +1,6 @@
 #include "tuner/trial_record.h"
 
-#include "codegen/cpu_features.h"
-#include "tuner/features.h"
+#include "tuner/backend.h"
 
 namespace tilewright {
 
@@ -46,7 +45,7 @@ database::BestQuery best_query(const Workload& workload, const Target& target,
   query.workload_hash = workload.hash();
   query.target = identity;
   query.threads = threads;
-  if (!target.is_cuda()) query.processor = cpu_features();
+  query.processor = Backend::of(target).processor();
   return query;
 }
 

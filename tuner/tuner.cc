@@ -10,8 +10,8 @@
 #include "database/convert.h"
 #include "ir/error.h"
 #include "runtime/timer.h"
+#include "tuner/backend.h"
 #include "tuner/cost_model.h"
-#include "tuner/features.h"
 #include "tuner/finalists.h"
 #include "tuner/gpu_estimates.h"
 #include "tuner/history.h"
@@ -111,7 +111,7 @@ TuneRun::Task TuneRun::make_task(size_t index, uint64_t seed) {
     SearchOptions search = options_.search;
     search.seed = p == 0 ? seed : seeds.next();
     task.policies.push_back(std::make_unique<SearchPolicy>(*task.maker, search));
-    if (target_.is_cuda()) task.policies[p]->start_by(gpu_scorer(estimates, p));
+    if (Backend::of(target_).predicts()) task.policies[p]->start_by(gpu_scorer(estimates, p));
   }
   task.result.workload = &w;
   task.champion = stored_best(store_, best_query(w, target_, identity_, options_.threads), target_);
@@ -293,9 +293,9 @@ void TuneRun::round(size_t index, double until) {
 
 // Loads the start model: the stored one of an earlier run, else the shipped one.
 void TuneRun::recall() {
-  if (options_.pretrained) base_ = pretrained_model(target_);
+  if (options_.pretrained) base_ = Backend::of(target_).pretrained(target_);
   if (!options_.warm_start) return;
-  auto stored = store_.model(identity_.hash, "xgboost", feature_version(target_));
+  auto stored = store_.model(identity_.hash, "xgboost", Backend::of(target_).feature_version());
   if (!stored) return;
   try {
     CostModel().load(stored.value->bytes);
@@ -331,8 +331,8 @@ void TuneRun::remember() {
   TrainingOptions training{.base = {},
                            .without = {},
                            .threads = options_.threads,
-                           .feature_version = feature_version(target_)};
-  if (options_.pretrained) training.base = pretrained_model(target_);
+                           .feature_version = Backend::of(target_).feature_version()};
+  if (options_.pretrained) training.base = Backend::of(target_).pretrained(target_);
   auto model = std::make_shared<CostModel>(train_on(store_, identity_.hash, training, &samples));
   if (!model->trained()) return;
   writer_.put([target = identity_.hash, model, samples, training](db::Store& store) {

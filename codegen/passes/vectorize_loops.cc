@@ -155,8 +155,8 @@ class LaneRewriter : public Mutator {
 // elements of all lanes (a page's number) are no lanes themselves.
 class WidestElement : public Visitor {
  public:
-  WidestElement(const Target& target, Var var) : is_cuda_(target.is_cuda()), var_(std::move(var)) {
-    if (!is_cuda_) bits = 8;  // a thread of a GPU copies codes without unpacking them
+  WidestElement(const Target& target, Var var) : is_gpu_(target.is_cuda()), var_(std::move(var)) {
+    if (!is_gpu_) bits = 8;  // a thread of a GPU copies codes without unpacking them
   }
   int bits = 1;
 
@@ -165,7 +165,7 @@ class WidestElement : public Visitor {
     if (!e.defined()) return;
     auto* place = e.as<CastNode>();
     const bool is_index = e.type().elem == ElemType::index;
-    if (is_cuda_ && place && is_index && !uses_var(e, var_)) return;
+    if (is_gpu_ && place && is_index && !uses_var(e, var_)) return;
     if (!is_index && e.type().elem != ElemType::boolean) {
       bits = std::max(bits, bits_of(e.type().elem));
     }
@@ -174,7 +174,7 @@ class WidestElement : public Visitor {
   void visit(const Stmt& s) override { Visitor::visit(s); }
 
  private:
-  bool is_cuda_;
+  bool is_gpu_;
   Var var_;
 };
 

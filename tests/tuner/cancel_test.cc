@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "ir/ops/spec.h"
+#include "tuner/backend.h"
 #include "tuner/features.h"
 #include "tuner/gpu_estimates.h"
 #include "tuner/offline.h"
@@ -110,7 +111,7 @@ class CancelledOffline : public Cancelled {
     model.train(samples);
     store_->put_model({.target_hash = identity_.hash,
                        .kind = "xgboost",
-                       .feature_version = feature_version(target_),
+                       .feature_version = Backend::of(target_).feature_version(),
                        .bytes = model.save()});
   }
 

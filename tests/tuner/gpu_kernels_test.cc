@@ -169,10 +169,11 @@ TEST(GpuSketch, ADefaultOfAGpuIsItsFirstAnswers) {
   Workload w = make_workload(parse_spec("matmul:m=64,n=64,k=64"));
   Target target = Target::parse("cuda:sm_80");
   Trial nothing = Trial::replay("{}");
-  Schedule s = apply_sketch(default_sketch(target), {w, target, 1}, nothing);
+  Schedule s = apply_sketch(cuda_default_sketch(), {w, target, 1}, nothing);
   EXPECT_EQ(generate_cuda(s.module(), target).text,
             generate_cuda(gpu_schedule(w, target, Trial::first()).module(), target).text);
-  EXPECT_EQ(&default_sketch(Target::parse("generic")), &default_sketch());
+  EXPECT_EQ(&Backend::of(Target::parse("generic")).untuned(), &default_sketch());
+  EXPECT_EQ(&Backend::of(target).untuned(), &cuda_default_sketch());
   EXPECT_EQ(find_sketch("gpu_tiles"), &cuda_sketches().front());
 }
 

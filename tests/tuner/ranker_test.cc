@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "ir/ops/spec.h"
+#include "tuner/backend.h"
 #include "tuner/features.h"
 #include "tuner/pretrained.h"
 #include "tuner/search.h"
@@ -129,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Cpu, PretrainedModel, testing::Values("avx512", "avx2")
 TEST(PretrainedModels, AreOfKindsOfProcessors) {
   EXPECT_NE(pretrained_model(Target::parse("avx512")), pretrained_model(Target::parse("avx2")));
   EXPECT_EQ(pretrained_model(Target::parse("generic")), pretrained_model(Target::parse("avx2")));
-  EXPECT_TRUE(pretrained_model(Target::parse("cuda:sm_80")).empty());
+  EXPECT_TRUE(cuda_backend().pretrained(Target::parse("cuda:sm_80")).empty());
 }
 
 }  // namespace
