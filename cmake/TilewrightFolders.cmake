@@ -23,6 +23,10 @@ function(tilewright_folder name)
   add_library(tilewright::${name} ALIAS tw_${name})
   set_target_properties(tw_${name} PROPERTIES EXPORT_NAME ${name} OUTPUT_NAME tilewright_${name})
   target_compile_features(tw_${name} PUBLIC cxx_std_20)
+  if(CMAKE_UNITY_BUILD)
+    # The linker drops functions of a group that nobody calls, as it else leaves out whole objects.
+    target_compile_options(tw_${name} PRIVATE -ffunction-sections -fdata-sections)
+  endif()
   target_include_directories(tw_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>

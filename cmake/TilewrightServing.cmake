@@ -37,3 +37,13 @@ set(run_once codegen/cuda_description.cc codegen/kernel_json.cc codegen/kernel_s
   database/convert.cc database/dispatch_row.cc database/serving.cc
   serving/c_interface.cc serving/choice.cc serving/library.cc serving/served.cc serving/table.cc)
 set_source_files_properties(${run_once} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>")
+
+# A unity build compiles what the library takes of the runtime by itself. A group would bring along
+# what starts programs and workers, and test_threads puts objects of its own in the place of these.
+# The test serving.library fails where one is missing here.
+set(served cpu_claim.cc cpus.cc cuda/device.cc cuda/driver_functions.cc elf_check.cc elf_names.cc files.cc
+  identity.cc kernel.cc cuda/launch.cc loader.cc object_state.cc cuda/tensor_maps.cc thread_pool.cc)
+list(TRANSFORM served PREPEND ${PROJECT_SOURCE_DIR}/runtime/)
+# Its functions are chosen by the processor when a program is loaded, and the library takes none.
+list(APPEND served ${PROJECT_SOURCE_DIR}/ir/oracle_products.cc)
+set_source_files_properties(${served} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

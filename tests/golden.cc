@@ -16,8 +16,7 @@ fs::path golden_path(const std::string& source_file, const std::string& part) {
   std::string name = test->name();
   if (!part.empty()) name += "." + part;
   std::replace(name.begin(), name.end(), '/', '_');  // parameterized tests
-  return fs::path(TILEWRIGHT_SOURCE_DIR) / "tests" / "golden" / fs::path(source_file).stem() /
-         (name + ".txt");
+  return source_dir() / "tests" / "golden" / fs::path(source_file).stem() / (name + ".txt");
 }
 
 std::string read_file(const fs::path& path) {
@@ -42,6 +41,8 @@ std::string first_difference(const std::string& golden, const std::string& text)
 }
 
 }  // namespace
+
+fs::path source_dir() { return TILEWRIGHT_SOURCE_DIR; }
 
 ::testing::AssertionResult matches_golden(const std::string& text, const std::string& source_file,
                                           const std::string& part) {

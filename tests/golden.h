@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 namespace tilewright::test {
+
+// The root of the tree.
+std::filesystem::path source_dir();
 
 // Compares `text` with the golden file of the running test. `source_file` is the test's __FILE__;
 // `part` tells several texts of one test apart. A missing file fails. With the environment variable

@@ -9,6 +9,7 @@
 
 #include "ir/ops/operator.h"
 #include "ir/ops/spec.h"
+#include "tests/golden.h"
 
 namespace tilewright {
 namespace {
@@ -153,8 +154,7 @@ TEST(SpecParse, FileArgumentIsRead) {
 TEST(SpecParse, EveryBenchmarkWorkloadReads) {
   namespace fs = std::filesystem;
   std::vector<std::string> files;
-  for (const auto& entry :
-       fs::directory_iterator(fs::path(TILEWRIGHT_SOURCE_DIR) / "bench" / "workloads")) {
+  for (const auto& entry : fs::directory_iterator(test::source_dir() / "bench" / "workloads")) {
     files.push_back(entry.path().string());
   }
   EXPECT_GE(files.size(), 6u);

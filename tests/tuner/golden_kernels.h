@@ -11,6 +11,7 @@
 
 #include "codegen/target.h"
 #include "ir/tensor_expr.h"
+#include "tests/golden.h"
 #include "tuner/sketch.h"
 
 namespace tilewright {
@@ -26,7 +27,7 @@ struct GoldenKernel {
 
 // The cases of a file in this folder.
 inline std::vector<GoldenKernel> read_golden_kernels(const char* file) {
-  std::ifstream in(std::filesystem::path(TILEWRIGHT_SOURCE_DIR) / "tests" / "tuner" / file);
+  std::ifstream in(test::source_dir() / "tests" / "tuner" / file);
   std::vector<GoldenKernel> kernels;
   for (const nlohmann::json& j : nlohmann::json::parse(in)) {
     GoldenKernel k{j.at("name"), j.at("spec"), j.at("config").dump(),

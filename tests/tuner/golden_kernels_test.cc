@@ -82,8 +82,7 @@ TEST(GoldenKernels, EachFileHasACase) {
   for (const GoldenKernel& k : golden_gpu_kernels()) expected.insert("Cuda_" + k.name + ".txt");
   for (const GoldenKernel& k : golden_cpu_kernels()) expected.insert("C_" + k.name + ".txt");
   EXPECT_EQ(expected.size(), golden_gpu_kernels().size() + golden_cpu_kernels().size());
-  const auto folder =
-      std::filesystem::path(TILEWRIGHT_SOURCE_DIR) / "tests" / "golden" / "golden_kernels_test";
+  const auto folder = test::source_dir() / "tests" / "golden" / "golden_kernels_test";
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     found.insert(file.path().filename().string());
   }
