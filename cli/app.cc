@@ -120,7 +120,7 @@ int run(int argc, const char* const* argv) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("tune-cli", colors));
   spdlog::set_level(spdlog::level::from_str(knob_text(Knob::Log)));
   CLI::App app(
-      "Tunes operators for this machine, proves the kernels right, keeps and replays them.",
+      "Tunes tensor operators for this machine: searches kernels, checks, stores and replays them.",
       "tune-cli");
   app.require_subcommand(1);
   const bool is_worker = argc > 1 && std::string_view(argv[1]) == "worker";

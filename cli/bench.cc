@@ -135,10 +135,11 @@ int run_bench(const BenchArguments& a) {
 
 void add_bench(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<BenchArguments>();
-  CLI::App* sub = app.add_subcommand("bench", "Times the best kernels beside the peers, in turns");
+  CLI::App* sub = app.add_subcommand(
+      "bench", "Times the best kernels beside baseline libraries, in interleaved rounds");
   add_common(*sub, a->common, {.cuda = true, .trust = true});
   a->sizes.add_to(*sub);
-  sub->add_option("--rounds", a->rounds, "Turns of each side")
+  sub->add_option("--rounds", a->rounds, "Rounds per kernel and baseline")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   sub->add_option("--seed", a->seed, "Seed of the operands' values")->capture_default_str();

@@ -133,7 +133,7 @@ void compare_references(std::vector<Round>& rounds) {
   for (const Round& r : rounds) fastest = std::min(fastest, r.reference);
   for (Round& r : rounds) {
     if (!r.disturbed.empty() || r.reference <= kSlower * fastest) continue;
-    r.disturbed = "a loop that is always the same took longer in some rounds than in others";
+    r.disturbed = "a constant loop took longer in some rounds than in others";
   }
 }
 

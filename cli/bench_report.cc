@@ -146,7 +146,7 @@ void print_table(const BenchReport& report, const Target& target, int threads) {
   for (const auto& [name, version] : report.peers) last.push_back(means[name].text());
   if (!report.peers.empty()) table.row(last);
   fmt::print("{}", table.text(terminal_width(STDOUT_FILENO)));
-  if (!report.peers.empty()) fmt::print("default, peers: over 1 tilewright is faster\n");
+  if (!report.peers.empty()) fmt::print("default, baselines: above 1 Tilewright is faster\n");
   for (const auto& [name, version] : report.peers) {
     fmt::print("{}: {}\n", name, version);
     for (const auto& [rows, note] : notes_of(report, name)) {

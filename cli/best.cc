@@ -165,15 +165,16 @@ int run_best(const BestArguments& a) {
 
 void add_best(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<BestArguments>();
-  CLI::App* sub = app.add_subcommand("best", "Shows the best kernels that the database holds");
+  CLI::App* sub =
+      app.add_subcommand("best", "Lists the best kernel of each workload in the database");
   Wants wants;
   wants.specs_required = false;
   wants.runs_kernels = false;
   wants.cuda = true;
   wants.trust = true;
   add_common(*sub, a->common, wants);
-  sub->add_flag("--config", a->configs, "The configs, too");
-  sub->add_flag("--all", a->all, "Show what other machines have measured as well");
+  sub->add_flag("--config", a->configs, "Also print the configs");
+  sub->add_flag("--all", a->all, "Also list kernels measured on other machines");
   sub->footer("Examples:\n  tune-cli best --db kernels.db\n  tune-cli best --config --json");
   runners["best"] = [a] { return run_best(*a); };
 }

@@ -37,26 +37,27 @@ std::string default_database() { return knob_text(Knob::Db); }
 
 void add_common(CLI::App& app, CommonOptions& o, const Wants& wants) {
   if (wants.specs) {
-    auto* specs = app.add_option("spec", o.specs,
-                                 "Operator specs: inline text, JSON, a file of them, or '-'");
+    auto* specs = app.add_option(
+        "spec", o.specs,
+        "Operator specs: inline text, JSON, a file of them, or '-' for standard input");
     if (wants.specs_required) specs->required();
   }
   if (wants.db) app.add_option("--db", o.db, "Database file")->capture_default_str();
   if (wants.trust) {
     app.add_option("--trust", o.trust,
-                   "Run kernels that this key signed, whoever may write the database: 64 "
-                   "hexadecimal digits, or a file with them")
+                   "Public key (64 hexadecimal digits, or a file with them): run kernels that it "
+                   "signed, even if others may write the database")
         ->type_name("KEY");
     app.add_option("--pin", o.pin,
-                   "Run kernels of a serving file with this SHA-256, whoever may write it")
+                   "SHA-256 of a serving file: run its kernels, even if others may write the file")
         ->type_name("HASH");
   }
   if (wants.target) {
-    app.add_option("--target", o.target, "native, avx512, avx2, generic or cuda:sm_XX")
+    app.add_option("--target", o.target, "Target: native, avx512, avx2, generic or cuda:sm_XX")
         ->capture_default_str();
   }
   if (wants.threads) {
-    app.add_option("--threads", o.threads, "Threads of a kernel; 0: one a core")
+    app.add_option("--threads", o.threads, "Threads per kernel; 0: one per core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
   }
@@ -69,8 +70,8 @@ void add_common(CLI::App& app, CommonOptions& o, const Wants& wants) {
       if (runs_now) is_gpu ? require_gpu(target) : target.require_here();
     });
   }
-  app.add_flag("--json", o.json, "One JSON document on standard output and nothing else");
-  app.add_flag("--quiet", o.quiet, "No progress and no notes on standard error");
+  app.add_flag("--json", o.json, "Print one JSON document on standard output, nothing else");
+  app.add_flag("--quiet", o.quiet, "Print no progress and no notes on standard error");
 }
 
 std::vector<Workload> read_workloads(const CommonOptions& options) {

@@ -51,8 +51,8 @@ void say_foreign(const CommonOptions& options, const database::MergeReport& r) {
   if (r.foreign == 0) return;
   note(options,
        fmt::format("{} that came along {} machine code made elsewhere and will not be run: "
-                   "'tune-cli db merge --rebuild --db {}' makes {} here, --trust KEY takes "
-                   "what that key signed (docs/security.md)",
+                   "'tune-cli db merge --rebuild --db {}' rebuilds {} here, --trust KEY accepts "
+                   "kernels that the key signed (docs/security.md)",
                    r.foreign == 1 ? "1 kernel" : fmt::format("{} kernels", r.foreign),
                    r.foreign == 1 ? "is" : "are", options.db, r.foreign == 1 ? "it" : "them"));
 }
@@ -148,7 +148,8 @@ int run_prune(const DbArguments& a) {
 int run_export_serving(const DbArguments& a) {
   Store store = open_store(a.common);
   if (!store.distrust().empty()) {
-    note(a.common, fmt::format("only what a trusted key signed is written: {}", store.distrust()));
+    note(a.common,
+         fmt::format("only kernels that a trusted key signed are written: {}", store.distrust()));
   }
   database::ServingReport r = store.export_serving(a.serve);
   print(a.common, {{"workloads", r.workloads},
@@ -166,7 +167,7 @@ int run_export(const DbArguments& a) {
   }
   if (!a.serve.empty()) return run_export_serving(a);
   if (a.file == "-" && a.common.json) {
-    throw UsageError("--json and the file '-' both want the standard output; name a file");
+    throw UsageError("--json and the file '-' both need standard output; name a file");
   }
   Store store = Store::open(a.common.db, Mode::ReadOnly);
   if (a.file == "-") {
@@ -227,7 +228,7 @@ int run_train(const DbArguments& a) {
 
 void add_db(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<DbArguments>();
-  CLI::App* db = app.add_subcommand("db", "Care of the database");
+  CLI::App* db = app.add_subcommand("db", "Maintains the database");
   db->require_subcommand(1);
   auto run = std::make_shared<std::function<int()>>();
   auto add = [&](const char* name, const char* doc, const char* example,
@@ -239,57 +240,54 @@ void add_db(CLI::App& app, Runners& runners) {
     sub->callback([a, run, fn] { *run = [a, fn] { return fn(*a); }; });
     return sub;
   };
-  add("info", "What it holds", "info --db kernels.db", run_info);
-  add("check", "Looks at every page and row", "check --db kernels.db", run_check);
+  add("info", "Counts the database's rows per table and machine", "info --db kernels.db", run_info);
+  add("check", "Checks every page and row", "check --db kernels.db", run_check);
   CLI::App* merge =
       add("merge",
-          "Takes in another database. Its kernels are machine code of whoever wrote it: they are "
-          "run only when they are made anew here or signed by a key that is trusted",
+          "Merges another database into this one. Its kernels are foreign machine code: they run "
+          "only once they are rebuilt here, or if a trusted key signed them",
           "merge other.db --db kernels.db\n"
           "  tune-cli db merge --rebuild other.db --db kernels.db\n"
           "  tune-cli db merge other.db --trust builder.pub --db kernels.db",
           run_merge, true);
-  merge->add_option("file", a->file, "The other database");
-  merge->add_flag(
-      "--rebuild", a->rebuild,
-      "Compile, check and time here what this machine's kernels from elsewhere were made "
-      "of");
-  add("keygen", "Makes a pair of keys to sign kernels with", "keygen builder.key", run_keygen)
-      ->add_option("file", a->file, "The secret key; the public one goes to FILE.pub")
+  merge->add_option("file", a->file, "Database to merge");
+  merge->add_flag("--rebuild", a->rebuild,
+                  "Compile, check and time the merged kernels for this machine from their configs");
+  add("keygen", "Makes a key pair for signing kernels", "keygen builder.key", run_keygen)
+      ->add_option("file", a->file, "File for the secret key; the public key goes to FILE.pub")
       ->required();
-  add("sign", "Signs the kernels that were made here, for those who trust the key",
-      "sign --key builder.key --db kernels.db", run_sign)
+  add("sign", "Signs the kernels that were made here", "sign --key builder.key --db kernels.db",
+      run_sign)
       ->add_option("--key", a->key, "The secret key")
       ->type_name("FILE")
       ->required();
-  CLI::App* prune =
-      add("prune", "Drops what nobody needs", "prune --keep 2 --db kernels.db", run_prune);
-  prune->add_option("--keep", a->policy.keep_best, "Kernels kept a workload and target")
+  CLI::App* prune = add("prune", "Deletes records and artifacts beyond the best kernels",
+                        "prune --keep 2 --db kernels.db", run_prune);
+  prune->add_option("--keep", a->policy.keep_best, "Kernels to keep per workload and target")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   prune->add_flag("--keep-failures", a->policy.keep_failures, "Keep records of failed candidates");
-  prune->add_flag("--drop-damaged", a->policy.drop_damaged, "Drop rows that cannot be read");
-  prune->add_flag("--dry-run", a->policy.dry_run, "Count, change nothing");
-  CLI::App* save = add("export", "Writes JSON lines, or a slim file to serve from",
+  prune->add_flag("--drop-damaged", a->policy.drop_damaged, "Delete rows that cannot be read");
+  prune->add_flag("--dry-run", a->policy.dry_run, "Print the counts, change nothing");
+  CLI::App* save = add("export", "Writes JSON lines, or a read-only file for serving",
                        "export kernels.jsonl --db kernels.db\n"
                        "  tune-cli db export --serve serve.db --db kernels.db",
                        run_export, true);
-  save->add_option("file", a->file, "A file for JSON lines, or '-' for standard output");
+  save->add_option("file", a->file, "File for JSON lines, or '-' for standard output");
   save->add_option("--serve", a->serve,
-                   "A read-only database with the best kernels, the untuned defaults and the "
+                   "Write a read-only database with the best kernels, the untuned defaults and the "
                    "dispatch tables alone")
       ->type_name("FILE");
   add("import",
-      "Reads JSON lines. Kernels among them are machine code of whoever wrote them and are run "
-      "only "
-      "when they are made anew here or signed",
+      "Reads JSON lines. Kernels among them are foreign machine code: they run only once they are "
+      "rebuilt here, or if a trusted key signed them",
       "import kernels.jsonl --db kernels.db", run_import)
-      ->add_option("file", a->file, "A file, or '-' for standard input")
+      ->add_option("file", a->file, "File of JSON lines, or '-' for standard input")
       ->required();
-  CLI::App* train = add("train", "Makes the cost model anew of all measured trials",
+  CLI::App* train = add("train", "Trains the cost model on all measured trials",
                         "train --db kernels.db", run_train);
-  train->add_flag("--from-nothing", a->from_nothing, "Leave the shipped model out");
-  train->add_option("--without", a->without, "Hash of a workload to leave out");
+  train->add_flag("--from-nothing", a->from_nothing, "Do not start from the shipped model");
+  train->add_option("--without", a->without, "Hash of a workload to hold out");
   train->add_option("-o,--output", a->file, "Also write the model to this file");
   db->footer("Example:\n  tune-cli db info --db kernels.db");
   runners["db"] = [run] { return (*run)(); };

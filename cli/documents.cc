@@ -25,15 +25,17 @@ int write(const DocumentArguments& a, const std::string& text) {
 }
 
 void add_out(CLI::App& sub, DocumentArguments& a) {
-  sub.add_option("-o,--out", a.out, "A file, or '-' for standard output")->capture_default_str();
+  sub.add_option("-o,--out", a.out, "Output file, or '-' for standard output")
+      ->capture_default_str();
 }
 
 }  // namespace
 
 void add_documents(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<DocumentArguments>();
-  CLI::App* completions = app.add_subcommand("completions", "Completions for a shell")->group("");
-  completions->add_option("shell", a->shell, "bash, zsh or fish")
+  CLI::App* completions =
+      app.add_subcommand("completions", "Prints completions for a shell")->group("");
+  completions->add_option("shell", a->shell, "Shell: bash, zsh or fish")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   add_out(*completions, *a);
@@ -44,7 +46,7 @@ void add_documents(CLI::App& app, Runners& runners) {
                      : a->shell == "zsh" ? zsh_completions(program)
                                          : fish_completions(program));
   };
-  CLI::App* man = app.add_subcommand("man", "The manual page")->group("");
+  CLI::App* man = app.add_subcommand("man", "Prints the manual page")->group("");
   add_out(*man, *a);
   man->footer("Example:\n  tune-cli man | man -l -");
   runners["man"] = [a, &app] { return write(*a, man_page(describe(app))); };

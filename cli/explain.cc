@@ -167,7 +167,7 @@ void print_facts(const Json& j) {
     int64_t sectors = count((std::string(way) + "_sectors").c_str());
     int64_t bytes = count((std::string(way) + "_bytes").c_str());
     if (sectors == 0) continue;
-    fmt::print("    {}s: {} sectors of 32 bytes; threads ask for {:.1f} bytes a sector\n", way,
+    fmt::print("    {}s: {} sectors of 32 bytes; threads use {:.1f} bytes per sector\n", way,
                sectors, static_cast<double>(bytes) / static_cast<double>(sectors));
   }
 }
@@ -257,8 +257,8 @@ int run_explain(const CommonOptions& options) {
 
 void add_explain(CLI::App& app, Runners& runners) {
   auto options = std::make_shared<CommonOptions>();
-  CLI::App* sub =
-      app.add_subcommand("explain", "Why this kernel: default, runner-up, roofline, failures");
+  CLI::App* sub = app.add_subcommand(
+      "explain", "Explains the choice of a kernel: default, runner-up, roofline, failures");
   add_common(*sub, *options, {.runs_kernels = false, .cuda = true, .trust = true});
   sub->footer("Example:\n  tune-cli explain matmul:m=512,n=768,k=768 --db kernels.db");
   runners["explain"] = [options] { return run_explain(*options); };

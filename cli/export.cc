@@ -150,16 +150,16 @@ int run_export(const ExportArguments& a) {
 
 void add_export(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<ExportArguments>();
-  CLI::App* sub =
-      app.add_subcommand("export", "Writes kernels as C that needs nothing of this project");
+  CLI::App* sub = app.add_subcommand("export", "Writes kernels as standalone C");
   add_common(*sub, a->common, {.runs_kernels = false, .cuda = true, .trust = true});
-  sub->add_option("-o,--out", a->out, "The folder; files of the same names are replaced")
+  sub->add_option("-o,--out", a->out, "Output folder; files of the same names are replaced")
       ->required();
-  sub->add_flag("--default", a->untuned, "The untuned kernel instead of the best");
-  sub->add_flag("--shared", a->shared,
-                "Also a shared object, whose function NAME_call takes its operands by number");
+  sub->add_flag("--default", a->untuned, "Export the untuned default instead of the best kernel");
+  sub->add_flag(
+      "--shared", a->shared,
+      "Also build a shared object, whose function NAME_call takes its operands by number");
   sub->add_flag("--tvm-ffi", a->tvm_ffi,
-                "The shared object also speaks tvm-ffi's calling convention");
+                "Also build a shared object with tvm-ffi's calling convention");
   sub->footer(
       "For each spec a header, a source file, and a program that checks them; the lines that "
       "build\n"

@@ -169,13 +169,14 @@ void add_extract(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<ExtractArguments>();
   CLI::App* sub = app.add_subcommand("extract", "Writes the workloads of an ONNX model as specs");
   add_common(*sub, a->common, {.specs = false, .db = false, .target = false, .threads = false});
-  sub->add_option("model", a->model, "An ONNX file")->required();
-  sub->add_option("-o,--out", a->out, "The file of specs; otherwise standard output")
+  sub->add_option("model", a->model, "ONNX file")->required();
+  sub->add_option("-o,--out", a->out, "File for the specs; default: standard output")
       ->type_name("FILE");
-  sub->add_option("--dim", a->dims, "The size, or the range, of a dimension that the model names")
+  sub->add_option("--dim", a->dims, "Size or range of a dimension that the model names")
       ->type_name("NAME=SIZE")
       ->take_all();
-  sub->add_option("--layout", a->layout, "Channels of convolutions: first (nchw) or last (nhwc)")
+  sub->add_option("--layout", a->layout,
+                  "Layout of convolutions: channels first (nchw) or last (nhwc)")
       ->check(CLI::IsMember({"nchw", "nhwc"}))
       ->capture_default_str();
   sub->footer(

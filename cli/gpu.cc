@@ -70,8 +70,8 @@ void require_gpu(const Target& target) {
                                   : here.problem;
   throw TargetError(
       fmt::format(
-          "kernels of target '{}' do not run here: {}; tune --offline chooses them with no "
-          "GPU, run --emulate runs them in the emulator, and best, show and explain tell of them",
+          "kernels of target '{}' do not run here: {}; tune --offline chooses them without a GPU, "
+          "run --emulate runs them in the emulator, and best, show and explain describe them",
           target.name, reason),
       true);
 }
@@ -120,10 +120,10 @@ void print_estimate(const Json& e) {
     fmt::print("  the model: {}, bound by {}\n", readable_seconds(k["seconds"]),
                k["bound_by"].get<std::string>());
     fmt::print(
-        "    {} blocks of {} threads, {} registers each, {} bytes of shared memory a block\n",
+        "    {} blocks of {} threads, {} registers each, {} bytes of shared memory per block\n",
         k["blocks"].get<int64_t>(), k["threads"].get<int>(), k["registers"].get<int>(),
         k["shared_bytes"].get<int64_t>());
-    fmt::print("    {} blocks an SM (occupancy {:.0f}%), {:.2f} waves\n",
+    fmt::print("    {} blocks per SM (occupancy {:.0f}%), {:.2f} waves\n",
                k["blocks_per_sm"].get<int>(), 100 * k["occupancy"].get<double>(),
                k["waves"].get<double>());
     fmt::print("    moves {:.2f} MB of DRAM, {:.2f} MB of L2, {:.3g} passes of shared memory\n",

@@ -86,9 +86,9 @@ void add_help(CLI::App& app, Runners& runners) {
   const Wants nothing{.specs = false, .db = false, .target = false, .threads = false};
   app.set_version_flag("--version", version_text());
   auto a = std::make_shared<HelpArguments>();
-  CLI::App* help = app.add_subcommand("help", "Says what a command does and takes");
+  CLI::App* help = app.add_subcommand("help", "Prints the help of a command");
   add_common(*help, a->common, nothing);
-  help->add_option("command", a->command, "The command; without one, all are listed");
+  help->add_option("command", a->command, "Command; default: the list of commands");
   help->footer("Examples:\n  tune-cli help tune\n  tune-cli help db prune");
   runners["help"] = [a, &app] { return run_help(*a, app); };
   auto options = std::make_shared<CommonOptions>();

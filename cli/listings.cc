@@ -100,8 +100,7 @@ void print_cuda(const Target& t) {
   std::string here =
       gpu_here().runs(t) ? "runs here on " + gpu_here().facts->name : std::string("no device here");
   fmt::print(
-      "{:<12} {}; by the data sheet of {}: {} SMs, {} KiB shared memory a block, "
-      "{:.1f} TB/s, "
+      "{:<12} {}; by the data sheet of {}: {} SMs, {} KiB shared memory per block, {:.1f} TB/s, "
       "{:.0f} f32 and {:.0f} f16 TFLOP/s\n",
       t.name, here, g.model, g.sms, g.shared_per_block >> 10, g.bandwidth / 1e12, g.f32 / 1e12,
       g.tensor_f16 / 1e12);
@@ -170,7 +169,8 @@ void add_ops(CLI::App& app, Runners& runners) {
 
 void add_targets(CLI::App& app, Runners& runners) {
   auto options = std::make_shared<CommonOptions>();
-  CLI::App* sub = app.add_subcommand("targets", "Lists the targets, this machine and its knobs");
+  CLI::App* sub = app.add_subcommand(
+      "targets", "Lists the targets, this machine and the environment variables");
   add_common(*sub, *options, {.specs = false, .db = false, .target = false, .threads = false});
   sub->footer("Example:\n  tune-cli targets");
   runners["targets"] = [options] { return run_targets(*options); };

@@ -94,8 +94,8 @@ std::string term(const std::string& name, const std::string& text) {
 std::string operators_section() {
   std::string out =
       ".SH OPERATORS\nA spec is inline text such as \\fBmatmul:m=512,n=3072,k=768\\fR, a JSON "
-      "object, a file of them, or \\fB\\-\\fR for the standard input. \\fBtune\\-cli ops\\fR lists "
-      "the keys.\n";
+      "object, a file of them, or \\fB\\-\\fR for standard input. \\fBtune\\-cli ops\\fR lists the "
+      "keys.\n";
   for (const Operator& op : operators()) out += term(op.name, op.summary);
   return out;
 }
@@ -114,11 +114,11 @@ std::string exit_section() {
 
 std::string man_page(const CommandInfo& program) {
   std::string out = fmt::format(
-      ".\\\" Made by: tune-cli man\n.TH TUNE\\-CLI 1 \"\" \"Tilewright {}\" \"User Commands\"\n"
-      ".SH NAME\ntune\\-cli \\- find, prove and keep the fastest kernels of this machine\n"
-      ".SH SYNOPSIS\n\\fBtune\\-cli\\fR \\fIcommand\\fR [\\fIoptions\\fR] [\\fIarguments\\fR]\n"
-      ".SH DESCRIPTION\n{}\nData goes to the standard output, progress and logs to the standard "
-      "error.\n.SH OPTIONS\n{}.SH COMMANDS\n",
+      ".\\\" Made by: tune-cli man\n.TH TUNE\\-CLI 1 \"\" \"Tilewright {}\" \"User Commands\"\n.SH "
+      "NAME\ntune\\-cli \\- search, check and store the fastest kernels for this machine\n.SH "
+      "SYNOPSIS\n\\fBtune\\-cli\\fR \\fIcommand\\fR [\\fIoptions\\fR] [\\fIarguments\\fR]\n.SH "
+      "DESCRIPTION\n{}\nData goes to standard output, progress and logs to standard error.\n.SH "
+      "OPTIONS\n{}.SH COMMANDS\n",
       roff(TILEWRIGHT_VERSION), roff(program.description), options(program));
   for (const CommandInfo* c : all_commands(program)) {
     if (!c->name.empty()) out += command_section(*c);

@@ -207,9 +207,10 @@ std::string left_over(const CLI::App& at, const std::vector<std::string>& words)
 std::string too_early(const CLI::App& app, const CLI::App& at, const std::string& word) {
   if (!is_option(word)) return message(app, no_command(app, word));
   if (!holds(option_names(at), bare_name(word))) return message(app, unknown_option(at, word));
-  return message(at, fmt::format("'{0}' stands before the command; it goes behind it: "
-                                 "tune-cli {1} {0} …",
-                                 word, path_of(at)));
+  return message(
+      at,
+      fmt::format("'{0}' stands before the command; options follow the command: tune-cli {1} {0} …",
+                  word, path_of(at)));
 }
 
 // The parser's own words, as ours where that is easy to see.
@@ -225,7 +226,7 @@ std::string reworded(std::string what) {
   const std::string missing = " missing", one = ": 1 required ";
   if (const size_t place = what.find(one); place != std::string::npos && what.ends_with(missing)) {
     const size_t type = place + one.size();
-    return fmt::format("{}: expected a value behind it, of type {}", what.substr(0, place),
+    return fmt::format("{}: expected a value of type {} after it", what.substr(0, place),
                        what.substr(type, what.size() - type - missing.size()));
   }
   return what;

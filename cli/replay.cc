@@ -143,12 +143,14 @@ int run_replay(const ReplayArguments& a) {
 void add_replay(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<ReplayArguments>();
   CLI::App* sub = app.add_subcommand(
-      "replay", "Loads the best kernels from the database, checks and times them");
+      "replay",
+      "Loads the best kernels from the database, checks and times them; compiles nothing");
   add_common(*sub, a->common, {.cuda = true, .trust = true});
   a->sizes.add_to(*sub);
   sub->add_option("--seed", a->seed,
-                  "Seed of the operands' values; another one each time where none is given");
-  sub->add_flag("--require", a->require, "Exit code 7 when a workload is not in the database");
+                  "Seed of the operands' values; default: a different one each time");
+  sub->add_flag("--require", a->require,
+                "Exit with code 7 if the database lacks a workload's kernel");
   sub->footer(
       "Examples:\n  tune-cli replay matmul:m=512,n=3072,k=768 --db kernels.db --require\n"
       "  tune-cli replay matmul:m=1..64,n=256,k=256 --dim m=16");

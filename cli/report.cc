@@ -79,7 +79,7 @@ int run_report(const ReportArguments& a) {
 void add_report(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<ReportArguments>();
   CLI::App* sub = app.add_subcommand(
-      "report", "Writes a page: convergence, roofline, fastest configs, failures");
+      "report", "Writes an HTML page: convergence, roofline, fastest configs, failures");
   Wants wants;
   wants.specs_required = false;
   wants.runs_kernels = false;
@@ -88,17 +88,17 @@ void add_report(CLI::App& app, Runners& runners) {
   wants.trust = true;
   add_common(*sub, a->common, wants);
   sub->add_option("--threads", a->common.threads,
-                  "Only what was tuned for so many threads; 0: for any number")
+                  "Only kernels tuned for so many threads; 0: any number")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  sub->add_option("-o,--out", a->out, "The HTML file, or '-' for standard output")
+  sub->add_option("-o,--out", a->out, "HTML file, or '-' for standard output")
       ->capture_default_str();
   sub->footer(
       "Examples:\n  tune-cli report\n  tune-cli report -o report.html --db kernels.db\n"
       "  tune-cli report -o matmul.html matmul:m=512,n=768,k=768 --threads 1");
   runners["report"] = [a] {
     if (a->out == "-" && a->common.json) {
-      throw UsageError("--json and '-o -' both want the standard output; name a file");
+      throw UsageError("--json and '-o -' both need standard output; name a file");
     }
     return run_report(*a);
   };

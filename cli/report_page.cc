@@ -182,8 +182,9 @@ std::string charts(const ReportWorkload& w) {
   if (w.flops == 0)
     roofline = "<p>This workload moves data and computes nothing: no roofline.</p>\n";
   return "<div class=\"charts\">\n" +
-         figure(convergence_chart(w),
-                "Each dot is a trial, the line the best so far, each cross a trial that failed.") +
+         figure(
+             convergence_chart(w),
+             "Each dot is a valid trial, each cross a failed one; the line is the best so far.") +
          roofline + "</div>\n";
 }
 

@@ -158,8 +158,8 @@ void add_inputs(CLI::App& app, InputArguments& a) {
                  "safetensors or GGUF file, or of an index of them; one for each input")
       ->take_all();
   app.add_option("--gptq-format", a.gptq_format,
-                 "Whether GPTQ zero points are stored less one (gptq) or as they are (gptq_v2); "
-                 "else the model's configuration tells")
+                 "GPTQ zero points are stored minus one (gptq) or as they are (gptq_v2); default: "
+                 "the model's configuration decides")
       ->check(CLI::IsMember({"gptq", "gptq_v2"}));
 }
 

@@ -93,9 +93,10 @@ RunJob cuda_job(const Workload& w, const RunArguments& a, const Lookup& lookup,
   range = kernel.range;
   const double flops = at_sizes(w, dims).flops;
   if (a.emulate && flops > kManyFlops) {
-    note(a.common, fmt::format("{:.3g} operations in the emulator, which is made for small sizes: "
-                               "this may take hours",
-                               flops));
+    note(a.common,
+         fmt::format(
+             "{:.3g} operations in the emulator, which is for small sizes: this may take hours",
+             flops));
   }
   if (!a.emulate) compile_kernel(kernel, lookup.target);
   said["predicted"] = kernel.predicted;
@@ -119,10 +120,9 @@ void run_and_check(const Workload& w, const RunArguments& a, const RunJob& job,
     said["compared_by_sums"] = check.by_sums;
     if (!a.common.json)
       note(a.common,
-           fmt::format(
-               "compared {} of {} elements{} with their exact values; --no-check leaves it out",
-               check.compared, operands.output().count(),
-               check.by_sums ? ", and sums of all," : ""));
+           fmt::format("compared {} of {} elements{} with the f64 oracle; --no-check skips this",
+                       check.compared, operands.output().count(),
+                       check.by_sums ? ", and sums of all," : ""));
     result.fault = check.fault;
   }
   if (!result.fault.empty()) said["fault"] = result.fault;
@@ -178,22 +178,21 @@ int run_kernel(const RunArguments& a) {
 
 void add_run(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<RunArguments>();
-  CLI::App* sub = app.add_subcommand("run", "Runs the best kernel on your own files");
+  CLI::App* sub = app.add_subcommand("run", "Runs the best kernel on your own arrays");
   add_common(*sub, a->common, {.cuda = true, .trust = true});
   add_inputs(*sub, a->inputs);
   a->sizes.add_to(*sub);
   sub->add_option("--out", a->out, "NAME=FILE.npy of the output")->take_all();
-  sub->add_flag("--default", a->untuned, "Run the untuned kernel");
-  sub->add_flag(
-      "--emulate", a->emulate,
-      "Run the kernel of a CUDA target in the emulator, which needs no GPU and checks every "
-      "access; made for small sizes");
+  sub->add_flag("--default", a->untuned, "Run the untuned default");
+  sub->add_flag("--emulate", a->emulate,
+                "Run the kernel of a CUDA target in the emulator, which needs no GPU and checks "
+                "every access; for small sizes");
   sub->add_flag(
       "--no-check", a->no_check,
-      "Do not compare elements of the output with their exact values, which takes up to a "
-      "second");
-  sub->add_flag("--prune", a->prune,
-                "Of an N:M sparse weight keep the N largest of each M, instead of refusing it");
+      "Do not compare elements of the output with the f64 oracle, which takes up to a second");
+  sub->add_flag(
+      "--prune", a->prune,
+      "Keep the N largest of each M elements of an N:M sparse weight, instead of refusing it");
   sub->footer(
       "Examples:\n  tune-cli run matmul:m=64,n=64,k=64 --in A=a.npy --in B=b.npy "
       "--out C=c.npy\n"

@@ -151,8 +151,9 @@ std::string settings_path() {
 
 void add_settings(CLI::App& app) {
   app.config_formatter(std::make_shared<Settings>(app));
-  app.set_config("--settings", "",
-                 "Defaults of options, in the place of $XDG_CONFIG_HOME/tilewright/config.toml")
+  app.set_config(
+         "--settings", "",
+         "File with defaults of options, instead of $XDG_CONFIG_HOME/tilewright/config.toml")
       ->type_name("FILE")
       ->take_last();
   // As if it had been given first, so that one that cannot be read is said.

@@ -117,17 +117,19 @@ int run_show(ShowArguments a) {
 
 void add_show(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<ShowArguments>();
-  CLI::App* sub = app.add_subcommand("show", "Prints a kernel's expression, program, source, …");
+  CLI::App* sub = app.add_subcommand(
+      "show", "Prints a kernel's expression, program, trace, config, source or assembly");
   add_common(*sub, a->common, {.runs_kernels = false, .cuda = true, .trust = true});
-  sub->add_flag("--expr", a->expr, "The tensor expression");
-  sub->add_flag("--program", a->program, "The scheduled program, with its packing programs");
-  sub->add_flag("--trace", a->trace, "The schedule's steps");
+  sub->add_flag("--expr", a->expr, "Print the tensor expression");
+  sub->add_flag("--program", a->program,
+                "Print the scheduled program and its weight-packing programs");
+  sub->add_flag("--trace", a->trace, "Print the schedule's trace");
   sub->add_flag("--config", a->config_value,
-                "The sketch and its answers; --config=FILE: shows the kernel of a config of one's "
-                "own instead of the best");
-  sub->add_flag("--source", a->source, "The generated C, or CUDA C++");
-  sub->add_flag("--asm", a->assembly, "The compiler's assembly; PTX of a GPU kernel");
-  sub->add_flag("--default", a->untuned, "Of the untuned default instead of the best");
+                "Print the sketch and its choices; --config=FILE: use the config in FILE instead "
+                "of the best kernel");
+  sub->add_flag("--source", a->source, "Print the generated C or CUDA C++");
+  sub->add_flag("--asm", a->assembly, "Print the compiler's assembly; PTX for a GPU kernel");
+  sub->add_flag("--default", a->untuned, "Show the untuned default instead of the best kernel");
   sub->footer(
       "Examples:\n  tune-cli show matmul:m=64,n=64,k=64 --default --source\n"
       "  tune-cli show matmul:m=64,n=64,k=64 --config > mine.json\n"

@@ -44,7 +44,7 @@ std::string dynamic_dimensions(const std::vector<Workload>& workloads) {
 
 void Sizes::add_to(CLI::App& app) {
   app.add_option("--dim", given_,
-                 "NAME=SIZE of a dimension that the spec gives as a range; without: the largest")
+                 "NAME=SIZE: size of a dynamic dimension; default: the largest")
       ->take_all()
       ->allow_extra_args(false);  // what follows is the spec
 }

@@ -211,7 +211,7 @@ void print_spent(const std::vector<TuneResult>& results) {
   }
   if (spent.checks + spent.timing == 0) return;
   fmt::print(
-      "{:.1f} s in all: compilers {:.1f}, right values {:.1f}, checks {:.1f}, timing {:.1f}\n",
+      "{:.1f} s in all: compilers {:.1f}, reference values {:.1f}, checks {:.1f}, timing {:.1f}\n",
       elapsed, spent.building, spent.reference, spent.checks, spent.timing);
 }
 
@@ -255,7 +255,8 @@ int run_tune(const TuneArguments& a) {
   if (a.parent > 0) end_with_parent(a.parent);
   database::Store store = database::Store::open(a.common.db, database::Mode::Create);
   if (!store.distrust().empty()) {
-    note(a.common, fmt::format("what is stored here will not be run: {}", store.distrust()));
+    note(a.common,
+         fmt::format("kernels that are stored here will not be run: {}", store.distrust()));
   }
   database::TargetIdentity identity =
       a.offline ? described_identity(target) : target_identity(target);
@@ -294,45 +295,45 @@ int run_tune(const TuneArguments& a) {
 void add_tune(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<TuneArguments>();
   CLI::App* sub =
-      app.add_subcommand("tune", "Searches the fastest kernels, verifies and stores them");
+      app.add_subcommand("tune", "Searches kernels, checks each one and stores the fastest");
   add_common(*sub, a->common, {.cuda = true});
   sub->add_option("--trials", a->trials,
-                  "Candidates to measure for each workload (64; with --time as many as it allows; "
-                  "--offline for a GPU looks at 400)")
+                  "Candidates to measure per workload (64; with --time as many as it allows; 400 "
+                  "for a GPU with --offline)")
       ->check(CLI::Range(1, 10000000));
-  sub->add_option("--time", a->time, "Time for all workloads together: 90s, 10m, 1h30m")
+  sub->add_option("--time", a->time, "Time limit for all workloads together: 90s, 10m, 1h30m")
       ->type_name("TIME");
-  sub->add_option("--seed", a->seed, "Seed of every choice")->capture_default_str();
-  sub->add_option("--batch", a->batch, "Candidates between two looks at the model")
+  sub->add_option("--seed", a->seed, "Seed of the search and of the operands")
+      ->capture_default_str();
+  sub->add_option("--batch", a->batch,
+                  "Candidates per batch, between two updates of the cost model")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  sub->add_option("--search", a->search, "evolutionary, annealing or random")
+  sub->add_option("--search", a->search, "Search policy: evolutionary, annealing or random")
       ->capture_default_str();
-  sub->add_option("--config", a->configs,
-                  "A config of one's own, as 'show --config' prints it; measured first")
+  sub->add_option("--config", a->configs, "Config to measure first, as 'show --config' prints it")
       ->type_name("FILE")
       ->take_all()
       ->allow_extra_args(false);
-  sub->add_flag("--resume", a->resume, "Go on from what the database holds");
-  sub->add_flag("--no-warm-start", a->no_warm_start, "Learn nothing from the database");
-  sub->add_flag("--no-pretrained", a->no_pretrained,
-                "Without a stored model start from none, not from the one that is shipped");
-  sub->add_flag("--cold", a->cold, "Sweep the caches before each timed run");
-  sub->add_option("--kernels", a->dispatch.kernels,
-                  "Most kernels for the ranges of sizes of dynamic dimensions")
+  sub->add_flag("--resume", a->resume, "Resume the search from the records in the database");
+  sub->add_flag("--no-warm-start", a->no_warm_start,
+                "Do not seed the search or the cost model from the database");
+  sub->add_flag("--no-pretrained", a->no_pretrained, "Do not start from the shipped cost model");
+  sub->add_flag("--cold", a->cold, "Flush the caches before each timed run");
+  sub->add_option("--kernels", a->dispatch.kernels, "Maximum number of kernels in a dispatch table")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   sub->add_flag("--one-order", a->dispatch.one_order,
-                "Of dynamic dimensions: kernels that all add up in one order, so that a row's bits "
-                "do not depend on how many rows there are");
+                "For dynamic dimensions: only kernels with the same summation order, so that a "
+                "row's bits do not depend on the number of rows");
   sub->add_option("--parent", a->parent,
-                  "End as on Ctrl-C when this process, which has started tune-cli, has ended")
+                  "Stop as on Ctrl-C when the process with this id has ended")
       ->type_name("PID")
       ->check(CLI::PositiveNumber);
-  sub->add_flag("--dry-run", a->dry_run, "Show what would be tuned, and do nothing");
+  sub->add_flag("--dry-run", a->dry_run, "Print what would be tuned, do nothing");
   sub->add_flag("--offline", a->offline,
-                "Rank by a model, measure nothing; the records say so. The stored one of a CPU, "
-                "the data sheet's of a GPU, which need not be here");
+                "Rank candidates by a cost model and measure nothing: a CPU's stored model, or a "
+                "GPU's data-sheet model, without a GPU. Records are marked as predicted");
   sub->footer(
       "Examples:\n  tune-cli tune matmul:m=512,n=3072,k=768 --trials 64\n"
       "  tune-cli tune operators.json --time 10m --db kernels.db --resume\n"

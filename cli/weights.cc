@@ -64,7 +64,7 @@ std::string layer_text(const Layer& l) {
       fmt::format("{}, {} bits, k={} n={}, groups of {}", l.format, l.bits, l.k, l.n, l.group);
   if (!l.group_of_row.empty()) text += ", act-order";
   std::string keys = l.spec_keys();
-  return text + (keys.empty() ? "; an offset a group, runs dequantized" : "; " + keys);
+  return text + (keys.empty() ? "; one offset per group, runs dequantized" : "; " + keys);
 }
 
 void print(const TensorFile& file, const std::vector<LayerEntry>& layers) {
@@ -130,7 +130,7 @@ void add_weights(CLI::App& app, Runners& runners) {
       app.add_subcommand("weights", "Lists the tensors and quantized layers of a model's file");
   add_common(*sub, a->common, {.specs = false, .db = false, .target = false, .threads = false});
   sub->add_option("file", a->file,
-                  "A safetensors or GGUF file, or the index of several safetensors files")
+                  "safetensors or GGUF file, or the index of several safetensors files")
       ->required();
   sub->footer("Example:\n  tune-cli weights model.safetensors --json");
   runners["weights"] = [a] { return run_weights(*a); };

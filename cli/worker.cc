@@ -13,8 +13,9 @@ namespace tilewright::cli {
 
 void add_worker(CLI::App& app, Runners& runners) {
   auto confined = std::make_shared<bool>(false);
-  CLI::App* sub = app.add_subcommand("worker", "Serves jobs on the standard streams")->group("");
-  sub->add_flag("--confined", *confined, "Give up all that kernels have no use for");
+  CLI::App* sub =
+      app.add_subcommand("worker", "Serves jobs on standard input and output")->group("");
+  sub->add_flag("--confined", *confined, "Drop all rights that kernels do not need");
   runners["worker"] = [confined] {
     // The parent tells what keeps the filter from working.
     if (*confined) confine_process();

@@ -162,9 +162,9 @@ foreach(check layers length words headers top)
 endforeach()
 add_test(NAME tree.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_tree_test.py)
-# The prose of comments and documents: openings, lengths of sentences and paragraphs.
+# The prose of comments, messages and documents: openings, lengths of sentences and paragraphs.
 set(words ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_words.py)
-foreach(check comments documents links)
+foreach(check comments messages documents links)
   add_test(NAME words.${check} COMMAND ${words} --root ${PROJECT_SOURCE_DIR} ${check})
 endforeach()
 add_test(NAME words.check_of_the_checks

@@ -71,8 +71,8 @@ Stretch find_stretch(const std::vector<const ForNode*>& loops, const LoadNode& f
   }
   if (copies > kMostCopies) {
     return fail(
-        fmt::format("of '{}' {} elements lie side by side, of which there would be {} "
-                    "copies; there may be {}",
+        fmt::format("'{}' has runs of {} contiguous elements, which would take {} copies; at most "
+                    "{} are allowed",
                     from.buffer->name, found.elements, copies, kMostCopies));
   }
   for (const ForNode* loop : found.along) {
@@ -81,8 +81,8 @@ Stretch find_stretch(const std::vector<const ForNode*>& loops, const LoadNode& f
   }
   for (const auto& [place, buffer] : {std::pair{source, from.buffer}, {target, to.buffer}}) {
     if (begins_at_units(place, bits, known)) continue;
-    return fail(fmt::format(
-        "what is copied of '{}' does not always begin at a multiple of 16 bytes", buffer->name));
+    return fail(fmt::format("a copy of '{}' does not always begin at a multiple of 16 bytes",
+                            buffer->name));
   }
   return found;
 }

@@ -152,7 +152,7 @@ SparseWords sparse_words_of(const ForNode& loop, const SparseMmaRow& row, const 
     steady = steady && of_words && of_values && (*of_words == 0) == (*of_values == 0);
     result.steps.push_back(of_words.value_or(0));
   }
-  if (!steady) fail_mma(loop, "what it has in registers does not move with its fragments");
+  if (!steady) fail_mma(loop, "its registers do not move with its fragments");
   return result;
 }
 

@@ -68,7 +68,7 @@ std::string describe(Kind kind, const std::string& path, const std::string& caus
              "): wait until it has finished and try again";
     case Kind::Full:
       return "there is no room to write " + name + " (" + cause +
-             "): what was stored before is intact; free some space and try again";
+             "): earlier rows are intact; free some space and try again";
     case Kind::Unwritable:
       if (in_fixed_folder(path)) {
         return name + " cannot be written (" + cause +

@@ -63,40 +63,40 @@ const std::vector<KnobInfo>& knobs() {
   static const std::vector<KnobInfo> table = {
       {Knob::Cc, "TILEWRIGHT_CC", KnobKind::Text, "cc", "the C compiler of CPU kernels"},
       {Knob::Cache, "TILEWRIGHT_CACHE", KnobKind::Text, "",
-       "directory of compiled kernels and machine measurements (default: "
+       "directory for compiled kernels and machine measurements (default: "
        "$XDG_CACHE_HOME/tilewright, else ~/.cache/tilewright); \"off\" keeps nothing"},
       {Knob::CacheLimitMb, "TILEWRIGHT_CACHE_LIMIT_MB", KnobKind::Integer, "512",
-       "size in MB beyond which the oldest compiled kernels are dropped from the cache", 1,
-       1 << 20},
+       "size limit of the cache in MB; the oldest kernels are deleted first", 1, 1 << 20},
       {Knob::CompileTimeout, "TILEWRIGHT_COMPILE_TIMEOUT", KnobKind::Integer, "60",
-       "seconds after which a compilation is given up", 1, 3600},
+       "time limit of a compilation in seconds", 1, 3600},
       {Knob::Pin, "TILEWRIGHT_PIN", KnobKind::Boolean, "1",
        "whether the threads of the pool are pinned to cores"},
       {Knob::SpinMicroseconds, "TILEWRIGHT_SPIN_US", KnobKind::Integer, "40",
        "microseconds that an idle thread of the pool spins before it sleeps", 0, 1000000},
-      {Knob::Log, "TILEWRIGHT_LOG", KnobKind::Choice, "info", "what is logged on standard error", 0,
-       0, "trace|debug|info|warn|error|off"},
+      {Knob::Log, "TILEWRIGHT_LOG", KnobKind::Choice, "info", "log level on standard error", 0, 0,
+       "trace|debug|info|warn|error|off"},
       {Knob::Verify, "TILEWRIGHT_VERIFY", KnobKind::Boolean, kVerifyByDefault,
        "whether the program is verified after each step of a schedule"},
       {Knob::Peers, "TILEWRIGHT_PEERS", KnobKind::Text, "",
-       "folders of peer plugins for bench, parted by ':', searched before those of the program"},
+       "folders of baseline plugins for bench, separated by ':', searched before the program's "
+       "own"},
       {Knob::CpuWithout, "TILEWRIGHT_CPU_WITHOUT", KnobKind::Text, "",
-       "processor features to do without, parted by ',', or how their names begin: avx512"},
+       "processor features that must not be used, separated by ','; a prefix such as avx512 names "
+       "several"},
       {Knob::Cxx, "TILEWRIGHT_CXX", KnobKind::Text, "c++",
        "the C++ compiler of emulated CUDA kernels"},
       {Knob::Cuda, "TILEWRIGHT_CUDA", KnobKind::Text, "",
-       "folder of the CUDA toolkit (default: where loaders and installers put it, then "
-       "~/.cache/tilewright/cuda); \"off\" does without"},
+       "folder of the CUDA toolkit (default: the usual places, then ~/.cache/tilewright/cuda); "
+       "\"off\" uses none"},
       {Knob::CudaDriver, "TILEWRIGHT_CUDA_DRIVER", KnobKind::Text, "",
        "library of the CUDA driver (default: libcuda.so.1 where the loader finds it)"},
       {Knob::Sandbox, "TILEWRIGHT_SANDBOX", KnobKind::Boolean, "1",
        "whether processes that run kernels are confined by a seccomp filter; off for debuggers"},
-      {Knob::Db, "TILEWRIGHT_DB", KnobKind::Text, "tilewright.db",
-       "the database where --db is not given"},
+      {Knob::Db, "TILEWRIGHT_DB", KnobKind::Text, "tilewright.db", "default of --db"},
       {Knob::Config, "TILEWRIGHT_CONFIG", KnobKind::Text, "",
        "file with defaults of options (default: $XDG_CONFIG_HOME/tilewright/config.toml, else "
        "~/.config/tilewright/config.toml); \"off\" reads none"},
-      {Knob::NoColor, "NO_COLOR", KnobKind::Text, "", "anything: messages without colors"},
+      {Knob::NoColor, "NO_COLOR", KnobKind::Text, "", "any value: messages without colors"},
   };
   return table;
 }

@@ -59,7 +59,7 @@ class HostArray {
   std::vector<int64_t> poisoned(Poison poison = Poison::First, size_t limit = 1) const;
   // For each element whether it does; those of one byte together.
   std::vector<bool> poison_map(Poison poison) const;
-  // Whether poison left in the array proves that an element was not written: not so for types in
+  // Whether poison left in the array shows that an element was not written: not so for types in
   // which the pattern is a legal value, where a second run with the other poison decides.
   bool poison_is_proof() const;
 

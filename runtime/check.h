@@ -1,4 +1,4 @@
-// Runs a kernel on operands and proves it against a reference.
+// Runs a kernel on operands and checks it against a reference.
 #pragma once
 
 #include <memory>

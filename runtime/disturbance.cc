@@ -80,7 +80,7 @@ std::string disturbance(const Load& load, int threads, int processors) {
   }
   const auto rate = static_cast<double>(load.switches) / load.wall;
   if (load.switches > kFewSwitches && rate > kMostSwitches * threads) {
-    return fmt::format("threads had to make room {:.0f} times a second", rate);
+    return fmt::format("threads were preempted {:.0f} times per second", rate);
   }
   return "";
 }

@@ -124,7 +124,7 @@ def judge(junit: ElementTree.Element, rows: list[dict]) -> tuple[list[tuple[str,
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("junit", type=pathlib.Path, help="what ctest --output-junit wrote")
+    parser.add_argument("junit", type=pathlib.Path, help="results by ctest --output-junit")
     parser.add_argument("--table", type=pathlib.Path, default=ROOT / "tests" / "allowed_skips.toml")
     arguments = parser.parse_args()
     rows = read_table(arguments.table)

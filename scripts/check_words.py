@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Measures the prose of comments and documents and follows links. See --help for the limits."""
+"""Measures the prose of comments, messages and documents and follows links. See --help for the
+limits."""
 import argparse
 import ast
 import collections
@@ -20,6 +21,14 @@ LONG_SENTENCE = 25  # words; listed, no fault
 
 C_LIKE = (".cc", ".h", ".c", ".cu", ".cuh", ".hpp")
 HASH = (".sh", ".cmake", ".txt", ".yml", ".yaml", ".toml")
+# A claim about all inputs. Interval analysis alone has one: the count of accesses that it proved.
+CLAIMS = ("prove", "proves", "proved", "proven", "proving", "proof", "proofs", "guarantee",
+          "guarantees", "guaranteed", "nowhere")
+OVERCLAIM = re.compile(rf"\b(?:{'|'.join(CLAIMS)})\b", re.IGNORECASE)
+PROVED = re.compile(r"\baccesses proved\b")
+MIN_MESSAGE = 3  # words; fewer are names and keys
+# Messages are for users, so tests and what they share have none.
+NO_MESSAGES = ("tests/", "bench/", "examples/")
 # History is not rewritten.
 EXCLUDED = ("CHANGELOG.md",)
 ABBREVIATIONS = ("e.g.", "i.e.", "et al.", "cf.", "vs.", "etc.")
@@ -127,6 +136,47 @@ def opens_badly(text: str) -> bool:
     return text.split(" ")[0].rstrip(",:") in OPENINGS
 
 
+def c_strings(text: str) -> Iterator[tuple[int, str]]:
+    """String literals with their lines; neighbouring ones are one. Raw literals hold code."""
+    text = DIGIT_SEPARATOR.sub("_", text)
+    line, words, end = 0, "", 0
+    for match in C_TOKEN.finditer(text):
+        token = match.group(0)
+        if match.group("line") or match.group("block"):
+            continue
+        if not token.startswith('"'):
+            yield line, words
+            words = ""
+            continue
+        if not words or text[end:match.start()].strip():
+            yield line, words
+            line, words = text.count("\n", 0, match.start()) + 1, ""
+        words, end = words + token[1:-1], match.end()
+    yield line, words
+
+
+def python_strings(text: str) -> Iterator[tuple[int, str]]:
+    """String constants with their lines; docstrings count as comments."""
+    tree = ast.parse(text)
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.lineno, node.value
+
+
+def messages_of(root: pathlib.Path, name: str) -> list[Block]:
+    """Literals that read as prose: a refusal, a help text, a heading, or a part of one."""
+    text = "\n".join(lines_of(root / name))
+    if name.endswith(C_LIKE):
+        found = c_strings(text)
+    elif name.endswith(".py") or text.startswith("#!/usr/bin/env python3"):
+        found = python_strings(text)
+    else:
+        return []
+    return [Block(name, line, words) for line, words in found
+            if not words.startswith("/*") and len(re.findall(r"[A-Za-z]{2,}", words)) >= MIN_MESSAGE]
+
+
 def paragraphs(root: pathlib.Path, name: str) -> list[Paragraph]:
     """Paragraphs and items of lists, without headings, tables and code blocks."""
     found: list[Paragraph] = []
@@ -209,6 +259,27 @@ def check_comments(root: pathlib.Path, names: list[str], listing: bool) -> list[
     return []
 
 
+def check_messages(root: pathlib.Path, names: list[str], _: bool) -> list[str]:
+    """No message opens with Of, What, Those or Likewise, in any case. None says that something is
+    proved or guaranteed, except the accesses that interval analysis proved."""
+    faults = []
+    count = 0
+    for name in names:
+        if name.startswith(NO_MESSAGES):
+            continue
+        for message in messages_of(root, name):
+            count += 1
+            place = f"{name}:{message.line}: "
+            if opens_badly(message.text[:1].upper() + message.text[1:]):
+                faults.append(f"{place}a message opens with '{message.text.split(' ')[0]}'")
+            claim = OVERCLAIM.search(PROVED.sub("", message.text))
+            if claim:
+                faults.append(f"{place}a message says '{claim.group(0)}'; sampled results are "
+                              "'checked', emulated ones 'validated'")
+    print(f"{count} messages")
+    return faults
+
+
 def check_documents(root: pathlib.Path, names: list[str], listing: bool) -> list[str]:
     """A document has at most 18 words per sentence on average, and no paragraph over 120 words.
     Code blocks, tables and headings do not count, and CHANGELOG.md is excluded."""
@@ -282,7 +353,7 @@ def check_links(root: pathlib.Path, names: list[str], _: bool) -> list[str]:
     return faults
 
 
-CHECKS = {"comments": check_comments, "documents": check_documents, "links": check_links}
+CHECKS = {"comments": check_comments, "messages": check_messages, "documents": check_documents, "links": check_links}
 
 
 def main() -> int:

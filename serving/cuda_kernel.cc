@@ -63,7 +63,7 @@ CudaKernel::CudaKernel(const database::Artifact& artifact, std::shared_ptr<const
   if (!packs_.empty()) {
     const CompiledPacking& compiled = description.packing;
     if (compiled.object.empty() || compiled.processor != host_processor()) {
-      throw KernelError(fmt::format("what lays its weights out was compiled for {}, this is {}",
+      throw KernelError(fmt::format("its weight-packing code was compiled for {}, this is {}",
                                     compiled.object.empty() ? "no processor" : compiled.processor,
                                     host_processor()));
     }
@@ -137,7 +137,7 @@ void CudaKernel::find_kernels() {
     driver.check(driver.module_function(&function, module_, l.entry.c_str()),
                  fmt::format("finding kernel '{}'", l.entry));
     if (l.shared_bytes > gpu_->facts().shared_bytes_per_block) {
-      throw KernelError(fmt::format("kernel '{}': {} bytes of shared memory a block; {} has {}",
+      throw KernelError(fmt::format("kernel '{}': {} bytes of shared memory per block; {} has {}",
                                     l.entry, l.shared_bytes, gpu_->facts().name,
                                     gpu_->facts().shared_bytes_per_block));
     }

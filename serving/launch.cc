@@ -75,9 +75,9 @@ const PackedVariant* Served::packed_for(const Variant& variant, const Weights* w
   }
   throw ServingError(
       TW_ERROR_WEIGHTS,
-      fmt::format(
-          "the kernel of {} takes packed weights {}; these are {}", text_, variant.identity,
-          weights->identity.empty() ? "of a kernel that packs nothing" : weights->identity));
+      fmt::format("the kernel of {} takes packed weights {}; these are {}", text_, variant.identity,
+                  weights->identity.empty() ? "weights of a kernel that packs nothing"
+                                            : weights->identity));
 }
 
 void Served::check_workspace(const Variant& variant, const LaunchArgs& args, int threads) const {

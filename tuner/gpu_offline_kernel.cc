@@ -72,7 +72,7 @@ std::string budget_problem(const CudaSource& source, const std::vector<CudaKerne
     const int threads = source.launches[i].block[0];
     if (shares && !has_registers_for(budget_of_all(threads, gpu), facts[i].registers)) {
       return fmt::format(
-          "was compiled to {} registers for each of {} threads, fewer than its warps share out: "
+          "was compiled to {} registers for each of {} threads, fewer than its warps redistribute: "
           "they would wait for ever",
           facts[i].registers, threads);
     }

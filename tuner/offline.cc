@@ -71,9 +71,8 @@ class OfflineRun {
   void load_model() {
     auto stored = store_.model(identity_.hash, "xgboost", Backend::of(target_).feature_version());
     if (!stored) {
-      throw NoModelError(
-          "--offline: '" + store_.path() +
-          "' holds no model for this target; a tuning run on some workload makes one");
+      throw NoModelError("--offline: '" + store_.path() +
+                         "' holds no cost model for this target; tuning any workload trains one");
     }
     model_.load(stored.value->bytes);
   }

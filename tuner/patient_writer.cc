@@ -47,15 +47,15 @@ void PatientWriter::held(const DatabaseError& e) {
   next_try_ = now + patience_.retry;
   if (held_since_ == 0) {
     held_since_ = now;
-    spdlog::warn("{}; what is finished waits in memory, for {:.0f} s at most", e.what(),
+    spdlog::warn("{}; finished trials wait in memory, for {:.0f} s at most", e.what(),
                  patience_.limit);
   }
   if (now - held_since_ < patience_.limit) return;
   throw DatabaseError(
       DatabaseError::Kind::Locked,
       fmt::format(
-          "'{}' has been held by another process for {:.0f} s: {} finished trials and notes "
-          "could not be stored; what was stored before is kept, and --resume goes on there",
+          "'{}' has been held by another process for {:.0f} s: {} finished trials and notes could "
+          "not be stored; earlier trials are stored, and --resume continues from them",
           store_.path(), now - held_since_, waiting_.size()));
 }
 

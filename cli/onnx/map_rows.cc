@@ -67,7 +67,8 @@ Mapped map_norm(const Mapping& m, const Node& node) {
 Mapped map_skip_norm(const Mapping& m, const Node& node) {
   const bool rms = node.op == "SkipSimplifiedLayerNormalization";
   const Shape& x = m.shape(node, 0);
-  if (m.shape(node, 1) != x) throw NotMapped("what is added is not of the shape of the input");
+  if (m.shape(node, 1) != x)
+    throw NotMapped("the added tensor does not have the shape of the input");
   const size_t bias = rms ? 3 : 4;
   std::string sum = node.outputs.size() > 3 ? node.outputs[3] : "";
   Draft add = m.draft("elementwise", node);

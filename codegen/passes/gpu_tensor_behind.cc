@@ -79,8 +79,7 @@ std::optional<BehindIteration> take_behind(const ForNode& loop, const std::vecto
   std::vector<Stmt> passed(uses.begin() + static_cast<std::ptrdiff_t>(late) + 1, uses.end());
   passed.insert(passed.end(), parts.ahead.begin(), parts.ahead.end());
   for (const Stmt& s : passed) {
-    if (depends(s, parts.late))
-      fail_behind(loop, "what comes before them has to do with its registers");
+    if (depends(s, parts.late)) fail_behind(loop, "a statement before them uses its registers");
   }
   const Buffers read = read_by(parts.late), sums = stored_by(parts.late);
   Buffers needed = sums;  // by the group, until its wait

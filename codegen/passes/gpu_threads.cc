@@ -127,7 +127,7 @@ class OwnElements : public Mutator {
   // this lane and the first place; the other elements follow.
   std::vector<Expr> own(std::vector<Expr> indices) {
     if (indices.size() < 2) {
-      throw LoweringError("what mma has in registers has no dimensions for lane and register");
+      throw LoweringError("the register operand of mma has no dimensions for lane and register");
     }
     indices[indices.size() - 2] = lane_;
     indices.back() = 0;

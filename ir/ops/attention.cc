@@ -202,13 +202,12 @@ std::vector<Operator> attention_operators() {
   KeyDef lengths{.name = "lengths",
                  .kind = KeyKind::Choice,
                  .doc =
-                     "what differs from sequence to sequence: none, the number of keys, which N "
-                     "holds, or of both keys and queries, which N and M hold (none)",
+                     "lengths per sequence: none, of the keys (operand N), or of both keys and "
+                     "queries (operands N and M) (none)",
                  .choices = {"none", "keys", "both"}};
-  KeyDef page = derived_count("page",
-                              "keys of a page, where keys and values lie in pages that the "
-                              "table T names (none)");
-  KeyDef pages = derived_count("pages", "pages of keys and of values that there are (none)");
+  KeyDef page =
+      derived_count("page", "keys per page of a paged key-value cache, whose table is T (none)");
+  KeyDef pages = derived_count("pages", "number of pages in the key-value cache (none)");
   KeyDef scale{.name = "scale", .kind = KeyKind::Number, .doc = "factor of the scores (1/sqrt(d))"};
   return {
       {"attention", "softmax(scale Q K^T) V for each head",
@@ -224,8 +223,8 @@ std::vector<Operator> attention_operators() {
               size_key("m", "queries"), size_key("n", "keys"), d,
               derived_count("dv", "elements of a value (d)"),
               flag_key("causal",
-                       "query i sees the keys up to i + n - m, with lengths those of "
-                       "its sequence"),
+                       "causal mask: query i sees the keys up to i + n - m; with lengths, those of "
+                       "its sequence count"),
               lengths, page, pages, scale},
              type_keys(true)}),
        normalize_attention, build_attention}};

@@ -39,7 +39,7 @@ std::vector<KeyDef> window_keys(int rank, bool dilates) {
   }
   keys.push_back({.name = "kernel",
                   .kind = KeyKind::Extents,
-                  .doc = "window size: one number, or one an axis as RxS",
+                  .doc = "window size: one number, or one per axis as RxS",
                   .required = true,
                   .min = 1});
   keys.push_back(extents_key("stride", "step of the window", 1, 1));

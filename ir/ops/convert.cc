@@ -168,7 +168,7 @@ class Converter {
 
   std::vector<int64_t> extents() const {
     std::vector<int64_t> values;
-    for (const Part& part : list(count_text() + ", or one an axis such as 3x5", "x", false)) {
+    for (const Part& part : list(count_text() + ", or one per axis such as 3x5", "x", false)) {
       values.push_back(whole(part, key_.min, key_.max));
     }
     if (values.empty()) fail("expected " + count_text() + ", got an empty list");

@@ -22,11 +22,11 @@ Workload build_gather(const Spec& spec) {
 
 std::vector<Operator> gather_operators() {
   return {{"gather",
-           "rows of a table by their numbers",
+           "rows of a table by index",
            "X[rows,cols]  I[index] of i32, clamped to the rows  ->  Y[index,cols]",
            "gather:rows=30000,cols=768,index=128",
            {size_key("rows", "rows of the table"), size_key("cols", "elements of a row"),
-            size_key("index", "how many rows are taken"), dtype_key()},
+            size_key("index", "number of rows to gather"), dtype_key()},
            [](Spec&) {},
            build_gather}};
 }

@@ -50,7 +50,7 @@ std::vector<Operator> grouped_matmul_operators() {
            "grouped_matmul:groups=8,blocks=12,rows=16,n=256,k=128",
            join({{groups, size_key("blocks", "blocks of rows of one group each"),
                   count_key("rows", "rows of a block", 16, 1), size_key("n", "columns of B and C"),
-                  size_key("k", "the summed dimension"),
+                  size_key("k", "the reduction dimension"),
                   flag_key("trans_b", "B is stored [groups,n,k]"), epilogue_key()},
                  type_keys(),
                  weight_keys()}),

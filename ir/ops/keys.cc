@@ -92,7 +92,8 @@ void normalize_quantization(Spec& spec) {
   default_to(spec, "w.scale", std::string(floats ? "f32" : "none"));
   default_to(spec, "w.zero", std::string("none"));
   if (spec.get<int64_t>("w.group") == 0) {
-    throw KeyError("w.group", "expected a number of elements, or -1 for one group a column, got 0");
+    throw KeyError("w.group",
+                   "expected a number of elements, or -1 for one group per column, got 0");
   }
   normalize_values(spec, type);
   check_zero(spec, type);
@@ -173,7 +174,7 @@ std::vector<KeyDef> type_keys(bool floats_only) {
 KeyDef epilogue_key() {
   return {.name = "epilogue",
           .kind = KeyKind::Names,
-          .doc = "what follows, in order: bias adds bias[channel], add adds the tensor D",
+          .doc = "epilogue, in order: bias adds bias[channel], add adds the tensor D",
           .fallback = std::vector<std::string>{},
           .choices = {"bias", "relu", "gelu", "silu", "add"}};
 }
@@ -187,7 +188,7 @@ std::vector<KeyDef> weight_keys() {
   };
   KeyDef group{.name = "w.group",
                .kind = KeyKind::Count,
-               .doc = "elements along k that share a scale; -1: one a column (-1)",
+               .doc = "elements along k that share a scale; -1: one group per column (-1)",
                .min = -1};
   KeyDef sparse{.name = "w.sparse",
                 .kind = KeyKind::Sparsity,
@@ -200,10 +201,9 @@ std::vector<KeyDef> weight_keys() {
   return {
       choice("w.dtype", "stored type of the constant operand (dtype, unscaled)",
              {"i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1", "f8e4m3", "f8e5m2", "nf4", "f4e2m1"}),
-      choice(
-          "w.values",
-          "type to which what codes stand for is rounded before it is scaled (none: not rounded)",
-          {"none", "f16", "bf16"}),
+      choice("w.values",
+             "type to which dequantized codes are rounded before scaling (none: not rounded)",
+             {"none", "f16", "bf16"}),
       group,
       choice("w.scale", "type of the scales (f32; none where integers accumulate)",
              {"f32", "f16", "bf16", "e8m0", "f8e4m3", "none"}),
@@ -271,7 +271,7 @@ void normalize_weight(Spec& spec) {
   default_to(spec, "w.sparse", std::string("none"));
   default_to(spec, "w.vector", int64_t{1});
   if (is_sparse && spec.has("w.dtype") && elem_of(spec, "w.dtype") == ElemType::i1) {
-    throw KeyError("w.sparse", "the codes of i1 are -1 and 1: none is worth nothing");
+    throw KeyError("w.sparse", "the codes of i1 stand for -1 and 1: none is zero");
   }
   if (is_sparse && spec.has("w.dtype") && spec.get<std::string>("w.zero") == "f16") {
     throw KeyError("w.zero",

@@ -79,7 +79,7 @@ std::vector<Operator> matmul_operators() {
            "constant  bias[n]  D[batch,m,n]  ->  C[batch,m,n]; no batch axis when it is 1",
            "matmul:m=512,n=3072,k=768,epilogue=[bias,gelu]",
            join({{size_key("m", "rows of A and C"), size_key("n", "columns of B and C"),
-                  size_key("k", "the summed dimension"), batch,
+                  size_key("k", "the reduction dimension"), batch,
                   flag_key("trans_a", "A is stored [k,m]"),
                   flag_key("trans_b", "B is stored [n,k]"), epilogue_key()},
                  type_keys_with_narrow_rows(),

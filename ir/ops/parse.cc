@@ -68,7 +68,7 @@ std::vector<std::string> key_names(const Operator& op) {
 const KeyDef& count_of_uses() {
   static const KeyDef kKey{.name = "count",
                            .kind = KeyKind::Count,
-                           .doc = "how often a model uses the operator",
+                           .doc = "number of times a model uses the operator",
                            .min = 1,
                            .max = int64_t{1} << 40};
   return kKey;
@@ -242,10 +242,11 @@ std::vector<Spec> bind_lines(const std::string& file, const std::string& text) {
     const size_t first = line.text.find_first_not_of(" \t\r");
     if (first == std::string::npos || line.text[first] == '#') continue;
     const RawValue raw = looks_like_json(line.text) ? read_json(line) : read_inline(line);
-    if (raw.kind != RawValue::Kind::Object) fail_at(line, raw.offset, "expected one spec a line");
+    if (raw.kind != RawValue::Kind::Object) fail_at(line, raw.offset, "expected one spec per line");
     specs.push_back(Binder(line, raw).bind());
   }
-  if (specs.empty()) throw SpecError(file + ": no spec; expected JSON, or inline specs one a line");
+  if (specs.empty())
+    throw SpecError(file + ": no spec; expected JSON, or inline specs, one per line");
   return specs;
 }
 
@@ -262,7 +263,7 @@ std::string binary_problem(const std::string& text, const std::string& file) {
     return "a model, no file of specs; 'tune-cli extract " + file +
            " -o specs.json' writes its workloads";
   }
-  return "binary data; expected specs as JSON, or inline specs one a line";
+  return "binary data; expected specs as JSON, or inline specs, one per line";
 }
 
 std::string require_size(std::string text, const std::string& name) {

@@ -86,13 +86,13 @@ std::vector<Operator> reduction_operators() {
   KeyDef shape{.name = "shape", .kind = KeyKind::Shape, .doc = "shape of X", .required = true};
   KeyDef axes{.name = "axes",
               .kind = KeyKind::Ints,
-              .doc = "axes that go away; negative ones count from the last",
+              .doc = "axes to reduce; negative ones count from the last",
               .required = true,
               .min = -8,
               .max = 7};
   KeyDef kind{.name = "kind",
               .kind = KeyKind::Choice,
-              .doc = "how elements combine",
+              .doc = "reduction: sum, max, min or mean",
               .required = true,
               .choices = {"sum", "max", "min", "mean"}};
   return {{"reduce", "sum, maximum, minimum or mean over axes",

@@ -73,8 +73,9 @@ void add_library(py::module_& module) {
 
 void add_prepared(py::module_& module) {
   py::class_<Prepared>(module, "Prepared", "Kernels that are loaded and ready to be launched.")
-      .def_property_readonly("report", &Prepared::report,
-                             "What was found, a Report for each spec and range of sizes.")
+      .def_property_readonly(
+          "report", &Prepared::report,
+          "The outcome of each look-up: a Report for each spec and range of sizes.")
       .def(
           "find", &Prepared::find, py::arg("spec"),
           "The Kernel that serves `spec`, which is one that prepare() was given. It keeps what it\n"
@@ -83,8 +84,10 @@ void add_prepared(py::module_& module) {
 }
 
 void add_kernel(py::module_& module) {
-  py::class_<Kernel>(module, "Kernel", "What serves one spec. Any number of threads may launch it.")
-      .def_property_readonly("spec", &Kernel::spec, "The text that it was asked for by.")
+  py::class_<Kernel>(module, "Kernel",
+                     "The kernel, or kernels for several ranges of sizes, that serves one spec. "
+                     "Any number of threads may launch it.")
+      .def_property_readonly("spec", &Kernel::spec, "The spec as the caller gave it.")
       .def_property_readonly(
           "operands", &Kernel::operands,
           "A tuple of Operand: inputs in the order of the operator, then outputs.")
@@ -134,11 +137,10 @@ void add_kernel(py::module_& module) {
 void add_weights_and_pool(py::module_& module) {
   py::class_<Weights>(module, "Weights",
                       "Weights as one kernel reads them; Kernel.pack makes them.")
-      .def_property_readonly("bytes", &Weights::bytes, "Size of what was packed.")
-      .def_property_readonly(
-          "identity", &Weights::identity,
-          "What tells this layout of these weights' workload from every other; a\n"
-          "kernel that expects another one refuses them.")
+      .def_property_readonly("bytes", &Weights::bytes, "Size of the packed weights in bytes.")
+      .def_property_readonly("identity", &Weights::identity,
+                             "Identifies the workload and the layout; a kernel that expects "
+                             "another\nidentity refuses the weights.")
       .def_property_readonly(
           "plain",
           [](const Weights& weights) {
@@ -156,7 +158,7 @@ void add_weights_and_pool(py::module_& module) {
              return std::make_unique<Pool>(threads);
            }),
            py::arg("threads"), "`threads` counts the calling one: a pool of 4 starts 3.")
-      .def_property_readonly("threads", &Pool::threads, "How many, the calling one among them.")
+      .def_property_readonly("threads", &Pool::threads, "Number of threads, with the calling one.")
       .def("close", &Pool::close, "Ends the threads, as soon as no launch uses them.")
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](Pool& pool, const py::args&) { pool.close(); });

@@ -127,7 +127,7 @@ Device::~Device() {
 void Device::launch(const DeviceLaunch& l) {
   std::string doing = fmt::format("kernel '{}'", l.name);
   if (l.shared_bytes > facts_.shared_bytes_per_block) {
-    throw DeviceError(fmt::format("{}: {} bytes of shared memory a block; {} has {}", doing,
+    throw DeviceError(fmt::format("{}: {} bytes of shared memory per block; {} has {}", doing,
                                   l.shared_bytes, facts_.name, facts_.shared_bytes_per_block));
   }
   if (l.shared_bytes > kPlainSharedBytes) {

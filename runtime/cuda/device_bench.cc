@@ -109,7 +109,7 @@ DeviceProgram DeviceBench::load(const MeasureJob& job, const CudaDescription& de
           values};
 }
 
-void DeviceBench::prove(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
+void DeviceBench::check(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
                         ValueKind kind, MeasureResult& result) {
   DeviceProgram program = load(job, description, dims, result, kind);
   prove_program(job, program, dims, kind, result);
@@ -161,10 +161,10 @@ void DeviceBench::prove_elsewhere(const MeasureJob& job, const CudaDescription& 
        check_points(*workload_, description.source.sizes, {.has_tails = false})) {
     if (dims == job.dims) continue;
     if (result.verdict == Verdict::Ok) {
-      prove(job, description, dims, ValueKind::Ordinary, result);
+      check(job, description, dims, ValueKind::Ordinary, result);
     }
     if (result.verdict == Verdict::Ok && turn++ % 3 == 0) {
-      prove(job, description, dims, ValueKind::Hard, result);
+      check(job, description, dims, ValueKind::Hard, result);
     }
   }
 }
@@ -252,7 +252,7 @@ MeasureResult DeviceBench::measure(const MeasureJob& job, const WorkloadParser& 
     use(job, parse);
     if (job.check) {
       Stopwatch watch(result.check_seconds);
-      prove(job, description, job.dims, ValueKind::Ordinary, result);
+      check(job, description, job.dims, ValueKind::Ordinary, result);
     }
     if (job.time && result.verdict == Verdict::Ok) {
       Stopwatch watch(result.timing_seconds);
@@ -264,7 +264,7 @@ MeasureResult DeviceBench::measure(const MeasureJob& job, const WorkloadParser& 
     }
     if (job.check && result.verdict == Verdict::Ok) {
       Stopwatch watch(result.check_seconds);
-      prove(job, description, job.dims, ValueKind::Hard, result);
+      check(job, description, job.dims, ValueKind::Hard, result);
       prove_elsewhere(job, description, result);
     }
     if (result.verdict == Verdict::Ok) {

@@ -1,4 +1,4 @@
-// Proves and times CUDA programs on the GPU, in a worker process that may lose it.
+// Checks and times CUDA programs on the GPU, in a worker process that may lose it.
 #pragma once
 
 #include <map>
@@ -37,7 +37,7 @@ class DeviceBench {
   struct Point {
     std::unique_ptr<OperandSet> host;
     std::unique_ptr<DeviceOperands> operands;
-    std::optional<Reference> reference;  // once something was proved there
+    std::optional<Reference> reference;  // once something was checked there
   };
   // Of one kind of values, by sizes; all sizes share the weights.
   using Points = std::map<Dims, Point>;
@@ -49,7 +49,7 @@ class DeviceBench {
   const Reference& reference_at(const Dims& dims, const MeasureJob& job, ValueKind kind);
   DeviceProgram load(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
                      MeasureResult& result, ValueKind kind = ValueKind::Ordinary);
-  void prove(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
+  void check(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
              ValueKind kind, MeasureResult& result);
   void prove_program(const MeasureJob& job, DeviceProgram& program, const Dims& dims,
                      ValueKind kind, MeasureResult& result);

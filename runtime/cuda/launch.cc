@@ -15,7 +15,7 @@ struct Config {
   const Attribute* attributes;
   unsigned attribute_count;
 };
-static_assert(sizeof(Attribute) == 72 && sizeof(Config) == 56, "what the driver takes");
+static_assert(sizeof(Attribute) == 72 && sizeof(Config) == 56, "a limit of the driver");
 
 constexpr int kProgrammaticSerialization = 6;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_…
 

@@ -80,7 +80,7 @@ bool RegisterBudget::set(ThreadState& by, int64_t registers, bool more, int line
   if (registers % kRegisterStep != 0 || registers < kFewestRegisters ||
       registers > kMostRegisters) {
     fail(FaultKind::BadRegisters, line,
-         fmt::format("asks for {} registers a thread; they are a multiple of {} from {} to {}",
+         fmt::format("asks for {} registers per thread; they are a multiple of {} from {} to {}",
                      registers, kRegisterStep, kFewestRegisters, kMostRegisters));
   }
   const int64_t block = static_cast<int64_t>(threads_.size());
@@ -127,8 +127,7 @@ bool RegisterBudget::grant(size_t warpgroup) {
 
 std::string RegisterBudget::describe(const ThreadState& waiting) const {
   return fmt::format(
-      "waits in line {} for {} registers a thread instead of {}, while the block has {} "
-      "to give",
+      "waits in line {} for {} registers per thread instead of {}, while the block has {} to give",
       waiting.barrier_line, waiting.wanted_registers, waiting.registers, free_);
 }
 

@@ -23,8 +23,8 @@ Matrix gather_places(const SparseMmaRow& row, int selector,
       std::optional<int> place = place_of_index(row, bits);
       if (!place) {
         fail(FaultKind::BadMetadata, r.line,
-             fmt::format("lane {} gives {:#x} for the place of element [{}, {}] of A", lane, bits,
-                         of->row, of->column));
+             fmt::format("lane {} gives {:#x} as the sparse metadata of element [{}, {}] of A",
+                         lane, bits, of->row, of->column));
       }
       places.at(*of) = *place;
     }

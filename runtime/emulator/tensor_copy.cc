@@ -94,24 +94,25 @@ void check_box(const tw_emu_tensor_map& map, int rank, Place shared, const char*
   if (values.pixels.has_value() != is_windows) {
     memory_fault(FaultKind::BadCopy, *map.array, 0, line,
                  fmt::format("{} {} by the tensor map of {}, which is one of {}", verb,
-                             is_windows ? "windows" : "a box", map.array->name,
-                             is_windows ? "boxes" : "windows"));
+                             is_windows ? "windows" : "a TMA tile", map.array->name,
+                             is_windows ? "tiles" : "windows"));
   }
   if (rank != values.rank) {
     memory_fault(FaultKind::BadCopy, *map.array, 0, line,
-                 fmt::format("{} a box in {} dimensions by the tensor map of {}, which has {}",
+                 fmt::format("{} a TMA tile in {} dimensions by the tensor map of {}, which has {}",
                              verb, rank, map.array->name, values.rank));
   }
   if (shared.array.storage->space != Space::Shared) {
     memory_fault(FaultKind::BadCopy, shared.array, shared.offset, line,
-                 fmt::format("{} a box at {}, which is not in shared memory", verb,
+                 fmt::format("{} a TMA tile at {}, which is not in shared memory", verb,
                              name_place(shared.array, shared.offset, 1)));
   }
   const int64_t begin = shared.array.begin + shared.offset;
   if (begin % kBoxAlignment != 0) {
-    memory_fault(FaultKind::Misaligned, shared.array, shared.offset, line,
-                 fmt::format("{} a box at {}, {} bytes into shared memory: no multiple of {}", verb,
-                             name_place(shared.array, shared.offset, 1), begin, kBoxAlignment));
+    memory_fault(
+        FaultKind::Misaligned, shared.array, shared.offset, line,
+        fmt::format("{} a TMA tile at {}, {} bytes into shared memory: no multiple of {}", verb,
+                    name_place(shared.array, shared.offset, 1), begin, kBoxAlignment));
   }
 }
 

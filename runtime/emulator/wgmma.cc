@@ -142,8 +142,8 @@ void check_lanes(const WgmmaRow& row, const std::vector<ThreadState*>& lanes) {
     if (pending != lane->wgmma.sums.end() &&
         pending->second.words.size() != static_cast<size_t>(row.sum_registers())) {
       fail(FaultKind::WgmmaInFlight, *lane, r.line,
-           fmt::format("adds to sums of which the wgmma at line {}, of another shape, was not "
-                       "waited for",
+           fmt::format("adds to accumulators of the wgmma at line {}, of another shape, which was "
+                       "not waited for",
                        pending->second.line));
     }
   }
@@ -236,7 +236,7 @@ void land_sums(ThreadState& lane, void* registers, const PendingSums& pending, i
   const size_t bytes = pattern.size() * sizeof(uint32_t);
   if (std::memcmp(registers, pattern.data(), bytes) != 0) {
     fail(FaultKind::WgmmaInFlight, lane, line,
-         fmt::format("waits for the wgmma at line {}, whose sums were changed meanwhile",
+         fmt::format("waits for the wgmma at line {}, whose accumulators were changed meanwhile",
                      pending.line));
   }
   std::memcpy(registers, pending.words.data(), bytes);

@@ -85,7 +85,7 @@ int bits_of_words(const TensorFile& file, const CompressedParts& parts, int64_t 
   bad_part(
       file, parts.packed,
       fmt::format(
-          "expected one width of 2 to 8 bits that gives {} words a row of {}{}",
+          "expected one width of 2 to 8 bits that gives {} words per row of {}{}",
           parts.packed.shape[1], k,
           zeros == nullptr ? "" : fmt::format(" and {} words of zero points", zeros->shape[0])));
 }

@@ -40,8 +40,8 @@ void check_zeros(OperandSet* operands, const std::string& name, const Layer& lay
                  const std::string& what) {
   if (layer.zeros == Zeros::Offsets && operands->find(name + ".offset") == nullptr) {
     throw FileError(
-        fmt::format("{}: {} has an offset a group, which no w.zero is; leave out the "
-                    "keys w.* to run on its dequantized values",
+        fmt::format("{}: {} has one offset per group, which no w.zero says; leave out the keys w.* "
+                    "to run on its dequantized values",
                     what, layer.format));
   }
   if (layer.zeros == Zeros::Integers && operands->find(name + ".zero") == nullptr) {

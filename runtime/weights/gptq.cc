@@ -37,9 +37,9 @@ int bits_of_zeros(const TensorFile& file, const GptqParts& parts, int64_t n) {
     if (n * bits == words * 32) return bits;
   }
   bad_part(file, parts.zeros,
-           fmt::format("expected zero points of 2, 3, 4 or 8 bits for {} columns, found {} words a "
-                       "group",
-                       n, words));
+           fmt::format(
+               "expected zero points of 2, 3, 4 or 8 bits for {} columns, found {} words per group",
+               n, words));
 }
 
 std::optional<Layer> describe_gptq(const TensorFile& file, const std::string& name) {

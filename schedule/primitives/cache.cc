@@ -163,11 +163,12 @@ Region region_to_write(const Tree& tree, const Path& place, const Stmt& block,
   if (loops_above(place).empty()) return all;
   Analyzer known = tree.analyzer_at(place);
   auto region = region_stored(place.back(), *block.as<BlockNode>(), buffer, known);
-  tree.require(region.has_value(), RefusalKind::Unsupported,
-               fmt::format("what block '{}' stores of '{}' before its readers is no box without "
-                           "holes",
-                           block.as<BlockNode>()->name, buffer->name),
-               {block});
+  tree.require(
+      region.has_value(), RefusalKind::Unsupported,
+      fmt::format(
+          "block '{}' stores a region of '{}' before its readers that is no box without holes",
+          block.as<BlockNode>()->name, buffer->name),
+      {block});
   return *region;
 }
 

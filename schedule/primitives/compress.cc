@@ -122,8 +122,8 @@ void match_dimensions(const Tree& tree, const Stmt& s, const CompressNm& p, Cont
       fmt::format("'{}' has no dimension that is summed over, or no columns", c.weight->name), {s});
   int64_t last = const_shape(c.weight)[static_cast<size_t>(c.k_dim)];
   tree.require(!several || last % p.of == 0, RefusalKind::Unsupported,
-               fmt::format("groups of {} rows run on from one row of the window to the next: of "
-                           "the summed dimensions of '{}' the last has {} elements",
+               fmt::format("groups of {} rows run on from one row of the window to the next: the "
+                           "last reduction dimension of '{}' has {} elements",
                            p.of, c.weight->name, last),
                {s});
 }

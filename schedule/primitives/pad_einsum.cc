@@ -126,8 +126,8 @@ void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padde
     bool indexed = std::any_of(store->indices.begin(), store->indices.end(),
                                [&](const Expr& index) { return index.same_as(iter.var); });
     tree.require(indexed, RefusalKind::Unsupported,
-                 fmt::format("no index of '{}' in block '{}' is '{}': what its padding computes "
-                             "would be stored into elements that are in use",
+                 fmt::format("no index of '{}' in block '{}' is '{}': its padding would be stored "
+                             "into elements that are in use",
                              store->buffer->name, block.name, iter.var.name()),
                  {s});
   }

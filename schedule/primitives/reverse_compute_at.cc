@@ -119,12 +119,11 @@ class ReverseMover {
       }
       if (!common) continue;
       auto region = region_stored(common->body, *producer.as<BlockNode>(), buffer, known_);
-      tree_.require(
-          region.has_value(), RefusalKind::Unsupported,
-          fmt::format("what block '{}' stores of '{}' in one iteration of loop '{}' is no "
-                      "box without holes",
-                      name(producer), buffer->name, common->var.name()),
-          {producer, m_.loop});
+      tree_.require(region.has_value(), RefusalKind::Unsupported,
+                    fmt::format("block '{}' stores a region of '{}' in one iteration of loop '{}' "
+                                "that is no box without holes",
+                                name(producer), buffer->name, common->var.name()),
+                    {producer, m_.loop});
       require_same_region(result, *region, producer, buffer);
       result = Stored{producer, *region};
     }

@@ -124,8 +124,7 @@ TEST_F(Cli, ADryRunShowsThePlanAndWritesNothing) {
 TEST_F(Cli, StandardOutputHoldsOneThing) {
   Ran both = run("db export - --json");
   EXPECT_EQ(both.code, 2);
-  EXPECT_NE(both.err.find("--json and the file '-' both want the standard output"),
-            std::string::npos)
+  EXPECT_NE(both.err.find("--json and the file '-' both need standard output"), std::string::npos)
       << both.err;
 }
 

@@ -70,7 +70,7 @@ const Mistake kMistakes[] = {
     {"--db x.db tune matmul:m=8,n=8,k=8", "'--db'", "tune: '--db' stands before the command",
      "tune-cli tune --db"},
     {"targets all", "'all'", "targets: unexpected argument", "'tune-cli help targets'"},
-    {"tune matmul:m=8,n=8,k=8 --trials", "--trials", "tune:", "expected a value behind it"},
+    {"tune matmul:m=8,n=8,k=8 --trials", "--trials", "tune:", "expected a value of type"},
     {"tune matmul:m=8,n=8,k=8 --trials many", "many", "tune: --trials", kTuneHelp},
     {"tune matmul:m=8,n=8,k=8 --trials -5", "-5", "tune: --trials", "in range 1 to 10000000"},
     {"tune matmul:m=8,n=8,k=8 --seed x", "'x'", "tune: --seed", kTuneHelp},

@@ -116,8 +116,8 @@ TEST_F(OfflineCommand, AMeasurementIsPreferredHoweverFastThePrediction) {
 TEST_F(OfflineCommand, WithoutAModelItSaysHowToGetOne) {
   Ran ranked = rank();
   EXPECT_EQ(ranked.code, 2);
-  EXPECT_THAT(ranked.err, HasSubstr("holds no model for this target; a tuning run on some workload "
-                                    "makes one"));
+  EXPECT_THAT(ranked.err, HasSubstr("holds no cost model for this target; tuning any workload "
+                                    "trains one"));
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ TEST_F(ReportCommand, BadOutputsAreRefused) {
               HasSubstr("cannot write '/nonexistent/page.html': No such file or directory"));
   Ran both = run("report --json -o -");
   EXPECT_EQ(both.code, 2);
-  EXPECT_THAT(both.err, HasSubstr("--json and '-o -' both want the standard output"));
+  EXPECT_THAT(both.err, HasSubstr("--json and '-o -' both need standard output"));
   Ran standard = run("report -o -");
   EXPECT_EQ(standard.code, 0);
   EXPECT_THAT(standard.out, testing::StartsWith("<!DOCTYPE html>"));

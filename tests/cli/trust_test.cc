@@ -202,7 +202,7 @@ TEST_F(ForgedDatabase, WhatMustNotRunIsStillKnown) {
   EXPECT_EQ(info["trusted"], false);
   EXPECT_EQ(info["runnable"], 0);
   const Ran tuned = run(std::string("tune --trials 2 --threads 1 --db forged.db ") + kSmall);
-  EXPECT_THAT(tuned.err, HasSubstr("what is stored here will not be run: "));
+  EXPECT_THAT(tuned.err, HasSubstr("kernels that are stored here will not be run: "));
 }
 
 class OddDatabase : public Cli {};

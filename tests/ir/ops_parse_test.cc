@@ -369,7 +369,7 @@ INSTANTIATE_TEST_SUITE_P(
         OpsParseRefusal{"matmul:m=1,n=8..16,k=8,w.sparse=2:4",
                         "w.sparse: a weight in a form of its own has constant sizes; the j of B"},
         OpsParseRefusal{"matmul:m=1,n=8,k=8,w.dtype=i1,w.sparse=2:4",
-                        "w.sparse: the codes of i1 are -1 and 1: none is worth nothing"},
+                        "w.sparse: the codes of i1 stand for -1 and 1: none is zero"},
         OpsParseRefusal{"matmul:m=1,n=8,k=8,w.dtype=u4,w.zero=f16,w.sparse=2:4",
                         "w.zero: an element that is left out equals its zero point"},
         OpsParseRefusal{"softmax:m=1,n=1,w.dtype=i4", "unknown key 'w.dtype' of softmax"}));
@@ -413,14 +413,14 @@ TEST_P(JsonRefusals, PointAtTheCharacter) {
 INSTANTIATE_TEST_SUITE_P(
     Json, JsonRefusals,
     testing::Values(
-        OpsParseRefusal{"", "specs.json: no spec; expected JSON, or inline specs one a line"},
+        OpsParseRefusal{"", "specs.json: no spec; expected JSON, or inline specs, one per line"},
         OpsParseRefusal{"# nothing\n\n",
-                        "specs.json: no spec; expected JSON, or inline specs one a line"},
+                        "specs.json: no spec; expected JSON, or inline specs, one per line"},
         OpsParseRefusal{"hello", "specs.json:1:1: unknown operator 'hello'"},
         OpsParseRefusal{"softmax:m=4,n=8\n\n# a\n  softmax:m=4,q=8",
                         "specs.json:4:15: unknown key 'q'"},
         OpsParseRefusal{"softmax:m=4,n=8\n{\"op\": 1}", "specs.json:2:8: op: expected the name of"},
-        OpsParseRefusal{"softmax:m=4,n=8\n[]", "specs.json:2:1: expected one spec a line"},
+        OpsParseRefusal{"softmax:m=4,n=8\n[]", "specs.json:2:1: expected one spec per line"},
         OpsParseRefusal{"[\x01", "found byte 0x01"},
         OpsParseRefusal{"[\n{\"op\" 1}]",
                         "specs.json:2:7: not valid JSON: expected ':' behind the key"},

@@ -49,7 +49,7 @@ TEST(Disturbance, GuestsAndRoomThatIsMadeOften) {
   EXPECT_THAT(disturbance(load, 1, 2), HasSubstr("other guests"));
   load = quiet();
   load.switches = 250;
-  EXPECT_EQ(disturbance(load, 1, 2), "threads had to make room 250 times a second");
+  EXPECT_EQ(disturbance(load, 1, 2), "threads were preempted 250 times per second");
   load = {.wall = 0.001, .thread = 0.001, .switches = 4};
   EXPECT_EQ(disturbance(load, 1, 2), "") << "a few in a short span say nothing";
 }

@@ -182,7 +182,7 @@ program strided(A: f32[8] input, C: f32[8] output) {
   }
 })");
   c.refuses([](Schedule& s) { s.cache_write({"T"}, "T", Scope::Local); }, RefusalKind::Unsupported,
-            "what block 'T' stores of 'T' before its readers is no box without holes");
+            "block 'T' stores a region of 'T' before its readers that is no box without holes");
 }
 
 }  // namespace

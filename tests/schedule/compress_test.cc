@@ -258,8 +258,8 @@ TEST(CompressNmRefuses, GroupsThatRunOnFromOneRowOfTheWindowToTheNext) {
   RewriteCase c(to_string(
       lower(make_workload(parse_spec("conv1d:n=1,l=6,ci=6,co=4,kernel=2,w.sparse=2:4")))));
   c.refuses([](Schedule& s) { s.compress_nm({"Y"}, "W", 2, 4, 1); }, RefusalKind::Unsupported,
-            "groups of 4 rows run on from one row of the window to the next: of the summed "
-            "dimensions of 'W' the last has 6 elements");
+            "groups of 4 rows run on from one row of the window to the next: the last "
+            "reduction dimension of 'W' has 6 elements");
 }
 
 // The rows are also read at the padded iterator and have no padding (found by the fuzzer).

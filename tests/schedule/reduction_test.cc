@@ -381,7 +381,7 @@ program p(A: f32[7, 5] input, B: f32[5, 1] weight, C: f32[7] output) {
 }
 )"));
   EXPECT_REFUSED(s.pad_einsum({"C"}, {1, 4, 1}), Unsupported,
-                 "no index of 'C' in block 'C' is 'vj': what its padding computes would be stored "
+                 "no index of 'C' in block 'C' is 'vj': its padding would be stored "
                  "into elements that are in use");
   s.pad_einsum({"C"}, {4, 1, 4});
 }

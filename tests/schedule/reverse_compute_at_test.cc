@@ -192,7 +192,8 @@ program strided(A: f32[8] input, C: f32[8] output) {
   }
 })");
   c.refuses([](Schedule& s) { s.reverse_compute_at({"C"}, {"i_1"}); }, RefusalKind::Unsupported,
-            "what block 'T' stores of 'T' in one iteration of loop 'i_1' is no box without holes");
+            "block 'T' stores a region of 'T' in one iteration of loop 'i_1' that is no box "
+            "without holes");
 }
 
 TEST(ReverseComputeAtRefuses, RegionsThatAnInnerPredicateCuts) {
@@ -211,7 +212,8 @@ program cut(A: f32[16] input, C: f32[16] output) {
   }
 })");
   c.refuses([](Schedule& s) { s.reverse_compute_at({"C"}, {"i_0"}); }, RefusalKind::Unsupported,
-            "what block 'T' stores of 'T' in one iteration of loop 'i_0' is no box without holes");
+            "block 'T' stores a region of 'T' in one iteration of loop 'i_0' that is no box "
+            "without holes");
 }
 
 TEST(ReverseComputeAtRefuses, PartOfAReduction) {

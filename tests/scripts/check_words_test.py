@@ -1,4 +1,4 @@
-"""scripts/check_words.py measures comments and documents, and fails beyond its limits."""
+"""scripts/check_words.py measures comments, messages and documents, and fails beyond its limits."""
 import pathlib
 import subprocess
 import sys
@@ -70,6 +70,29 @@ class CheckWords(unittest.TestCase):
         self.accepts({"ir/a.h": "// A loop.\n", "tests/golden/a/b.txt": "# Those files.\n"},
                      "comments")
 
+    def test_messages_open_with_their_subject(self):
+        self.refuses({"cli/a.cc": 'int x;\nf("what is stored here is not run");\n'}, "messages",
+                     "cli/a.cc:2: a message opens with 'what'")
+        self.refuses({"cli/a.cc": 'f("Those kernels are old");\n'}, "messages", "'Those'")
+        self.refuses({"scripts/a.py": 'print("of the kernels none runs")\n'}, "messages", "'of'")
+        self.accepts({"cli/a.cc": '// what is meant here\nf("the kernels of a run", "of a");\n',
+                      "scripts/a.py": '"""Says it.\n\nwhat is it."""\nprint("It is so.")\n'},
+                     "messages")
+
+    def test_messages_claim_no_proof(self):
+        for claim in ("it proves the kernels right", "The kernel is PROVED right",
+                      "a proof of the kernels", "speed is guaranteed here", "nowhere slower than it"):
+            self.refuses({"cli/a.cc": f'f("{claim}");\n'}, "messages", "cli/a.cc:1: a message says")
+        self.accepts({"cli/a.cc": 'f("proved"); g("{} of {} accesses proved for all sizes");\n',
+                      "tests/a.cc": 'f("it proves the kernels right");\n'}, "messages")
+
+    def test_neighbouring_literals_are_one_message(self):
+        self.refuses({"cli/a.cc": 'f("the kernels "\n  "are proved");\n'}, "messages",
+                     "cli/a.cc:1: a message says 'proved'")
+        self.assertIn("2 messages", self.run_on(
+            {"cli/a.cc": 'f("one two three", "four five six");\ng(R"(seven eight nine)", "ten");\n'},
+            "messages")[1])
+
     def test_places_are_listed(self):
         output = self.run_on({"ir/a.h": "int x;\n// Of the loops.\n"}, "comments", "--list")[1]
         self.assertIn("ir/a.h:2: Of the loops.", output)
@@ -112,7 +135,7 @@ class CheckWords(unittest.TestCase):
     def test_an_unknown_check_is_refused_with_those_that_exist(self):
         code, output = self.run_on({}, "spelling")
         self.assertEqual(code, 2)
-        self.assertIn("there are: comments, documents, links", output)
+        self.assertIn("there are: comments, messages, documents, links", output)
 
 
 if __name__ == "__main__":

@@ -194,7 +194,7 @@ TEST_F(ServingCuda, PackingFunctionsOfAnotherProcessorAreAMiss) {
   ASSERT_EQ(tw_report_at(prepared, 0, &line), TW_OK);
   EXPECT_EQ(line.outcome, TW_MISS);
   EXPECT_EQ(line.reason,
-            "what lays its weights out was compiled for another, this is " + host_processor());
+            "its weight-packing code was compiled for another, this is " + host_processor());
   tw_release(prepared);
 }
 
@@ -256,7 +256,7 @@ TEST_F(ServingCuda, AKernelThatTheGpuDoesNotTakeIsAMissWithItsReason) {
   ASSERT_EQ(tw_report_at(prepared, 0, &line), TW_OK);
   EXPECT_EQ(line.outcome, TW_MISS);
   EXPECT_STREQ(line.reason,
-               "kernel 'tw_relu': 1048576 bytes of shared memory a block; Fake GPU has 100000");
+               "kernel 'tw_relu': 1048576 bytes of shared memory per block; Fake GPU has 100000");
   tw_release(prepared);
 }
 

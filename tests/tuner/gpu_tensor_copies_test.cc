@@ -271,8 +271,8 @@ TEST(WarpRoles, KernelsThatWouldWaitForEverAreToldByWhatTheCompilerMade) {
       generate_cuda(scheduled_tensor_copies(w, hopper(2), "128x64x64/64x64").module(), hopper(2));
   CudaKernelFacts facts{160, 0, {{"USETMAXREG", 2}}};
   EXPECT_EQ(budget_problem(source, {facts}, hopper().gpu),
-            "was compiled to 160 registers for each of 384 threads, fewer than its warps share "
-            "out: they would wait for ever");
+            "was compiled to 160 registers for each of 384 threads, fewer than its warps "
+            "redistribute: they would wait for ever");
   facts.registers = 168;
   EXPECT_EQ(budget_problem(source, {facts}, hopper().gpu), "");
   EXPECT_EQ(budget_problem(source, {{90, 0, {}}}, hopper().gpu), "") << "none change hands";

@@ -67,7 +67,7 @@ TEST_F(FakeDevice, LaunchesHandOverGeometryAndArguments) {
   EXPECT_EQ(launched(device, 65536), 3 + 64 + 65536 + 7 + 1000000000);
   EXPECT_THAT(
       error_of<DeviceError>([&] { launched(device, 100001); }),
-      HasSubstr("kernel 'add': 100001 bytes of shared memory a block; Fake GPU has 100000"));
+      HasSubstr("kernel 'add': 100001 bytes of shared memory per block; Fake GPU has 100000"));
 }
 
 TEST_F(FakeDevice, DependentLaunchesSayThatTheyMayOverlap) {

@@ -178,7 +178,7 @@ TEST(Im2col, PlacesThatAreNoneOfTheBoundingBoxAreFaults) {
   EXPECT_THAT(report("0, -1, -1, 0, 0, 256"),
               HasSubstr("an offset of 256 along dimension 2; there may be 0 to 255"));
   EXPECT_THAT(report("0, -1, -1, 0", "tw_tensor_load_4d"),
-              HasSubstr("loads a box by the tensor map of A, which is one of windows"));
+              HasSubstr("loads a TMA tile by the tensor map of A, which is one of windows"));
 }
 
 TEST(Im2col, MapsThatNoDeviceTakesAreRefused) {

@@ -270,14 +270,14 @@ TEST(Registers, GoFromOneWarpgroupToAnother) {
   ASSERT_TRUE(run.result.ok()) << run.problem();  // 168 each: 128 * 40 + 256 * 232 = 384 * 168
   EXPECT_THAT(
       run_body_mbarrier(replaced(body, "232", "240"), 384).report(FaultKind::Deadlock),
-      HasSubstr("waits in line 3 for 240 registers a thread instead of 168, while the block has "
+      HasSubstr("waits in line 3 for 240 registers per thread instead of 168, while the block has "
                 "7168 to give; of threads 0 to 255 each has returned"));
 }
 
 TEST(Registers, AreWhatTheInstructionTakes) {
   EXPECT_THAT(
       run_body_mbarrier("tw_registers_lower<100>();", 128).report(FaultKind::BadRegisters),
-      HasSubstr("asks for 100 registers a thread; they are a multiple of 8 from 24 to 256"));
+      HasSubstr("asks for 100 registers per thread; they are a multiple of 8 from 24 to 256"));
   EXPECT_THAT(
       run_body_mbarrier("tw_registers_lower<64>();", 128, 0, 40).report(FaultKind::BadRegisters),
       HasSubstr("lowers the registers of a thread to 64; it has 40"));

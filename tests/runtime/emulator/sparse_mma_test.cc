@@ -133,7 +133,7 @@ TEST(SparseMma, HalvesOfPairsHaveTwoPlaces) {
   SparseOperands o = test::sparse_operands(row, 2, 1);
   o.metadata[6] &= ~0xf0u;
   EXPECT_THAT(fault_text(run_sparse(row, test::sparse_kernel(row, 2), o)),
-              HasSubstr("lane 6 gives 0x0 for the place of element [1, 1] of A"));
+              HasSubstr("lane 6 gives 0x0 as the sparse metadata of element [1, 1] of A"));
 }
 
 // Lanes that call it with different selectors never meet.

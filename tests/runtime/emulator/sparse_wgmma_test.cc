@@ -75,7 +75,7 @@ TEST(SparseWgmma, WhatIsWrongWithMetadataIsSeen) {
   run = run_sparse_wgmma(halves, sparse_wgmma_kernel(halves),
                          [](std::vector<uint32_t>& words) { words[1] = 0; });
   EXPECT_EQ(kind_of(run), FaultKind::BadMetadata);
-  EXPECT_THAT(fault_text(run), HasSubstr("for the place of element"));
+  EXPECT_THAT(fault_text(run), HasSubstr("as the sparse metadata of element"));
 }
 
 TEST(SparseWgmma, IsOrderedAsTheDenseOnesAre) {

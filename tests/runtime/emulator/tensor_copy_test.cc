@@ -206,8 +206,9 @@ TEST(BrokenPipelines, WrongSwizzle) {
 }
 
 TEST(BrokenPipelines, BoxesThatLieBadly) {
-  EXPECT_THAT(fault_of("As + s * 4096, A", "As + (s * 4096 + 32), A", FaultKind::Misaligned),
-              HasSubstr("loads a box at As[32], 64 bytes into shared memory: no multiple of 128"));
+  EXPECT_THAT(
+      fault_of("As + s * 4096, A", "As + (s * 4096 + 32), A", FaultKind::Misaligned),
+      HasSubstr("loads a TMA tile at As[32], 64 bytes into shared memory: no multiple of 128"));
   EXPECT_THAT(fault_of("As, 0, 12288)", "As, 0, 4032)", FaultKind::OutOfBounds),
               HasSubstr("copies to 4096 elements at As[0], but As has 4032 elements"));
 }

@@ -143,7 +143,7 @@ TEST(Wgmma, SumsLandWhenTheirGroupHasBeenWaitedFor) {
   EXPECT_FALSE(early.is_right);
   WgmmaRun changed = broken("  tw_wgmma_wait<0>();\n", "  d[3] += 1;\n  tw_wgmma_wait<0>();\n");
   EXPECT_EQ(kind_of(changed), FaultKind::WgmmaInFlight);
-  EXPECT_THAT(fault_text(changed), HasSubstr("whose sums were changed meanwhile"));
+  EXPECT_THAT(fault_text(changed), HasSubstr("whose accumulators were changed meanwhile"));
 }
 
 TEST(Wgmma, OperandsStayUntilTheyHaveBeenRead) {

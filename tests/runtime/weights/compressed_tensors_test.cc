@@ -167,7 +167,7 @@ TEST(CompressedTensors, PartsThatDoNotFitAreRefused) {
               HasSubstr("the first 4, found [3]"));
   EXPECT_THAT(
       refusal_compressed_tensors({"weight_shape", "I64", {2}, raw(std::vector<int64_t>{4, 1000})}),
-      HasSubstr("expected one width of 2 to 8 bits that gives 4 words a row of 1000 and 1 "
+      HasSubstr("expected one width of 2 to 8 bits that gives 4 words per row of 1000 and 1 "
                 "words of zero points"));
   EXPECT_THAT(refusal_compressed_tensors({"weight_scale", "BF16", {3, 2}, std::string(12, '\0')}),
               HasSubstr("expected 4 rows of scales, found [3, 2]"));

@@ -131,7 +131,7 @@ TEST(FillOperands, AnOffsetFitsNoZeroPoint) {
   OperandSet packed = matmul(ElemType::u4, 2, ElemType::f16, ElemType::u4);
   EXPECT_EQ(
       error_of<FileError>([&] { fill(&packed, made); }),
-      "m:layer: Q4_1 has an offset a group, which no w.zero is; leave out the keys w.* to run "
+      "m:layer: Q4_1 has one offset per group, which no w.zero says; leave out the keys w.* to run "
       "on its dequantized values");
   OperandSet plain = matmul(ElemType::f32);
   EXPECT_THAT(fill(&plain, made).names, testing::ElementsAre("B"));
