@@ -1,12 +1,14 @@
 #include "schedule/primitives/compute_at.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/core.h>
 
 #include "ir/compare.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
+#include "schedule/dependence.h"
 #include "schedule/primitive_json.h"
 #include "schedule/primitives/move.h"
 #include "schedule/primitives/nest.h"
@@ -98,6 +100,46 @@ Expr guard_of(const Move& m, const std::vector<Stmt>& consumers) {
   return guard;
 }
 
+// The loops around the target under which a producer of the block stands, too. That producer stores
+// only what one iteration needs.
+std::vector<Stmt> loops_shared(const Move& m, const Stmt& input) {
+  std::vector<Stmt> shared;
+  for (const Stmt& s : m.loop_path) {
+    if (s.as<ForNode>() && !path_to(s, input.get()).empty()) shared.push_back(s);
+  }
+  return shared;
+}
+
+// True when `ranges` are not known to store only `region`, as where one index sums two iterators.
+bool may_store_more(const Move& m, const std::vector<Range>& ranges, const Region& region,
+                    Analyzer& known) {
+  std::map<const ExprNode*, Range> domain;
+  for (size_t i = 0; i < ranges.size(); ++i) domain[m.node().iters[i].var.get()] = ranges[i];
+  bool inside = true;
+  for_each_stmt(m.node().body, [&](const Stmt& s) {
+    auto* store = s.as<StoreNode>();
+    if (!store || store->buffer != m.written) return;
+    const Region stored = cover(store->indices, m.written->shape, domain);
+    inside = inside && proves_inside({m.written, stored}, {m.written, region}, known);
+  });
+  return !inside;
+}
+
+// A block that runs more iterations than its consumers need may read what a producer in the same
+// iteration of a loop around it does not store.
+void check_flow(const Module& after, const Move& m) {
+  Tree tree(ComputeAt::kName, after.main);
+  for (const Stmt& input : producers_of(m.scope, m.node())) {
+    for (const Stmt& shared : loops_shared(m, input)) {
+      Path path = tree.loop(shared.as<ForNode>()->var.name());
+      const Stmt loop = path.back(), body = loop.as<ForNode>()->body;
+      path.push_back(body);
+      Analyzer known = tree.analyzer_at(path);
+      require_flow_in_step(tree, loop, loop, body, known);
+    }
+  }
+}
+
 // A producer of the block that shares loops with the target stores only what the consumers need in
 // one iteration. Where a predicate cuts that to less than a box, the block would read elements
 // beyond it.
@@ -105,10 +147,7 @@ void check_inputs(const Tree& tree, const Move& m, const std::vector<Stmt>& cons
                   const Region& region) {
   Analyzer known = tree.analyzer_at(m.inside());
   for (const Stmt& input : producers_of(m.scope, m.node())) {
-    bool shares = std::any_of(m.loop_path.begin(), m.loop_path.end(), [&](const Stmt& s) {
-      return s.as<ForNode>() && !path_to(s, input.get()).empty();
-    });
-    if (!shares) continue;
+    if (loops_shared(m, input).empty()) continue;
     tree.require(
         !needs_fewer(m, region, known), RefusalKind::Unsupported,
         fmt::format("an iteration of loop '{}' reads less of '{}' than a box of iterations "
@@ -143,7 +182,10 @@ Applied ComputeAt::apply(const Module& module) const {
   check_inputs(tree, m, consumers, region);
   std::vector<Range> ranges = iterations_for(m, region);
   auto position = static_cast<size_t>(first - stmts.begin());
-  return {m.moved(tree, module, ranges, position, guard_of(m, consumers)), {}};
+  Module moved = m.moved(tree, module, ranges, position, guard_of(m, consumers));
+  Analyzer known = tree.analyzer_at(m.inside());
+  if (may_store_more(m, ranges, region, known)) check_flow(moved, m);
+  return {std::move(moved), {}};
 }
 
 std::vector<PrimitiveEntry> compute_at_primitives() {

@@ -1,9 +1,7 @@
 // Completions and the manual page: they say what --help says.
 #include <gmock/gmock.h>
 
-#include <regex>
-
-#include "tests/cli/support.h"
+#include "tests/cli/help_texts.h"
 #include "tilewright/version.h"
 
 namespace tilewright::cli {
@@ -14,15 +12,6 @@ using testing::HasSubstr;
 using testing::IsSupersetOf;
 using testing::Not;
 
-std::vector<std::string> matches(const std::string& text, const std::string& pattern) {
-  std::vector<std::string> list;
-  std::regex regex(pattern, std::regex::multiline);
-  for (std::sregex_iterator it(text.begin(), text.end(), regex), end; it != end; ++it) {
-    list.push_back((*it)[1]);
-  }
-  return list;
-}
-
 // The text from `begin` to the next `end`; empty without them.
 std::string between(const std::string& text, const std::string& begin, const std::string& end) {
   size_t from = text.find(begin);
@@ -31,28 +20,8 @@ std::string between(const std::string& text, const std::string& begin, const std
   return text.substr(from, text.find(end, from) - from);
 }
 
-class Documents : public Cli {
+class Documents : public HelpTexts {
  protected:
-  // Names of the commands right below one, by its help.
-  std::vector<std::string> subcommands(const std::string& command) {
-    std::string help = run(command + " --help").out;
-    return matches(help.substr(std::min(help.size(), help.find("Subcommands:"))), "^  ([a-z]+) ");
-  }
-
-  // All commands with their options, by --help.
-  std::map<std::string, std::vector<std::string>> commands() {
-    std::map<std::string, std::vector<std::string>> all;
-    std::vector<std::string> open = subcommands("");
-    while (!open.empty()) {
-      std::string command = open.back();
-      open.pop_back();
-      std::string help = run(command + " --help").out;
-      all[command] = matches(help, "(?:^  |,)(--?[a-z-]+)");
-      for (const std::string& sub : subcommands(command)) open.push_back(command + " " + sub);
-    }
-    return all;
-  }
-
   // What bash offers when TAB is pressed behind these words.
   std::vector<std::string> complete(const std::string& words) {
     std::ofstream(dir_ / "try.sh") << "source <(" TILEWRIGHT_BINARY_DIR

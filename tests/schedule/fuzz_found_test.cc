@@ -137,6 +137,18 @@ const std::vector<Found> kFound = {
            {{"buffer", "X_rstd"}, {"map", "(a0) -> (floormod(a0, 4), floordiv(a0, 4))"}}),
       step("cache_write", {{"block", "X_rstd"}, {"buffer", "X_rstd"}, {"scope", "local"}}),
       step("pad_einsum", {{"block", "Y"}, {"multiples", {4, 3}}})}},
+    {"MoreThanTheProducerOfOneIterationStores",
+     R"({"op": "expr", "expr": "T0[k,j] = A[0,k] + D[j//2]; T1[k,j] = T0[k,j] * B[k,j//2]",
+         "dims": {"j": 7, "k": 4}})",
+     {step("cache_write", {{"block", "T1"}, {"buffer", "T1"}, {"scope", "local"}}),
+      step("transform_block_layout",
+           {{"block", "T1"}, {"map", "(a0, a1) -> (floordiv(a0, 2), a1, floormod(a0, 2))"}}),
+      step("compute_at", {{"block", "T0"}, {"loop", "T1_ax1"}}),
+      step("fuse", {{"loops", {"T1_ax0", "T1_ax1"}}}),
+      step("cache_write", {{"block", "T1"}, {"buffer", "T1_local"}, {"scope", "shared"}}),
+      step("reverse_compute_at", {{"block", "T1_local_shared"}, {"loop", "T1_ax0_T1_ax1_fused"}}),
+      step("compute_at", {{"block", "T1"}, {"loop", "T1_local_shared_ax0"}})},
+     true},
 };
 
 INSTANTIATE_TEST_SUITE_P(Cases, FuzzFound, ::testing::ValuesIn(kFound),

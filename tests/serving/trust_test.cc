@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
+#include <sstream>
 #include <thread>
 
 #include "tests/serving/fixture.h"
@@ -53,6 +55,99 @@ TEST(ServingTrust, WhatWasMergedIsAMiss) {
   const auto [result, reason] = outcome(own);
   EXPECT_EQ(result, TW_MISS);
   EXPECT_THAT(reason, HasSubstr("came by merge from"));
+}
+
+// A database whose kernel makes a file, which is how the tests see that its code ran.
+class MarkingKernel : public ::testing::Test {
+ protected:
+  // A sound object in which `code` stands before the kernel, and what it defines as TW_BEGIN runs
+  // with each call.
+  void store(const std::string& code) {
+    KernelSource source = hand_made_source({});
+    const size_t body = source.code.find("struct closure s = {");
+    source.code.insert(body, "TW_BEGIN ");
+    source.code.insert(test::kPrelude.size(),
+                       "int creat(const char*, unsigned);\n"
+                       "static void mark(void) { creat(\"" +
+                           mark() + "\", 0600); }\n" + code + "\n");
+    auto database = database::Store::open(path(), database::Mode::Create);
+    add_kernel(database, {}, source);
+  }
+
+  // The same, by a system call alone: no gate but trust keeps it from running.
+  void store_system_call() {
+#if defined(__x86_64__)
+    store("static const char path[] = \"" + mark() +
+          "\";\n#define TW_BEGIN { long made; __asm__ volatile(\"syscall\" : \"=a\"(made) : "
+          "\"a\"(85), \"D\"(path), \"S\"(0600) : \"rcx\", \"r11\", \"memory\"); }");
+#else
+    GTEST_SKIP() << "knows the system calls of x86-64 alone";
+#endif
+  }
+
+  // Prepares, packs and launches as far as the library allows; returns the report's reason.
+  std::string use(const std::string& database) {
+    Opened opened(database);
+    PreparedSpec prepared(opened.library, kSpec);
+    if (prepared.found != TW_OK) return prepared.report().reason;
+    const Floats a({4, 16}, 1), b({16, 8}, 2), c({4, 8});
+    const Packed weights(prepared.kernel, b);
+    EXPECT_EQ(launch(prepared.kernel, a, nullptr, c, weights.weights), TW_OK) << tw_last_error();
+    return "";
+  }
+
+  std::string path() const { return folder_.path("kernels.db"); }
+  std::string mark() const { return folder_.path("mark"); }
+  bool marked() const { return std::filesystem::exists(mark()); }
+
+  test::TempDir folder_;
+};
+
+// The other tests look for a mark: here is what leaves one.
+TEST_F(MarkingKernel, RunsWhereItIsTheUsersOwn) {
+  ASSERT_NO_FATAL_FAILURE(store_system_call());
+  if (IsSkipped()) return;
+  EXPECT_EQ(use(path()), "");
+  EXPECT_TRUE(marked());
+}
+
+TEST_F(MarkingKernel, OfSomebodyElseRunsNowhere) {
+  store_system_call();
+  if (IsSkipped()) return;
+  ASSERT_EQ(chmod(path().c_str(), 0666), 0);
+  EXPECT_THAT(use(path()), HasSubstr("its code is not trusted"));
+  EXPECT_FALSE(marked());
+}
+
+TEST_F(MarkingKernel, ThatWasMergedOrImportedRunsNowhere) {
+  store_system_call();
+  if (IsSkipped()) return;
+  const std::string merged = folder_.path("merged.db"), imported = folder_.path("imported.db");
+  database::Store::open(merged, database::Mode::Create).merge(path());
+  EXPECT_THAT(use(merged), HasSubstr("came by merge from"));
+  std::stringstream lines;
+  database::Store::open(path(), database::Mode::ReadOnly).export_jsonl(lines);
+  database::Store::open(imported, database::Mode::Create).import_jsonl(lines, "k.jsonl");
+  EXPECT_THAT(use(imported), HasSubstr("came by import from 'k.jsonl'"));
+  EXPECT_FALSE(marked());
+  // A serving file holds what may run where it was made.
+  const std::string served = folder_.path("serve.db");
+  database::Store::open(merged, database::Mode::ReadOnly).export_serving(served);
+  EXPECT_NE(use(served), "");
+  EXPECT_FALSE(marked());
+}
+
+// Also in a file of the user's own.
+TEST_F(MarkingKernel, WithAnInitializerIsNotLoaded) {
+  store("#define TW_BEGIN\n__attribute__((constructor)) static void first(void) { mark(); }");
+  EXPECT_THAT(use(path()), HasSubstr("runs when it is loaded or unloaded (DT_INIT_ARRAY)"));
+  EXPECT_FALSE(marked());
+}
+
+TEST_F(MarkingKernel, WithACallOutsideTheListIsNotLoaded) {
+  store("#define TW_BEGIN mark();");
+  EXPECT_THAT(use(path()), HasSubstr("it takes 'creat' from other libraries"));
+  EXPECT_FALSE(marked());
 }
 
 TEST(ServingTrust, ASignedKernelIsServedToThoseWhoTrustTheKey) {
