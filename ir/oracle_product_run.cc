@@ -116,8 +116,7 @@ ProductOperand ProductRun::operand(size_t factor, Evaluator::Slots& slots, int64
   return in_array(plan_.factors[factor], slots, width);
 }
 
-void ProductRun::sum_row(int64_t row, int64_t first_lane, Panels& panels,
-                         ProductSums& sums) const {
+void ProductRun::sum_row(int64_t row, int64_t first_lane, Panels& panels, ProductSums& sums) const {
   const size_t rank = s_.extents.size();
   Evaluator::Slots slots(rank + s_.reduce_extents.size(), 0);
   unflatten(row, s_.extents, slots.data(), plan_.lane);

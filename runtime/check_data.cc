@@ -86,8 +86,7 @@ Reference CheckData::compute(OperandSet& operands, const Dims& dims, int samples
   return reference_of(oracle, operands.output(), limits, seed, parallel_on(used));
 }
 
-const Reference& CheckData::right(const Dims& dims, ValueKind kind, int samples,
-                                  ThreadPool& pool) {
+const Reference& CheckData::right(const Dims& dims, ValueKind kind, int samples, ThreadPool& pool) {
   const bool is_hard = kind == ValueKind::Hard;
   OperandSet& operands = is_hard ? hard(dims) : fenced(dims);
   Point& p = point(dims);

@@ -46,8 +46,7 @@ bool rows_are_apart(const Workload& workload) {
   return true;
 }
 
-bool values_begin_alike(const std::vector<OperandInfo>& few,
-                        const std::vector<OperandInfo>& many) {
+bool values_begin_alike(const std::vector<OperandInfo>& few, const std::vector<OperandInfo>& many) {
   for (size_t i = 0; i < few.size(); ++i) {
     if (few[i].role == ParamRole::Output) continue;
     const bool same = few[i].range == many[i].range && few[i].hard == many[i].hard &&

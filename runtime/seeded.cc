@@ -158,14 +158,12 @@ uint64_t SeededValues::hard_code(int64_t flat_index, uint64_t hash) const {
   const int lowest = narrow ? -4 : kLowestPower;
   const uint64_t steps = narrow ? 8 : kPowers;
   const double value = decode_element(elem_, ordinary_code(hash));
-  return encode_element(
-      elem_,
-      std::ldexp(value, lowest + static_cast<int>((hash >> 4) % steps)));
+  return encode_element(elem_, std::ldexp(value, lowest + static_cast<int>((hash >> 4) % steps)));
 }
 
 bool SeededValues::is_simple_hard_f32() const {
-  return elem_ == ElemType::f32 && !range_ && hard_ && !hard_->lengths &&
-         hard_->line_length == 0 && hard_->large_rows == 0;
+  return elem_ == ElemType::f32 && !range_ && hard_ && !hard_->lengths && hard_->line_length == 0 &&
+         hard_->large_rows == 0;
 }
 
 // What hard_code() makes of it, without a detour by f64.

@@ -15,9 +15,9 @@ using Dims = CheckData::Dims;
 
 constexpr int kSamples = 4096;
 
-Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
+Workload workload_of(const std::string& spec) { return make_workload(parse_spec(spec)); }
 
-bool apart(const std::string& spec) { return rows_are_apart(workload(spec)); }
+bool apart(const std::string& spec) { return rows_are_apart(workload_of(spec)); }
 
 TEST(RowsAreApart, WhereTheDimensionIsTheOutermostOneEverywhere) {
   EXPECT_TRUE(apart("matmul:m=1..40,n=40,k=24"));
@@ -38,7 +38,7 @@ TEST(RowsAreApart, UnlessAnotherAxisOrTheValueDependsOnIt) {
 class RightValues : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(RightValues, AreThoseOfAnOracleAtThatSize) {
-  const Workload w = workload(GetParam());
+  const Workload w = workload_of(GetParam());
   const std::string dim = w.dims[0].var.name();
   CheckData data(w, {{dim, w.dims[0].max}}, 5);
   ThreadPool pool(1);
@@ -62,16 +62,16 @@ TEST_P(RightValues, AreThoseOfAnOracleAtThatSize) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Specs, RightValues,
-                         ::testing::Values("matmul:m=1..40,n=40,k=24",
-                                           "matmul:m=1..12,n=32,k=64,w.dtype=u4,w.group=16,w.zero=u4",
-                                           "matmul:m=2..9,n=48,k=64,w.sparse=2:4",
-                                           "matmul:m=6,n=2..50,k=20", "softmax:m=1..20,n=24",
-                                           "conv1d:n=1,l=8..40,ci=4,co=8,kernel=3,pad=1",
-                                           "gated_mlp:m=1..9,n=24,k=20,act=relu"));
+INSTANTIATE_TEST_SUITE_P(
+    Specs, RightValues,
+    ::testing::Values("matmul:m=1..40,n=40,k=24",
+                      "matmul:m=1..12,n=32,k=64,w.dtype=u4,w.group=16,w.zero=u4",
+                      "matmul:m=2..9,n=48,k=64,w.sparse=2:4", "matmul:m=6,n=2..50,k=20",
+                      "softmax:m=1..20,n=24", "conv1d:n=1,l=8..40,ci=4,co=8,kernel=3,pad=1",
+                      "gated_mlp:m=1..9,n=24,k=20,act=relu"));
 
 TEST(CheckData, KeepsThePlacesOfTheFirstSizes) {
-  CheckData data(workload("matmul:m=1..400,n=8,k=8"), {{"m", 400}}, 1);
+  CheckData data(workload_of("matmul:m=1..400,n=8,k=8"), {{"m", 400}}, 1);
   const OperandSet* first = &data.timed({{"m", 400}});
   const void* const place = data.timed({{"m", 400}}).at("A").data();
   // Each array has fences of some megabytes, so that all of these are more than a worker can spare.
@@ -84,7 +84,7 @@ TEST(CheckData, KeepsThePlacesOfTheFirstSizes) {
 }
 
 TEST(CheckData, ForgetsSizesThatWereAskedForTheLongestAgo) {
-  CheckData data(workload("matmul:m=1..400,n=8,k=8"), {{"m", 400}}, 1);
+  CheckData data(workload_of("matmul:m=1..400,n=8,k=8"), {{"m", 400}}, 1);
   data.fenced({{"m", 400}});
   for (int64_t m = 1; m < 300; ++m) {
     data.fenced({{"m", m}});
