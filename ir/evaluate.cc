@@ -69,6 +69,11 @@ double Evaluator::read(const ValueCode& n, int64_t flat) {
   return readers_[n.source](flat);
 }
 
+void Evaluator::read_inputs(int input, int64_t first, std::span<double> out) const {
+  if (!blocks.empty() && blocks[input]) return blocks[input](first, out);
+  for (double& value : out) value = read_input(input, first++);
+}
+
 Approx Evaluator::binary(const ValueCode& n, Approx a, Approx b) {
   Approx result = apply(n.binary, n.type, n.roundoff, a, b);
   const double x = std::abs(a.v) + a.apart, y = std::abs(b.v) + b.apart;

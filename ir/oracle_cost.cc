@@ -53,7 +53,7 @@ class Whole::Spending {
     decoded_[f.source] = true;
     const double inputs = static_cast<double>(whole_.evaluator_.code.input_elements[f.source]);
     cost.bytes += inputs * 8;
-    const bool in_blocks = !whole_.blocks_.empty() && whole_.blocks_[f.source];
+    const bool in_blocks = !whole_.evaluator_.blocks.empty() && whole_.evaluator_.blocks[f.source];
     cost.seconds += inputs * (in_blocks ? kSecondsOfLane : kSecondsOfNode);
   }
 

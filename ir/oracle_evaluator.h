@@ -1,6 +1,7 @@
 // The evaluator of the oracle's compiled form, an element at a time.
 #pragma once
 
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -36,10 +37,13 @@ class Evaluator {
   // Whether NarrowSums has a part in the stage's sums.
   bool is_narrow(const StageCode& s) const { return s.is_narrow && narrow.fraction_bits > 0; }
   double read_input(int input, int64_t flat) const { return readers_[input](flat); }
+  // Elements [first, first + out.size()), in a block where the input has a reader of blocks.
+  void read_inputs(int input, int64_t first, std::span<double> out) const;
 
   Code code;
   NarrowSums narrow;
   std::vector<StageArray> computed;  // by stage; empty, or one entry a stage
+  std::vector<BlockReader> blocks;   // by input; may be empty
 
  private:
   // One factor of the terms of a sum, read along the innermost reduce axis.

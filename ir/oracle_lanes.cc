@@ -101,10 +101,20 @@ void LaneEvaluator::conditions(int i, Evaluator::Slots& slots, int count, Condit
 }
 
 void LaneEvaluator::read(const ValueCode& n, Evaluator::Slots& slots, int count, LaneValues& out) {
+  const int64_t elements =
+      n.op == ValueCode::Op::Input ? evaluator_.code.input_elements[n.source] : 0;
+  int64_t step = 0;
+  if (elements > 0 && evaluator_.step_of(s_, n.a, lane_, step) && step == 1) {
+    const int64_t first = evaluator_.index(s_, n.a, slots);
+    TW_ASSERT(first >= 0 && first + count <= elements, "an input's elements exist");
+    evaluator_.read_inputs(n.source, first, std::span(out.v).first(static_cast<size_t>(count)));
+    std::fill_n(out.e.begin(), count, 0);
+    std::fill_n(out.apart.begin(), count, 0);
+    return;
+  }
   Indices at;
   indices(n.a, slots, count, at);
   if (n.op == ValueCode::Op::Input) {
-    const int64_t elements = evaluator_.code.input_elements[n.source];
     for (int l = 0; l < count; ++l) {
       TW_ASSERT(at[l] >= 0 && at[l] < elements, "an input's element exists");
       out.set(l, {evaluator_.read_input(n.source, at[l])});
@@ -142,6 +152,23 @@ void LaneEvaluator::apply_binary(const ValueCode& n, const LaneValues& b, int co
   }
 }
 
+// Evaluator::binary(), where an operand or the result has something apart.
+void LaneEvaluator::apply_with_apart(const ValueCode& n, const LaneValues& b, int count,
+                                     LaneValues& a) const {
+  std::array<double, kLanes> most;
+  const bool product = n.binary == BinaryOp::Mul;
+  for (int l = 0; l < count; ++l) {
+    const double x = std::abs(a.v[l]) + a.apart[l], y = std::abs(b.v[l]) + b.apart[l];
+    const bool takes = n.apart || (product && (a.apart[l] > 0 || b.apart[l] > 0));
+    most[l] = !takes ? 0 : n.apart ? x + y : x * y;
+  }
+  apply_binary(n, b, count, a);
+  for (int l = 0; l < count; ++l) {
+    const double more = most[l] - std::abs(a.v[l]);
+    a.apart[l] = std::isfinite(more) && more > 0 ? more : 0;
+  }
+}
+
 void LaneEvaluator::values(int i, Evaluator::Slots& slots, int count, LaneValues& out) {
   const ValueCode& n = s_.values[i];
   if (!moves(n.uses)) {
@@ -159,7 +186,12 @@ void LaneEvaluator::values(int i, Evaluator::Slots& slots, int count, LaneValues
     case ValueCode::Op::Stage: return read(n, slots, count, out);
     case ValueCode::Op::Cast:
       values(n.a, slots, count, out);
-      if (is_exact(n.from, n.type) && !n.apart) return;
+      if (is_exact(n.from, n.type)) {
+        for (int l = 0; n.apart && l < count; ++l) {
+          out.apart[l] = apart_of_code(n.from, out.v[l]);
+        }
+        return;
+      }
       return each([&](Approx a) {
         Approx result = convert(n.from, n.type, a);
         result.apart = n.apart ? apart_of_code(n.from, a.v) : a.apart;
@@ -174,8 +206,7 @@ void LaneEvaluator::values(int i, Evaluator::Slots& slots, int count, LaneValues
       values(n.b, slots, count, b);
       const bool apart = n.apart || any_apart(out, count) || any_apart(b, count);
       if (!apart) return apply_binary(n, b, count, out);
-      for (int l = 0; l < count; ++l) out.set(l, evaluator_.binary(n, out.at(l), b.at(l)));
-      return;
+      return apply_with_apart(n, b, count, out);
     }
     case ValueCode::Op::Select: {
       Conditions chosen;

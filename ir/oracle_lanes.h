@@ -36,6 +36,7 @@ class LaneEvaluator {
 
   bool moves(uint64_t uses) const { return (uses >> lane_ & 1) != 0; }
   void apply_binary(const ValueCode& n, const LaneValues& b, int count, LaneValues& a) const;
+  void apply_with_apart(const ValueCode& n, const LaneValues& b, int count, LaneValues& a) const;
   void indices(int i, Evaluator::Slots& slots, int count, Indices& out);
   void conditions(int i, Evaluator::Slots& slots, int count, Conditions& out);
   void one_by_one(int i, Evaluator::Slots& slots, int count, LaneValues& out);

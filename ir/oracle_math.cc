@@ -162,7 +162,7 @@ Approx apply(BinaryOp op, ElemType type, double roundoff, Approx a, Approx b) {
 }
 
 double apart_of_code(ElemType type, double code) {
-  const double offset = std::ldexp(1.0, bits_of(type) - 1);
+  const auto offset = static_cast<double>(uint64_t{1} << (bits_of(type) - 1));
   return std::abs(code + offset) + offset - std::abs(code);
 }
 

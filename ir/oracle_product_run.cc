@@ -7,7 +7,7 @@
 namespace tilewright::oracle {
 namespace {
 
-constexpr double kPanelBytes = 1 << 20;    // of a lane block's share of an operand: stays in cache
+constexpr double kPanelBytes = 1 << 19;    // of a lane block's share of an operand: stays in cache
 constexpr int64_t kTermsOfTask = 1 << 22;  // about
 
 }  // namespace
@@ -44,6 +44,30 @@ SumRoundings::SumRoundings(const StageCode& s)
     : sum(s.roundoff * (granted_roundings(product(s.reduce_extents)) +
                         (s.values[s.value].op == ValueCode::Op::Binary ? 1 : 0))),
       apart(s.apart_terms > 0 ? s.roundoff * granted_roundings(s.apart_terms) : 0) {}
+
+ProductOperand Panels::near(int64_t step, size_t factor, const ProductOperand& operand,
+                            int64_t width, int64_t inner) {
+  const bool is_scattered = operand.lane_step == 1 && operand.inner_step > width && inner > 1;
+  if (!is_scattered) return operand;
+  Panel& panel = panels_[2 * static_cast<size_t>(step) + factor];
+  if (panel.source != operand.v) {
+    panel = {};
+    panel.source = operand.v;
+    return operand;
+  }
+  auto copy = [&](const double* from, std::vector<double>& to) -> const double* {
+    if (from == nullptr) return nullptr;
+    if (to.empty()) {
+      to.resize(static_cast<size_t>(width * inner));
+      for (int64_t k = 0; k < inner; ++k) {
+        std::copy_n(from + k * operand.inner_step, width, to.begin() + k * width);
+      }
+    }
+    return to.data();
+  };
+  return {copy(operand.v, panel.v), copy(operand.e, panel.e), copy(operand.apart, panel.apart), 1,
+          width};
+}
 
 ProductRun::ProductRun(Evaluator& evaluator, const StageCode& stage, const ProductPlan& plan,
                        const std::vector<std::vector<double>>& inputs,
@@ -92,7 +116,7 @@ ProductOperand ProductRun::operand(size_t factor, Evaluator::Slots& slots, int64
   return in_array(plan_.factors[factor], slots, width);
 }
 
-void ProductRun::sum_row(int64_t row, int64_t first_lane, ProductSums& sums) const {
+void ProductRun::sum_row(int64_t row, int64_t first_lane, Panels& panels, ProductSums& sums) const {
   const size_t rank = s_.extents.size();
   Evaluator::Slots slots(rank + s_.reduce_extents.size(), 0);
   unflatten(row, s_.extents, slots.data(), plan_.lane);
@@ -103,7 +127,7 @@ void ProductRun::sum_row(int64_t row, int64_t first_lane, ProductSums& sums) con
     if (is_masked(slots)) continue;
     std::array<ProductOperand, 2> operands;
     for (size_t i = 0; i < plan_.factors.size(); ++i) {
-      operands[i] = operand(i, slots, first_lane, width);
+      operands[i] = panels.near(step, i, operand(i, slots, first_lane, width), width, inner_);
     }
     sums.add(std::span(operands).first(plan_.factors.size()), inner_);
   }
@@ -111,7 +135,7 @@ void ProductRun::sum_row(int64_t row, int64_t first_lane, ProductSums& sums) con
 
 void ProductRun::run(const TakeFn& take, const Oracle::ParallelFn& parallel) const {
   const auto fitting = static_cast<int64_t>(kPanelBytes / (8 * static_cast<double>(inner_)));
-  const int64_t block = std::min(lanes_, std::clamp<int64_t>(fitting / 8 * 8, 64, 512));
+  const int64_t block = std::min(lanes_, std::clamp<int64_t>(fitting / 8 * 8, 32, 512));
   const int64_t blocks = (lanes_ + block - 1) / block;
   const int64_t rows_of_task =
       std::max<int64_t>(1, std::min<int64_t>(rows_, kTermsOfTask / (block * inner_ * steps_ + 1)));
@@ -120,9 +144,10 @@ void ProductRun::run(const TakeFn& take, const Oracle::ParallelFn& parallel) con
     const int64_t first_lane = task / chunks * block, first_row = task % chunks * rows_of_task;
     const int64_t width = std::min(block, lanes_ - first_lane);
     ProductSums sums;
+    Panels panels(steps_);
     for (int64_t row = first_row; row < std::min(rows_, first_row + rows_of_task); ++row) {
       sums.clear(width);
-      sum_row(row, first_lane, sums);
+      sum_row(row, first_lane, panels, sums);
       take(row, first_lane, sums);
     }
   });

@@ -37,6 +37,24 @@ constexpr double kExactIntegers = 0x1p53;
 // Runs the iterations one after another where there is no such function.
 Oracle::ParallelFn or_in_turn(const Oracle::ParallelFn& parallel);
 
+// Copies of the parts of operands that one row after another reads, with the lanes of neighbouring
+// terms side by side: rows of an array that lie a large power of two apart share few places of a cache.
+class Panels {
+ public:
+  explicit Panels(int64_t steps) : panels_(2 * static_cast<size_t>(steps)) {}
+
+  // The operand at this step, from a copy where the row before read the same.
+  ProductOperand near(int64_t step, size_t factor, const ProductOperand& operand, int64_t width,
+                      int64_t inner);
+
+ private:
+  struct Panel {
+    const double* source = nullptr;  // that the row before read
+    std::vector<double> v, e, apart;
+  };
+  std::vector<Panel> panels_;
+};
+
 // The sums of a stage by a plan, row by row.
 class ProductRun {
  public:
@@ -52,7 +70,7 @@ class ProductRun {
   void run(const TakeFn& take, const Oracle::ParallelFn& parallel) const;
 
  private:
-  void sum_row(int64_t row, int64_t first_lane, ProductSums& sums) const;
+  void sum_row(int64_t row, int64_t first_lane, Panels& panels, ProductSums& sums) const;
   bool is_masked(Evaluator::Slots& slots) const;
   ProductOperand operand(size_t factor, Evaluator::Slots& slots, int64_t first_lane,
                          int64_t width) const;

@@ -38,6 +38,18 @@ TW_ORACLE_CLONES void add_one(const double* x, int64_t x_lane, const double* y, 
   }
 }
 
+// sum[l] += sum over four k of |x[k] * y[k][l]|.
+TW_ORACLE_CLONES void add_four_magnitudes(const double* x, int64_t x_step, const double* y,
+                                          int64_t y_step, int64_t lanes, double* __restrict sum) {
+  const double x0 = std::fabs(x[0]), x1 = std::fabs(x[x_step]);
+  const double x2 = std::fabs(x[2 * x_step]), x3 = std::fabs(x[3 * x_step]);
+  const double *y0 = y, *y1 = y + y_step, *y2 = y + 2 * y_step, *y3 = y + 3 * y_step;
+  for (int64_t l = 0; l < lanes; ++l) {
+    sum[l] += (x0 * std::fabs(y0[l]) + x1 * std::fabs(y1[l])) +
+              (x2 * std::fabs(y2[l]) + x3 * std::fabs(y3[l]));
+  }
+}
+
 TW_ORACLE_CLONES void add_magnitudes(const double* x, int64_t x_lane, const double* y,
                                      int64_t y_lane, int64_t lanes, double* __restrict sum) {
   for (int64_t l = 0; l < lanes; ++l) sum[l] += std::fabs(x[l * x_lane]) * y[l * y_lane];
@@ -50,7 +62,16 @@ void add_second(const ProductOperand& x, const double* dx, const ProductOperand&
   auto add = [&](const double* a, const ProductOperand& as, const double* b,
                  const ProductOperand& bs) {
     if (a == nullptr || b == nullptr) return;
-    for (int64_t k = 0; k < inner; ++k) {
+    int64_t k = 0;
+    // Errors are not negative, so either one may be the vector.
+    const bool swap = as.lane_step != 0;
+    const ProductOperand &one = swap ? bs : as, &vector = swap ? as : bs;
+    const double *x_at = swap ? b : a, *y_at = swap ? a : b;
+    for (; one.lane_step == 0 && vector.lane_step == 1 && k + 4 <= inner; k += 4) {
+      add_four_magnitudes(x_at + k * one.inner_step, one.inner_step, y_at + k * vector.inner_step,
+                          vector.inner_step, lanes, sums.data());
+    }
+    for (; k < inner; ++k) {
       add_magnitudes(a + k * as.inner_step, as.lane_step, b + k * bs.inner_step, bs.lane_step,
                      lanes, sums.data());
     }

@@ -24,8 +24,9 @@ void put_row(const PutFn& put, int64_t first, int64_t stride, std::span<const Ap
 Whole::Whole(const Workload& workload, const std::map<std::string, int64_t>& dims,
              const std::vector<ElementReader>& readers, std::vector<BlockReader> blocks,
              NarrowSums narrow)
-    : evaluator_(compile(workload, dims), readers, narrow), blocks_(std::move(blocks)),
+    : evaluator_(compile(workload, dims), readers, narrow),
       decoded_inputs_(evaluator_.code.inputs.size()) {
+  evaluator_.blocks = std::move(blocks);
   for (const StageCode& s : evaluator_.code.stages) {
     const bool none = s.inlined || evaluator_.is_narrow(s);
     plans_.push_back(none ? std::nullopt : plan_product(evaluator_, s));
@@ -49,12 +50,7 @@ void Whole::decode_input(const Factor& f, const Oracle::ParallelFn& parallel) {
   parallel((count + kElementsOfTask - 1) / kElementsOfTask, [&](int64_t task) {
     const int64_t first = task * kElementsOfTask;
     const int64_t end = std::min(count, first + kElementsOfTask);
-    if (!blocks_.empty() && blocks_[f.source]) {
-      return blocks_[f.source](first, std::span(values).subspan(first, end - first));
-    }
-    for (int64_t i = first; i < end; ++i) {
-      values[static_cast<size_t>(i)] = evaluator_.read_input(f.source, i);
-    }
+    evaluator_.read_inputs(f.source, first, std::span(values).subspan(first, end - first));
   });
 }
 

@@ -56,7 +56,6 @@ class Whole {
   FactorTable fold(const SumsPlan& plan, Oracle::Sums& sums, const Oracle::ParallelFn& parallel);
 
   Evaluator evaluator_;
-  std::vector<BlockReader> blocks_;                  // by input; may be empty
   std::vector<std::optional<ProductPlan>> plans_;    // by stage
   std::vector<std::vector<double>> decoded_inputs_;  // those that products read, by input
 };

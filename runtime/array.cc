@@ -123,12 +123,7 @@ void HostArray::set(int64_t flat_index, double value) {
 void HostArray::read(int64_t first, std::span<double> out) const {
   const auto count = static_cast<int64_t>(out.size());
   TW_ASSERT(first >= 0 && first + count <= count_, "elements inside array " + name_);
-  if (elem_ == ElemType::f32) {
-    const auto* from = static_cast<const float*>(data()) + first;
-    std::copy(from, from + count, out.begin());
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) out[i] = load_element(elem_, data_, first + i);
+  load_elements(elem_, data(), first, out);
 }
 
 uint64_t HostArray::hash() const { return XXH3_64bits(data_, static_cast<size_t>(bytes_)); }

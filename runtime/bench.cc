@@ -7,6 +7,7 @@
 #include <map>
 
 #include "runtime/check.h"
+#include "runtime/check_data.h"
 #include "runtime/check_points.h"
 #include "runtime/compile.h"
 #include "runtime/cpus.h"
@@ -18,10 +19,7 @@ namespace tilewright {
 namespace {
 
 using Dims = std::map<std::string, int64_t>;
-using Place = HostArray::Place;
 
-// Operands of a size at which kernels are only timed are made anew each time beyond this.
-constexpr int64_t kManyBytes = int64_t{64} << 20;
 constexpr double kAboveRoof = 1.05;  // noise of the roof
 
 std::string object_of(const MeasureJob& job) {
@@ -30,31 +28,6 @@ std::string object_of(const MeasureJob& job) {
   if (!object) throw KernelError("no sound object at '" + job.object_path + "'");
   return std::move(*object);
 }
-
-// The right values for one kind of values at one size; made when first asked for.
-struct Truth {
-  Reference reference;
-  int samples = -1;  // that it was made for
-};
-
-// The operands at one value of the dynamic dimensions.
-struct BenchPoint {
-  // Ordinary values. The timed set begins after protected pages, at huge pages' edges where it is
-  // large; the fenced one ends before protected pages and shares its weights.
-  std::unique_ptr<OperandSet> timed, fenced;
-  // Hard values before protected pages, and its weights with the arrays of `timed` for the rest.
-  std::unique_ptr<OperandSet> hard, changed;
-  Truth ordinary_truth, hard_truth;
-};
-
-// Other draws of hard values: few lines and lengths do not take every turn in one.
-struct Draw {
-  std::unique_ptr<OperandSet> operands;
-  Reference reference;
-};
-// So many, where running and checking one of them takes no longer.
-constexpr size_t kMoreDraws = 6;
-constexpr double kDrawSeconds = 0.002, kDrawBytes = 1 << 20;
 
 }  // namespace
 
@@ -67,18 +40,16 @@ struct Bench::Impl {
  private:
   void use(const MeasureJob& job);
   ThreadPool& pool_of(int threads);
-  OperandSet& timed_at(const Dims& dims);
-  OperandSet& fenced_at(const Dims& dims);
-  OperandSet& hard_at(const Dims& dims);
-  OperandSet& changed_at(const Dims& dims);
-  const Reference& right(const Dims& dims, ValueKind kind, int samples);
+  std::vector<int64_t> values_of(const Dims& dims) const {
+    return dim_values(data->workload(), dims);
+  }
+  static bool is_hard_turn(size_t number) { return number % 3 == 0; }
   static void take(const CheckResult& check, ValueKind kind, MeasureResult* result);
   // Gives the seconds that the checked run took.
   double check(BoundKernel& bound, const Dims& dims, ValueKind kind, const MeasureJob& job,
                MeasureResult* result);
   // Gives the seconds of that run.
   double check_changed(const BoundKernel& hard, const MeasureJob& job, MeasureResult* result);
-  void make_draws();
   void check_draws(const BoundKernel& ordinary, const MeasureJob& job, MeasureResult* result);
   void check_further(BoundKernel& bound, double checked_run, const MeasureJob& job,
                      MeasureResult* result);
@@ -90,16 +61,9 @@ struct Bench::Impl {
   double time_at(const BoundKernel& bound, const SizePoint& p, OperandSet& operands,
                  const MeasureJob& job);
 
-  struct Key {
-    std::string workload;
-    Dims dims;
-    uint64_t seed = 0;
-  };
   WorkloadParser parse;
-  Key key;
-  std::unique_ptr<Workload> workload;
-  std::map<Dims, BenchPoint> points;
-  std::vector<Draw> draws;  // at the job's sizes
+  std::string text;  // of the workload
+  std::unique_ptr<CheckData> data;
   std::unique_ptr<ThreadPool> pool;
   CpuClaim caller;
 };
@@ -110,24 +74,27 @@ MeasureResult Bench::measure(const MeasureJob& job) { return impl_->measure(job)
 void Bench::prepare(const MeasureJob& job) { impl_->prepare(job); }
 
 void Bench::Impl::use(const MeasureJob& job) {
-  if (workload && job.workload == key.workload && job.dims == key.dims && job.seed == key.seed) {
-    return;
-  }
-  points.clear();  // before the new ones take their memory
-  draws.clear();
-  workload = std::make_unique<Workload>(parse(job.workload));
-  key = {job.workload, job.dims, job.seed};
+  if (data && job.workload == text && job.dims == data->dims() && job.seed == data->seed()) return;
+  data.reset();  // before the new ones take their memory
+  data = std::make_unique<CheckData>(parse(job.workload), job.dims, job.seed);
+  text = job.workload;
 }
 
 void Bench::Impl::prepare(const MeasureJob& job) {
   use(job);
   pool_of(job.threads);
   if (!job.check) return;
-  fenced_at(job.dims);
-  changed_at(job.dims);
-  right(job.dims, ValueKind::Ordinary, job.samples);
-  right(job.dims, ValueKind::Hard, job.samples);
-  make_draws();
+  data->fenced(job.dims);
+  data->changed();
+  data->right(job.dims, ValueKind::Ordinary, job.samples, *pool);
+  data->right(job.dims, ValueKind::Hard, job.samples, *pool);
+  data->draws();
+  size_t number = 0;
+  for (const Dims& dims : check_points(data->workload(), job.description.sizes)) {
+    data->keep_within_limits();
+    data->right(dims, ValueKind::Ordinary, job.samples, *pool);
+    if (is_hard_turn(number++)) data->right(dims, ValueKind::Hard, job.samples, *pool);
+  }
 }
 
 ThreadPool& Bench::Impl::pool_of(int threads) {
@@ -139,64 +106,6 @@ ThreadPool& Bench::Impl::pool_of(int threads) {
     caller.pin();
   }
   return *pool;
-}
-
-// Sets are made when first asked for; other sizes than the job's share its weights.
-OperandSet& Bench::Impl::timed_at(const Dims& dims) {
-  BenchPoint& point = points[dims];
-  if (!point.timed) {
-    std::vector<OperandInfo> infos = operands_of(*workload, dims);
-    point.timed = dims == key.dims
-                      ? std::make_unique<OperandSet>(std::move(infos), key.seed)
-                      : std::make_unique<OperandSet>(std::move(infos), timed_at(key.dims));
-    point.timed->protect_inputs(true);
-  }
-  return *point.timed;
-}
-
-OperandSet& Bench::Impl::fenced_at(const Dims& dims) {
-  BenchPoint& point = points[dims];
-  if (!point.fenced) {
-    point.fenced = std::make_unique<OperandSet>(operands_of(*workload, dims), timed_at(key.dims),
-                                                Place::BeforeFence);
-    point.fenced->protect_inputs(true);
-  }
-  return *point.fenced;
-}
-
-OperandSet& Bench::Impl::hard_at(const Dims& dims) {
-  BenchPoint& point = points[dims];
-  if (!point.hard) {
-    std::vector<OperandInfo> infos = operands_of(*workload, dims);
-    point.hard = dims == key.dims
-                     ? std::make_unique<OperandSet>(std::move(infos), key.seed, ValueKind::Hard,
-                                                    Place::BeforeFence)
-                     : std::make_unique<OperandSet>(std::move(infos), hard_at(key.dims));
-    point.hard->protect_inputs(true);
-  }
-  return *point.hard;
-}
-
-OperandSet& Bench::Impl::changed_at(const Dims& dims) {
-  const OperandSet& hard = hard_at(dims);
-  BenchPoint& point = points[dims];
-  if (!point.changed) {
-    point.changed = std::make_unique<OperandSet>(timed_at(dims).with_weights_of(hard));
-  }
-  return *point.changed;
-}
-
-const Reference& Bench::Impl::right(const Dims& dims, ValueKind kind, int samples) {
-  const bool hard = kind == ValueKind::Hard;
-  OperandSet& operands = hard ? hard_at(dims) : fenced_at(dims);
-  Truth& truth = hard ? points[dims].hard_truth : points[dims].ordinary_truth;
-  if (truth.samples == samples) return truth.reference;
-  ReferenceLimits limits{.samples = samples};
-  limits.seconds *= pool->threads();
-  truth.reference = reference_of(oracle_on(*workload, operands, dims), operands.output(), limits,
-                                 hard ? ~key.seed : key.seed, parallel_on(*pool));
-  truth.samples = samples;
-  return truth.reference;
 }
 
 void Bench::Impl::take(const CheckResult& check, ValueKind kind, MeasureResult* result) {
@@ -214,7 +123,7 @@ void Bench::Impl::take(const CheckResult& check, ValueKind kind, MeasureResult* 
 
 double Bench::Impl::check(BoundKernel& bound, const Dims& dims, ValueKind kind,
                           const MeasureJob& job, MeasureResult* result) {
-  CheckResult check = check_kernel(bound, right(dims, kind, job.samples));
+  CheckResult check = check_kernel(bound, data->right(dims, kind, job.samples, *pool));
   take(check, kind, result);
   return check.run_seconds;
 }
@@ -222,41 +131,23 @@ double Bench::Impl::check(BoundKernel& bound, const Dims& dims, ValueKind kind,
 // The kernel at the addresses of the timed runs, on other values than these saw.
 double Bench::Impl::check_changed(const BoundKernel& hard, const MeasureJob& job,
                                   MeasureResult* result) {
-  OperandSet& changed = changed_at(job.dims);
-  changed.copy_activations(hard_at(job.dims));
+  OperandSet &changed = data->changed(), &timed = data->timed(job.dims);
+  changed.copy_activations(data->hard(job.dims));
   changed.protect_inputs(true);
-  BoundKernel again(hard, changed, dim_values(*workload, job.dims), *pool);
+  BoundKernel again(hard, changed, values_of(job.dims), *pool);
   const double seconds = check(again, job.dims, ValueKind::Hard, job, result);
-  OperandSet& timed = timed_at(job.dims);
-  timed.refill_activations();
+  timed.copy_activations(data->fenced(job.dims));
   timed.protect_inputs(true);
   return seconds;
 }
 
-// Draws are made once a workload, where its operands are few and the oracle takes a moment.
-void Bench::Impl::make_draws() {
-  OperandSet& hard = hard_at(key.dims);
-  const double seconds = oracle_on(*workload, hard, key.dims)->whole_cost().seconds;
-  if (!draws.empty() || seconds > kDrawSeconds || hard.bytes() > kDrawBytes) return;
-  for (size_t i = 0; i < kMoreDraws; ++i) {
-    auto operands = std::make_unique<OperandSet>(hard.infos(), key.seed + i + 1, ValueKind::Hard,
-                                                 Place::BeforeFence);
-    operands->protect_inputs(true);
-    Reference reference = reference_of(oracle_on(*workload, *operands, key.dims),
-                                       operands->output(), {}, key.seed, parallel_on(*pool));
-    draws.push_back({std::move(operands), std::move(reference)});
-  }
-}
-
 void Bench::Impl::check_draws(const BoundKernel& ordinary, const MeasureJob& job,
                               MeasureResult* result) {
-  make_draws();
-  const std::vector<int64_t> dims = dim_values(*workload, job.dims);
-  for (Draw& draw : draws) {
+  for (const CheckData::Draw& draw : data->draws()) {
     if (result->verdict != Verdict::Ok) return;
-    BoundKernel bound(ordinary.kernel(), *draw.operands, dims, *pool);
+    BoundKernel bound(ordinary.kernel(), *draw.operands, values_of(job.dims), *pool);
     take(check_kernel(bound, draw.reference), ValueKind::Hard, result);
-    if (bound.pack_seconds() > kDrawSeconds) return;
+    if (bound.pack_seconds() > CheckData::kDrawSeconds) return;
   }
 }
 
@@ -290,29 +181,21 @@ void Bench::Impl::look_again(BoundKernel& ordinary, const BoundKernel& hard, con
 // values, whose bounds are the narrowest, and at every third size on hard ones, too.
 void Bench::Impl::check_elsewhere(const BoundKernel& ordinary, const BoundKernel& hard,
                                   const MeasureJob& job, MeasureResult* result) {
-  int turn = 0;
   auto check_at = [&](const Dims& dims, ValueKind kind) {
     const bool is_hard = kind == ValueKind::Hard;
-    BoundKernel other(is_hard ? hard : ordinary, is_hard ? hard_at(dims) : fenced_at(dims),
-                      dim_values(*workload, dims), *pool);
+    BoundKernel other(is_hard ? hard : ordinary, is_hard ? data->hard(dims) : data->fenced(dims),
+                      values_of(dims), *pool);
     check(other, dims, kind, job, result);
     if (result->verdict == Verdict::Ok) return;
     result->message += " at " + sizes_text(dims);
   };
-  for (const Dims& dims : check_points(*workload, job.description.sizes)) {
-    if (dims == job.dims) continue;
+  size_t number = 0;
+  for (const Dims& dims : check_points(data->workload(), job.description.sizes)) {
     if (result->verdict == Verdict::Ok) check_at(dims, ValueKind::Ordinary);
-    if (result->verdict == Verdict::Ok && turn++ % 3 == 0) check_at(dims, ValueKind::Hard);
+    const bool hard_turn = is_hard_turn(number++);
+    if (result->verdict == Verdict::Ok && hard_turn) check_at(dims, ValueKind::Hard);
+    data->keep_within_limits();
   }
-  // Candidates share some of their sizes; what they need of each other's is not kept at any price.
-  double bytes = 0;
-  for (const auto& [dims, point] : points) {
-    for (const auto& set : {point.timed.get(), point.fenced.get(), point.hard.get()}) {
-      if (set != nullptr && dims != key.dims) bytes += static_cast<double>(set->bytes());
-    }
-  }
-  if (bytes < kManyBytes) return;
-  std::erase_if(points, [&](const auto& entry) { return entry.first != key.dims; });
 }
 
 // Times the kernel at the job's other sizes, and compares the rows that it computes there.
@@ -320,17 +203,17 @@ void Bench::Impl::time_elsewhere(BoundKernel& bound, const MeasureJob& job, Meas
   bool same_rows = job.compare_rows && !job.points.empty();
   if (same_rows) bound.run();
   for (const SizePoint& p : job.points) {
-    OperandSet& timed = timed_at(p.dims);
+    OperandSet& timed = data->timed(p.dims);
     result->at_points.push_back(time_at(bound, p, timed, job));
     same_rows = same_rows && begins_alike(timed, bound.operands());
-    if (p.dims != job.dims && timed.bytes() > kManyBytes) points.erase(p.dims);
+    data->keep_within_limits();
   }
   if (same_rows) result->rows_identity = rows_identity(bound.operands());
 }
 
 double Bench::Impl::time_at(const BoundKernel& bound, const SizePoint& p, OperandSet& operands,
                             const MeasureJob& job) {
-  BoundKernel other(bound, operands, dim_values(*workload, p.dims), *pool);
+  BoundKernel other(bound, operands, values_of(p.dims), *pool);
   TimingOptions timing = job.point_timing;
   timing.cutoff_seconds = p.cutoff_seconds;
   timing.threads = job.threads;
@@ -340,7 +223,7 @@ double Bench::Impl::time_at(const BoundKernel& bound, const SizePoint& p, Operan
 // The checks after the timing: on hard values, at other sizes, and of what is too fast.
 void Bench::Impl::check_further(BoundKernel& bound, double checked_run, const MeasureJob& job,
                                 MeasureResult* result) {
-  BoundKernel hard(bound.kernel(), hard_at(job.dims), dim_values(*workload, job.dims), *pool);
+  BoundKernel hard(bound.kernel(), data->hard(job.dims), values_of(job.dims), *pool);
   const double changed_run = check_changed(hard, job, result);
   // Two runs so slow are a measurement: what disturbs one seldom disturbs the other as much.
   if (job.time && checked_run >= job.timing.lone_run_seconds) {
@@ -359,13 +242,13 @@ MeasureResult Bench::Impl::measure(const MeasureJob& job) {
   auto right = [&] { return result.verdict == Verdict::Ok; };
   try {
     Kernel kernel(object_of(job), job.description);
-    const std::vector<int64_t> dims = dim_values(*workload, job.dims);
-    BoundKernel bound(kernel, timed_at(job.dims), dims, *pool);
+    const std::vector<int64_t> dims = values_of(job.dims);
+    BoundKernel bound(kernel, data->timed(job.dims), dims, *pool);
     result.pack_seconds = bound.pack_seconds();
     double checked_run = 0;
     if (job.check) {
       Stopwatch watch(result.check_seconds);
-      BoundKernel fenced(bound, fenced_at(job.dims), dims, *pool);
+      BoundKernel fenced(bound, data->fenced(job.dims), dims, *pool);
       checked_run = check(fenced, job.dims, ValueKind::Ordinary, job, &result);
     }
     const bool slow = job.check && checked_run >= job.timing.lone_run_seconds;

@@ -24,6 +24,14 @@ CpuClaim CpuClaim::take(size_t first) {
   return {};
 }
 
+std::vector<CpuClaim> CpuClaim::take_idle() {
+  std::vector<CpuClaim> claims;
+  for (CpuClaim claim = take(); claim.cpu() >= 0; claim = take()) {
+    claims.push_back(std::move(claim));
+  }
+  return claims;
+}
+
 void CpuClaim::pin() const {
   if (cpu_ >= 0) {
     pin_current_thread(cpu_);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "runtime/files.h"
 
@@ -16,6 +17,8 @@ class CpuClaim {
   // The first that is free of available_cpus(), from the one with index `first` on and then from the
   // beginning. None where all are taken, or where the system has no such folders.
   static CpuClaim take(size_t first = 0);
+  // All that are free.
+  static std::vector<CpuClaim> take_idle();
 
   int cpu() const { return cpu_; }  // -1: none
   // Lets the calling thread run there alone, or on all of available_cpus() where it is none.

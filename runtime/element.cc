@@ -1,9 +1,13 @@
 #include "runtime/element.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <mutex>
+#include <vector>
 
 #include "ir/bits.h"
 
@@ -28,6 +32,55 @@ Precision precision_of(ElemType elem) {
   }
 }
 
+// The values of all codes of a type of up to 16 bits. Safe from several threads.
+const double* values_of_codes(ElemType elem) {
+  static std::array<std::once_flag, 256> made;
+  static std::array<std::vector<double>, 256> tables;
+  const auto number = static_cast<size_t>(elem);
+  std::call_once(made[number], [&] {
+    std::vector<double>& values = tables[number];
+    values.resize(size_t{1} << bits_of(elem));
+    for (size_t code = 0; code < values.size(); ++code) values[code] = from_bits(elem, code);
+  });
+  return tables[number].data();
+}
+
+template <class T>
+void widen(const void* base, int64_t first, std::span<double> out) {
+  const auto* from = static_cast<const unsigned char*>(base) + first * int64_t{sizeof(T)};
+  for (double& value : out) {
+    T element;
+    std::memcpy(&element, from, sizeof element);
+    value = static_cast<double>(element);
+    from += sizeof element;
+  }
+}
+
+// Codes of T, by the table of their values.
+template <class T>
+void look_up(ElemType elem, const void* base, int64_t first, std::span<double> out) {
+  const double* values = values_of_codes(elem);
+  const auto* from = static_cast<const unsigned char*>(base) + first * int64_t{sizeof(T)};
+  for (double& value : out) {
+    T code;
+    std::memcpy(&code, from, sizeof code);
+    value = values[code];
+    from += sizeof code;
+  }
+}
+
+void look_up_bits(ElemType elem, const void* base, int64_t first, std::span<double> out) {
+  const double* values = values_of_codes(elem);
+  const int bits = bits_of(elem);
+  const unsigned mask = (1u << bits) - 1;
+  const auto* bytes = static_cast<const unsigned char*>(base);
+  int64_t bit = first * bits;
+  for (double& value : out) {
+    value = values[bytes[bit / 8] >> (bit % 8) & mask];
+    bit += bits;
+  }
+}
+
 }  // namespace
 
 uint64_t encode_element(ElemType elem, double value) {
@@ -41,11 +94,36 @@ double load_element(ElemType elem, const void* base, int64_t index) {
   const auto* bytes = static_cast<const unsigned char*>(base);
   if (bits < 8) {
     int64_t bit = index * bits;
-    return decode_element(elem, (bytes[bit / 8] >> (bit % 8)) & ((1u << bits) - 1));
+    return values_of_codes(elem)[(bytes[bit / 8] >> (bit % 8)) & ((1u << bits) - 1)];
   }
+  if (bits == 8) return values_of_codes(elem)[bytes[index]];
   uint64_t raw = 0;
   std::memcpy(&raw, bytes + index * (bits / 8), bits / 8);
   return decode_element(elem, raw);
+}
+
+void load_elements(ElemType elem, const void* base, int64_t first, std::span<double> out) {
+  switch (elem) {
+    case ElemType::f64: return widen<double>(base, first, out);
+    case ElemType::f32: return widen<float>(base, first, out);
+    case ElemType::i32: return widen<int32_t>(base, first, out);
+    case ElemType::bf16: {
+      const auto* from = static_cast<const unsigned char*>(base) + first * 2;
+      for (double& value : out) {
+        uint16_t half;
+        std::memcpy(&half, from, sizeof half);
+        value = std::bit_cast<float>(uint32_t{half} << 16);
+        from += sizeof half;
+      }
+      return;
+    }
+    default: break;
+  }
+  const int bits = bits_of(elem);
+  if (bits < 8) return look_up_bits(elem, base, first, out);
+  if (bits == 8) return look_up<uint8_t>(elem, base, first, out);
+  if (bits == 16) return look_up<uint16_t>(elem, base, first, out);
+  for (double& value : out) value = load_element(elem, base, first++);
 }
 
 void store_element(ElemType elem, void* base, int64_t index, double value) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "ir/evaluate.h"  // unit_roundoff
 #include "ir/type.h"
@@ -10,6 +11,8 @@ namespace tilewright {
 
 // The element at `index` of the packed array at `base`. 64-bit integers round to f64.
 double load_element(ElemType elem, const void* base, int64_t index);
+// Elements from `first` on.
+void load_elements(ElemType elem, const void* base, int64_t first, std::span<double> out);
 // Stores round_to(elem, value). Neighbours in the same byte are kept (not atomic).
 void store_element(ElemType elem, void* base, int64_t index, double value);
 

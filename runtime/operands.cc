@@ -148,6 +148,7 @@ void set_line(const Stage& stage, const LoadNode& load, OperandInfo* info) {
   while (begin > 0 && is_reduced(begin - 1)) --begin;
   info->hard.line_length = product_of(info->shape, begin, end);
   info->hard.line_stride = product_of(info->shape, end, info->shape.size());
+  info->hard.line_high = stage.reducer == Reducer::Max;
 }
 
 bool compares(const Stage& stage) {

@@ -55,6 +55,14 @@ bool acceptable(ElemType out, double got, double want, double bound) {
 
 }  // namespace
 
+Reference Reference::first(int64_t count) const {
+  TW_ASSERT(is_whole() && count <= static_cast<int64_t>(values.size()), "elements that are there");
+  Reference part;
+  part.values.assign(values.begin(), values.begin() + count);
+  part.finite_only = finite_only;
+  return part;
+}
+
 std::vector<int64_t> sample_indices(const std::vector<int64_t>& shape, int count, uint64_t seed) {
   int64_t total = checked_count("output", shape);
   std::set<int64_t> indices;

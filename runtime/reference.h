@@ -49,6 +49,10 @@ struct Reference {
   int64_t index_of(size_t i) const {
     return indices.empty() ? static_cast<int64_t>(i) : indices[i];
   }
+  // Whether it has every element.
+  bool is_whole() const { return indices.empty() && !sums; }
+  // The first `count` elements of a whole one.
+  Reference first(int64_t count) const;
 };
 
 // Of `count` elements: see sample_indices(). Of fewer, from everywhere, where that would take longer

@@ -38,6 +38,9 @@ inline uint64_t below(uint64_t hash, uint64_t count) {
 constexpr double kFar = 3000;  // beyond every exponential, and a number of f16
 // Powers of two by which rows are large; types of 8 bits hold less.
 constexpr int kLarge = 9, kLargeNarrow = 3;
+// The mixed magnitudes of types with 16 bits and more: that many powers of two from the lowest on.
+constexpr int kLowestPower = -12;
+constexpr uint64_t kPowers = 19;
 constexpr uint64_t kLineTurns = 8, kLengthTurns = 8;
 
 double lowest_integer(ElemType elem) {
@@ -93,16 +96,19 @@ double SeededValues::far_value(int64_t flat_index, double ordinary) const {
   const int64_t place = flat_index / stride % length;
   const int64_t line = flat_index / (stride * length) * stride + flat_index % stride;
   const uint64_t turn = turn_of(line, kLineTurns);
-  const bool integer = is_integer(elem_), high = turn % 2 == 1;
+  const bool swept = hard_->line_extreme >= 0;
+  const bool integer = is_integer(elem_), high = swept ? hard_->line_high : turn % 2 == 1;
   const double end =
       integer ? (high ? max_finite(elem_) : lowest_integer(elem_)) : (high ? kFar : -kFar);
+  const double inside = integer ? std::trunc(ordinary / 2) : ordinary;
+  if (swept) return place == (line + hard_->line_extreme) % length ? end : inside;
   if (turn < 2) {
     const double inward = integer ? std::trunc(std::abs(ordinary) / 8) : ordinary;
     return integer && high ? end - inward : end + inward;
   }
   const auto moving = static_cast<int64_t>(turn_of(line, static_cast<uint64_t>(length)));
   const int64_t extreme = turn < 4 ? length - 1 : turn < 6 ? 0 : moving;
-  return place == extreme ? end : integer ? std::trunc(ordinary / 2) : ordinary;
+  return place == extreme ? end : inside;
 }
 
 std::optional<double> SeededValues::length_at(int64_t flat_index) const {
@@ -149,11 +155,30 @@ uint64_t SeededValues::hard_code(int64_t flat_index, uint64_t hash) const {
   if (choice == 1) return encode_element(elem_, -0.0);
   if (choice > 5) return ordinary_code(hash);
   const bool narrow = bits_of(elem_) <= 8;
-  const int lowest = narrow ? -4 : -12, steps = narrow ? 8 : 19;
+  const int lowest = narrow ? -4 : kLowestPower;
+  const uint64_t steps = narrow ? 8 : kPowers;
   const double value = decode_element(elem_, ordinary_code(hash));
-  return encode_element(
-      elem_,
-      std::ldexp(value, lowest + static_cast<int>((hash >> 4) % static_cast<uint64_t>(steps))));
+  return encode_element(elem_, std::ldexp(value, lowest + static_cast<int>((hash >> 4) % steps)));
+}
+
+bool SeededValues::is_simple_hard_f32() const {
+  return elem_ == ElemType::f32 && !range_ && hard_ && !hard_->lengths && hard_->line_length == 0 &&
+         hard_->large_rows == 0;
+}
+
+// What hard_code() makes of it, without a detour by f64.
+float SeededValues::simple_hard_f32(uint64_t hash) const {
+  const auto choice = static_cast<int>(hash & 15);
+  const bool special = hard_->special_every > 0 &&
+                       below(mix(hash, 0), static_cast<uint64_t>(hard_->special_every)) == 0;
+  if (special) {
+    constexpr float kSpecial[] = {HUGE_VALF, -HUGE_VALF, NAN};
+    return kSpecial[(hash >> 16) % 3];
+  }
+  if (choice < 2) return choice == 0 ? 0.0f : -0.0f;
+  const float value = uniform_f32(hash);
+  if (choice > 5) return value;
+  return std::ldexp(value, kLowestPower + static_cast<int>((hash >> 4) % kPowers));
 }
 
 uint64_t SeededValues::ordinary_code(uint64_t hash) const {
@@ -179,6 +204,13 @@ void SeededValues::fill(void* data, int64_t count) const {
   if (elem_ == ElemType::f32 && !range_ && !hard_) {
     for (int64_t i = 0; i < count; ++i) {
       float value = uniform_f32(mix(key_, i));
+      std::memcpy(bytes + i * 4, &value, 4);
+    }
+    return;
+  }
+  if (is_simple_hard_f32()) {
+    for (int64_t i = 0; i < count; ++i) {
+      const float value = simple_hard_f32(mix(key_, i));
       std::memcpy(bytes + i * 4, &value, 4);
     }
     return;

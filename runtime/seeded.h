@@ -14,6 +14,7 @@ namespace tilewright {
 // and floats in [min, max), such as scales.
 struct ValueRange {
   double min, max;
+  bool operator==(const ValueRange&) const = default;
 };
 
 enum class ValueKind : uint8_t {
@@ -29,11 +30,16 @@ struct HardValues {
   // The elements that a maximum or minimum compares: so many, `line_stride` apart; 0: none. Lines take
   // turns at lying wholly far below or above 0 and at having one extreme, at either end or between.
   int64_t line_length = 0, line_stride = 1;
+  // Where the extreme of every line is, moved on by one from line to line, instead of all turns; -1:
+  // they take turns. `line_high`: it is above the others.
+  int64_t line_extreme = -1;
+  bool line_high = true;
   // Rows of so many elements whose products reach an exponential: one of two is so large that only the
   // row's maximum keeps that exponential from overflow; 0: none.
   int64_t large_rows = 0;
   // The elements are lengths: 0, 1, the longest and one less take turns with lengths between.
   bool lengths = false;
+  bool operator==(const HardValues&) const = default;
 };
 
 // The values of one operand. Ordinary ones without a range: floats uniform in [-1, 1) and rounded to
@@ -59,6 +65,9 @@ class SeededValues {
   double far_value(int64_t flat_index, double ordinary) const;
   std::optional<double> length_at(int64_t flat_index) const;
   uint64_t ordinary_code(uint64_t hash) const;
+  // Whether hard values of this f32 operand follow from their hash alone.
+  bool is_simple_hard_f32() const;
+  float simple_hard_f32(uint64_t hash) const;
 
   uint64_t key_;
   ElemType elem_;

@@ -55,6 +55,11 @@ ThreadPool::ThreadPool(const ThreadPoolOptions& options)
   }
 }
 
+ThreadPool::ThreadPool(std::vector<CpuClaim> helpers)
+    : threads_(static_cast<int>(helpers.size()) + 1), pin_(true),
+      spin_microseconds_(knob_integer(Knob::SpinMicroseconds)),
+      shares_(std::make_unique<Share[]>(helpers.size() + 1)), claims_(std::move(helpers)) {}
+
 ThreadPool::~ThreadPool() {
   stop_.store(true, std::memory_order_release);
   epoch_.fetch_add(1, std::memory_order_seq_cst);

@@ -38,6 +38,8 @@ class ThreadPool {
 
   explicit ThreadPool(const ThreadPoolOptions& options);
   explicit ThreadPool(int threads) : ThreadPool(ThreadPoolOptions{.threads = threads}) {}
+  // The calling thread and a helper on each of these processors.
+  explicit ThreadPool(std::vector<CpuClaim> helpers);
   // No loop may be in flight.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

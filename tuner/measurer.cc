@@ -156,8 +156,7 @@ struct Measurer::Impl {
   void build(std::span<Measurement> results, const MeasureLimits& limits);
   void run(const Workload& workload, const Candidate& c, Measurement& m,
            const MeasureLimits& limits, double best_seconds, const std::vector<SizePoint>& points);
-  double timeout_of(const Workload& workload, const Candidate& c,
-                    const MeasureLimits& limits) const;
+  double timeout_of(const Candidate& c, const MeasureLimits& limits) const;
   std::optional<JobResult> run_job(const MeasureJob& job, double timeout,
                                    const std::atomic<bool>& cancelled);
   std::optional<JobResult> await(const std::string& type, const std::string& payload,
@@ -292,11 +291,8 @@ MeasureResult Measurer::Impl::result_of(const JobResult& job) {
   return result;
 }
 
-double Measurer::Impl::timeout_of(const Workload& workload, const Candidate& c,
-                                  const MeasureLimits& limits) const {
-  // The first candidates also wait for the right values at other sizes.
-  constexpr double kSizesTimeouts = 6;
-  if (!c.is_default) return options.timeout_seconds * (workload.dims.empty() ? 1 : kSizesTimeouts);
+double Measurer::Impl::timeout_of(const Candidate& c, const MeasureLimits& limits) const {
+  if (!c.is_default) return options.timeout_seconds;
   double half_of_the_rest = (limits.deadline - steady_seconds()) / 2;
   return std::clamp(half_of_the_rest, options.timeout_seconds,
                     std::max(options.timeout_seconds, options.default_timeout_seconds));
@@ -313,7 +309,7 @@ void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measureme
   const bool late = c.is_default && limits.another_round &&
                     steady_seconds() + options.timeout_seconds > limits.deadline;
   if (!limits.reached() && !late) {
-    done = run_job(job, timeout_of(workload, c, limits), limits.cancelled);
+    done = run_job(job, timeout_of(c, limits), limits.cancelled);
   }
   if (!done) {
     m.verdict = TrialVerdict::Illegal;

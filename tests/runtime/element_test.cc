@@ -75,6 +75,27 @@ TEST(Element, SubByteTypesPackLowestBitsFirst) {
   EXPECT_EQ(load_element(ElemType::u4, bytes, 3), 15);
 }
 
+TEST(Element, ReadsInBlocksWhatItReadsOneByOne) {
+  constexpr int64_t kCount = 77;
+  std::vector<unsigned char> bytes(kCount * 8);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i * 151 + i / 7);
+  for (int t = 0; t <= static_cast<int>(ElemType::boolean); ++t) {
+    const auto elem = static_cast<ElemType>(t);
+    for (const int64_t first : {0, 3}) {
+      std::vector<double> block(static_cast<size_t>(kCount - first));
+      load_elements(elem, bytes.data(), first, block);
+      for (int64_t i = first; i < kCount; ++i) {
+        const double one = load_element(elem, bytes.data(), i), read = block[i - first];
+        if (std::isnan(one)) {
+          EXPECT_TRUE(std::isnan(read)) << to_string(elem) << " " << i;
+        } else {
+          EXPECT_EQ(read, one) << to_string(elem) << " " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST(Element, StoresRoundToTheType) {
   std::vector<unsigned char> bytes(8);
   store_element(ElemType::bf16, bytes.data(), 1, 1.00390625);  // half way to the next bf16

@@ -120,6 +120,39 @@ TEST(Seeded, HardLinesTakeTurns) {
   EXPECT_GE(between, 3);
 }
 
+// All draws of a sweep together have each element of each line as the extreme once.
+TEST(Seeded, HardExtremesMoveOverWholeLines) {
+  constexpr int64_t kLength = 9, kLines = 4;
+  for (const bool high : {true, false}) {
+    std::vector<int> times(kLength * kLines);
+    for (int64_t place = 0; place < kLength; ++place) {
+      SeededValues values(
+          3, "X", ElemType::f32, std::nullopt,
+          HardValues{.line_length = kLength, .line_extreme = place, .line_high = high});
+      for (int64_t i = 0; i < kLength * kLines; ++i) {
+        if (std::abs(values.at(i)) > 1) {
+          EXPECT_EQ(values.at(i) > 0, high);
+          ++times[static_cast<size_t>(i)];
+        }
+      }
+    }
+    for (const int n : times) EXPECT_EQ(n, 1);
+  }
+}
+
+TEST(Seeded, FillAgreesWithSingleElementsOfHardFloats) {
+  for (const int64_t special : {0, 9}) {
+    SeededValues values(5, "X", ElemType::f32, std::nullopt, HardValues{.special_every = special});
+    std::vector<float> filled(3000);
+    values.fill(filled.data(), static_cast<int64_t>(filled.size()));
+    for (size_t i = 0; i < filled.size(); ++i) {
+      const auto one = static_cast<float>(values.at(static_cast<int64_t>(i)));
+      EXPECT_TRUE(std::isnan(one) ? std::isnan(filled[i]) : one == filled[i]) << i;
+      EXPECT_TRUE(one != 0 || std::signbit(one) == std::signbit(filled[i])) << i;
+    }
+  }
+}
+
 TEST(Seeded, HardIntegersStayInTheirType) {
   SeededValues values(3, "X", ElemType::i8, std::nullopt, HardValues{.line_length = 30});
   int low = 0;
