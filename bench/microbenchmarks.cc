@@ -4,12 +4,12 @@
 
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
-#include "ir/printer.h"
-#include "runtime/cpus.h"
+#include "ir/text/printer.h"
+#include "runtime/machine/cpus.h"
 #include "runtime/thread_pool.h"
 #include "tuner/candidate.h"
-#include "tuner/cost_model.h"
-#include "tuner/features.h"
+#include "tuner/features/cost_model.h"
+#include "tuner/features/features.h"
 
 namespace tilewright {
 namespace {

@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/peers/naive.h"
-#include "cli/peer_library.h"
+#include "runtime/peers/peer_library.h"
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using tilewright::cli::PeerLibrary;
-using tilewright::cli::PeerProblem;
+using tilewright::PeerLibrary;
+using tilewright::PeerProblem;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();

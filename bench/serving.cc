@@ -11,14 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel_abi.h"
-#include "codegen/target.h"
 #include "database/store.h"
 #include "ir/ops/spec.h"
-#include "runtime/compile.h"
-#include "runtime/cpus.h"
-#include "runtime/identity.h"
-#include "runtime/kernel.h"
+#include "kernel/kernel_abi.h"
+#include "kernel/target.h"
+#include "runtime/compile/compile.h"
+#include "runtime/load/kernel.h"
+#include "runtime/machine/cpus.h"
+#include "runtime/machine/identity.h"
 #include "tilewright/tilewright.hpp"
 
 namespace tilewright {

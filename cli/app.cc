@@ -11,16 +11,16 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/knobs.h"
 #include "cli/command.h"
-#include "cli/command_line.h"
-#include "cli/extract.h"
-#include "cli/interrupt.h"
-#include "cli/mistakes.h"
-#include "cli/settings.h"
+#include "cli/line/command_line.h"
+#include "cli/line/interrupt.h"
+#include "cli/line/mistakes.h"
+#include "cli/line/settings.h"
+#include "cli/models/extract.h"
 #include "database/error.h"
-#include "ir/knobs.h"
 #include "runtime/error.h"
-#include "tuner/offline.h"
+#include "tuner/search/offline.h"
 
 namespace tilewright::cli {
 namespace {

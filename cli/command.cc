@@ -13,9 +13,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/knobs.h"
 #include "cli/gpu.h"
-#include "ir/knobs.h"
-#include "runtime/cpus.h"
+#include "runtime/machine/cpus.h"
 
 namespace tilewright::cli {
 

@@ -10,9 +10,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "codegen/target.h"
 #include "database/store.h"
 #include "ir/ops/spec.h"
+#include "kernel/target.h"
 
 namespace CLI {
 class App;
@@ -31,12 +31,6 @@ enum ExitCode : int {
   kBudgetEnded = 6,
   kRequiredMissed = 7,
   kInterrupted = 130,
-};
-
-// A mistake in the command line that the option parser cannot see: exit code 2.
-class UsageError : public Error {
- public:
-  using Error::Error;
 };
 
 // What TILEWRIGHT_DB says.

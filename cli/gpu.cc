@@ -4,13 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/progress.h"
-#include "codegen/cuda_description.h"
-#include "ir/knobs.h"
+#include "base/knobs.h"
+#include "cli/output/progress.h"
+#include "kernel/cuda_description.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
-#include "tuner/gpu_offline_kernel.h"
+#include "tuner/measure/gpu_offline_kernel.h"
 #include "tuner/sketch.h"
 
 namespace tilewright::cli {

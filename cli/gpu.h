@@ -7,7 +7,7 @@
 
 #include "cli/lookup.h"
 #include "runtime/cuda/device.h"
-#include "tuner/gpu_model.h"
+#include "tuner/gpu/gpu_model.h"
 
 namespace tilewright::cli {
 

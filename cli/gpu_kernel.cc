@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "cli/progress.h"
+#include "cli/output/progress.h"
 #include "codegen/codegen.h"
+#include "runtime/check/weight_packing.h"
 #include "runtime/cuda/nvrtc.h"
-#include "runtime/weight_packing.h"
-#include "tuner/gpu_offline_kernel.h"
+#include "tuner/measure/gpu_offline_kernel.h"
 #include "tuner/sketch.h"
 
 namespace tilewright::cli {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/lookup.h"
-#include "codegen/cuda_description.h"
+#include "kernel/cuda_description.h"
 
 namespace tilewright::cli {
 

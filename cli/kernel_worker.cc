@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/error.h"
-#include "runtime/sandbox.h"
+#include "runtime/worker/sandbox.h"
 #include "tuner/backend.h"
 
 namespace tilewright::cli {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cli/lookup.h"
-#include "runtime/jobs.h"
-#include "runtime/worker_pool.h"
+#include "runtime/worker/jobs.h"
+#include "runtime/worker/worker_pool.h"
 
 namespace tilewright::cli {
 

@@ -6,10 +6,10 @@
 #include <set>
 
 #include "cli/gpu.h"
-#include "runtime/cpus.h"
-#include "runtime/elf_check.h"
-#include "runtime/identity.h"
-#include "tuner/trial_record.h"
+#include "runtime/load/elf_check.h"
+#include "runtime/machine/cpus.h"
+#include "runtime/machine/identity.h"
+#include "tuner/search/trial_record.h"
 
 namespace tilewright::cli {
 

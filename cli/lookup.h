@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/command.h"
-#include "codegen/target.h"
-#include "runtime/kernel.h"
+#include "kernel/target.h"
+#include "runtime/load/kernel.h"
 
 namespace tilewright::cli {
 

@@ -1,13 +1,13 @@
 // The worker: `tune-cli worker`, started by the tuner and not meant for people.
-#include "runtime/worker.h"
+#include "runtime/worker/worker.h"
 
 #include <CLI/CLI.hpp>
 
-#include "cli/bench_job.h"
+#include "cli/bench/bench_job.h"
 #include "cli/command.h"
-#include "cli/run_job.h"
-#include "runtime/jobs.h"
-#include "runtime/sandbox.h"
+#include "cli/run/run_job.h"
+#include "runtime/worker/jobs.h"
+#include "sandbox/seccomp.h"
 
 namespace tilewright::cli {
 

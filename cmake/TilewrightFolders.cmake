@@ -1,22 +1,15 @@
-# tilewright_folder(NAME [FOLDER F] [ONLY FILE…] [EXCEPT FILE…] DEPENDS …): the static library tw_NAME
-# of every .cc in the folder NAME (or F), or of some of them only.
+# tilewright_folder(NAME [FOLDER F] DEPENDS …): the static library tw_NAME of every .cc in the folder NAME
+# (or F), except main.cc, which is a program's.
 # A dependency is another such library's name, or a target or library from outside. A folder without
 # sources makes no library, and is left out of its users' dependencies.
 function(tilewright_folder name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOLDER" "ONLY;EXCEPT;DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOLDER" "DEPENDS")
   if(NOT arg_FOLDER)
     set(arg_FOLDER ${name})
   endif()
-  set(folder ${PROJECT_SOURCE_DIR}/${arg_FOLDER})
-  if(arg_ONLY)
-    list(TRANSFORM arg_ONLY PREPEND ${folder}/ OUTPUT_VARIABLE sources)
-  else()
-    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cc)
-    list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
-    list(TRANSFORM arg_EXCEPT PREPEND ${folder}/)
-    list(REMOVE_ITEM sources ${arg_EXCEPT})
-  endif()
-  if(NOT sources AND NOT name STREQUAL "ir")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${arg_FOLDER}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
+  if(NOT sources AND NOT name STREQUAL "base")
     return()
   endif()
   add_library(tw_${name} STATIC ${sources})

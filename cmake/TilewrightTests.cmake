@@ -17,18 +17,24 @@ target_compile_definitions(tw_test_support
 target_compile_options(tw_test_support PUBLIC -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 
 # The schedule fuzzer finds the programs that lowering and formats are tried on, too.
-file(GLOB schedule_fuzzer CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/schedule/fuzz_schedule*.cc)
+file(GLOB schedule_fuzzer CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/schedule/fuzz/fuzz_schedule*.cc)
 list(FILTER schedule_fuzzer EXCLUDE REGEX "_(test|main)\\.cc$")
 add_library(tw_schedule_fuzzer STATIC ${schedule_fuzzer})
 target_include_directories(tw_schedule_fuzzer PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(tw_schedule_fuzzer PUBLIC tw_schedule)
+
+# Hand-written kernels that the emulator runs, and that a device compiles.
+file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/kernels/*.cc)
+add_library(tw_test_kernels STATIC ${kernels})
+target_include_directories(tw_test_kernels PUBLIC ${PROJECT_SOURCE_DIR})
+target_link_libraries(tw_test_kernels PUBLIC tw_emulator)
 
 # Cases compile quicker with little optimization, and most of their time is spent in the libraries.
 # What counts millions of steps itself (fuzzers, mutants and their ground truth) is optimized.
 set(quick_to_compile $<$<CONFIG:Release>:-O1>)
 
 set(TILEWRIGHT_TEST_PROGRAMS "")
-foreach(folder ir schedule codegen runtime database serving tuner cli)
+foreach(folder base ir kernel schedule codegen runtime emulator models database serving tuner cli)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cc)
   # A program of its own that tests start (tests/FOLDER/NAME_main.cc) is not part of the cases.
   set(programs ${sources})
@@ -76,17 +82,16 @@ endforeach()
 # the other libraries as it is.
 if(TARGET test_serving AND NOT TILEWRIGHT_SANITIZE AND NOT TILEWRIGHT_COVERAGE)
   file(GLOB shared_by_threads CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/serving/*.cc)
-  foreach(source elf_check elf_names kernel loader thread_pool)
-    list(APPEND shared_by_threads ${PROJECT_SOURCE_DIR}/runtime/${source}.cc)
-  endforeach()
-  add_executable(test_threads ${shared_by_threads}
+  file(GLOB loading CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/load/*.cc)
+  add_executable(test_threads ${shared_by_threads} ${loading}
+    ${PROJECT_SOURCE_DIR}/runtime/thread_pool.cc
     ${PROJECT_SOURCE_DIR}/tests/serving/threads_test.cc
     ${PROJECT_SOURCE_DIR}/tests/runtime/thread_pool_test.cc)
   set(sanitized -fsanitize=thread -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_compile_options(test_threads PRIVATE ${sanitized} -O1 -g1 -Wno-tsan)
   target_link_options(test_threads PRIVATE -fsanitize=thread)
-  target_link_libraries(test_threads PRIVATE tw_database tw_runtime tw_kernel tw_ir tw_test_support
-    GTest::gtest_main)
+  target_link_libraries(test_threads PRIVATE tw_database tw_runtime tw_kernel tw_ir tw_base
+    tw_test_support GTest::gtest_main)
   target_include_directories(test_threads SYSTEM PRIVATE ${XXHASH_INCLUDE})
   gtest_discover_tests(test_threads TEST_PREFIX tsan. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT 600)
@@ -105,11 +110,14 @@ foreach(program test_runtime fault_worker)
     target_link_libraries(${program} PRIVATE tw_sandbox)
   endif()
 endforeach()
-foreach(program test_codegen test_runtime test_tuner)
+foreach(program test_emulator test_runtime)
   if(TARGET ${program})
-    target_link_libraries(${program} PRIVATE tw_emulator)
+    target_link_libraries(${program} PRIVATE tw_test_kernels)
   endif()
 endforeach()
+if(TARGET test_codegen)
+  target_link_libraries(test_codegen PRIVATE tw_emulator)
+endif()
 foreach(program test_codegen test_tuner fuzz_formats fuzz_lowering)
   if(TARGET ${program})
     target_link_libraries(${program} PRIVATE tw_schedule_fuzzer)
@@ -157,7 +165,7 @@ endif()
 
 # The tree: who includes whom, how long files are, which words stay out; the scripts' syntax.
 set(tree ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_tree.py)
-foreach(check layers length words headers top)
+foreach(check layers circles rooms length words headers top)
   add_test(NAME tree.${check} COMMAND ${tree} --root ${PROJECT_SOURCE_DIR} ${check})
 endforeach()
 add_test(NAME tree.check_of_the_checks

@@ -3,11 +3,11 @@
 
 #include <vector>
 
-#include "codegen/cuda_source.h"
-#include "codegen/kernel_source.h"
 #include "codegen/lowering.h"
-#include "codegen/target.h"
 #include "ir/stmt.h"
+#include "kernel/cuda_source.h"
+#include "kernel/kernel_source.h"
+#include "kernel/target.h"
 
 namespace tilewright {
 

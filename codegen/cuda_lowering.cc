@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "codegen/cuda_masks.h"
+#include "codegen/cuda/cuda_masks.h"
 #include "codegen/passes/run_passes.h"
 
 namespace tilewright {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "codegen/lowering.h"
-#include "codegen/target.h"
 #include "ir/stmt.h"
+#include "kernel/target.h"
 
 namespace tilewright {
 
@@ -72,14 +72,14 @@ inline constexpr const char* kLanesKey = "lanes";
 inline constexpr const char* kTeamKey = "team";
 
 // The annotation of a loop that sums four products of bytes, which registers of the thread hold
-// side by side: one instruction (dp4a; codegen/cuda_dot.h).
+// side by side: one instruction (dp4a; codegen/cuda/cuda_dot.h).
 inline constexpr const char* kDotKey = "dot";
 
 // The annotation of loops over matrices of 8 x 8 elements that a warp stores to shared memory by
-// one instruction (codegen/cuda_stmatrix.h).
+// one instruction (codegen/cuda/instructions/cuda_stmatrix.h).
 inline constexpr const char* kStmatrixKey = "stmatrix";
 
-// The passes themselves (codegen/passes/gpu_*.cc) ---------------------------------------------
+// The passes themselves (codegen/passes/gpu/*.cc) ---------------------------------------------
 
 // Renumbers loops of tensor copies along the rows of a tile that is gathered (im2col), or scattered
 // to the output. The digits of a row's number index the operand. The loops run over the numbers of
@@ -119,7 +119,7 @@ Program insert_barriers(const Program& program);
 // the threads. A statement in no loop over threads is done by each thread where it writes
 // registers, and by the first thread where it writes memory.
 Program hoist_threads(const Program& program);
-// Pipelines loops whose copies are TMA tiles of operands (codegen/cuda_tensor_copy.h), and stores
+// Pipelines loops whose copies are TMA tiles of operands (codegen/cuda/cuda_tensor_copy.h), and stores
 // TMA tiles. The copies of an iteration are one arrival at an mbarrier that also expects their
 // bytes. Their consumer waits for that phase, which is the number of rounds through the ring, over
 // all tiles of a block. With warp specialization ("roles"), the kernel's loops and conditions

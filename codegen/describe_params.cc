@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "codegen/codegen.h"
-#include "ir/printer.h"
-#include "ir/simplify.h"
+#include "ir/arith/simplify.h"
+#include "ir/text/printer.h"
 
 namespace tilewright {
 namespace {

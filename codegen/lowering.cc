@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "codegen/passes/run_passes.h"
-#include "ir/simplify.h"
+#include "ir/arith/simplify.h"
 #include "ir/visitor.h"
 
 namespace tilewright {

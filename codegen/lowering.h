@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "codegen/target.h"
-#include "ir/error.h"
-#include "ir/size_facts.h"
+#include "base/error.h"
+#include "ir/arith/size_facts.h"
 #include "ir/stmt.h"
+#include "kernel/target.h"
 
 namespace tilewright {
 

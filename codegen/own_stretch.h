@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "ir/simplify.h"
+#include "ir/arith/simplify.h"
 #include "ir/stmt.h"
 
 namespace tilewright {

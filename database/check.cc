@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <set>
 
-#include "database/convert.h"
-#include "database/dispatch_row.h"
+#include "base/utf8.h"
 #include "database/serving.h"
 #include "database/store.h"
 #include "database/store_impl.h"
-#include "ir/utf8.h"
+#include "database/tables/convert.h"
+#include "database/tables/dispatch_row.h"
 
 namespace tilewright::database {
 std::string content_problem(const Table& table, const Row& row) {

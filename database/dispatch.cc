@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "database/dispatch_row.h"
 #include "database/store.h"
 #include "database/store_impl.h"
+#include "database/tables/dispatch_row.h"
 
 namespace tilewright::database {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ir/error.h"
+#include "base/error.h"
 
 namespace tilewright::database {
 

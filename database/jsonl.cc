@@ -3,11 +3,11 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "database/convert.h"
+#include "base/base64.h"
 #include "database/merge.h"
 #include "database/store.h"
 #include "database/store_impl.h"
-#include "ir/base64.h"
+#include "database/tables/convert.h"
 
 namespace tilewright::database {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <system_error>
 
+#include "base/utf8.h"
 #include "database/store.h"
 #include "database/store_impl.h"
-#include "database/vouch.h"
-#include "ir/utf8.h"
+#include "database/trust/vouch.h"
 
 namespace tilewright::database {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "database/report.h"
-#include "database/row.h"
+#include "database/tables/row.h"
 
 namespace tilewright::database {
 

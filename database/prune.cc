@@ -2,9 +2,9 @@
 #include <set>
 #include <tuple>
 
-#include "database/dispatch_row.h"
 #include "database/store.h"
 #include "database/store_impl.h"
+#include "database/tables/dispatch_row.h"
 
 namespace tilewright::database {
 namespace {

@@ -1,10 +1,10 @@
 // The store's methods that read single facts or lists.
 #include <algorithm>
 
-#include "database/convert.h"
 #include "database/store.h"
 #include "database/store_impl.h"
-#include "database/vouch.h"
+#include "database/tables/convert.h"
+#include "database/trust/vouch.h"
 
 namespace tilewright::database {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "database/checksum.h"
+#include "database/tables/checksum.h"
 #include "database/target.h"
 
 namespace tilewright::database {

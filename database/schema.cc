@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "database/row.h"
 #include "database/serving.h"
-#include "database/table.h"
-#include "database/vouch.h"
+#include "database/tables/row.h"
+#include "database/tables/table.h"
+#include "database/trust/vouch.h"
 
 namespace tilewright::database {
 namespace {

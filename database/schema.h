@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "database/sqlite.h"
+#include "database/tables/sqlite.h"
 
 namespace tilewright::database {
 

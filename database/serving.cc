@@ -8,11 +8,11 @@
 #include <tuple>
 #include <utility>
 
+#include "base/utf8.h"
 #include "database/schema.h"
 #include "database/store.h"
 #include "database/store_impl.h"
-#include "database/vouch.h"
-#include "ir/utf8.h"
+#include "database/trust/vouch.h"
 
 namespace tilewright::database {
 namespace {

@@ -6,10 +6,10 @@
 #include <system_error>
 #include <utility>
 
+#include "base/utf8.h"
 #include "database/schema.h"
 #include "database/serving.h"
 #include "database/store_impl.h"
-#include "ir/utf8.h"
 
 namespace tilewright::database {
 namespace {

@@ -30,7 +30,7 @@
 #include "database/record.h"
 #include "database/report.h"
 #include "database/target.h"
-#include "database/trust.h"
+#include "database/trust/trust.h"
 
 namespace tilewright::database {
 

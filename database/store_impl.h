@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "database/report.h"
-#include "database/row.h"
-#include "database/sqlite.h"
 #include "database/store.h"
+#include "database/tables/row.h"
+#include "database/tables/sqlite.h"
 
 namespace tilewright::database {
 

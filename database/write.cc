@@ -1,11 +1,11 @@
 // The store's methods that add facts.
 #include <unistd.h>
 
-#include "database/checksum.h"
-#include "database/convert.h"
 #include "database/store.h"
 #include "database/store_impl.h"
-#include "database/vouch.h"
+#include "database/tables/checksum.h"
+#include "database/tables/convert.h"
+#include "database/trust/vouch.h"
 
 namespace tilewright::database {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "ir/buffer.h"
 #include "ir/dot_shape.h"
-#include "ir/printer.h"
 #include "ir/require.h"
+#include "ir/text/printer.h"
 
 namespace tilewright {
 namespace {
@@ -233,7 +233,7 @@ Expr broadcast(Expr value, int lanes) {
 
 Expr call(Type type, CallOp op, std::vector<Expr> args) {
   size_t expected = 0;
-  bool or_more = false;  // forms of codegen/cuda_async_op.h
+  bool or_more = false;  // forms of codegen/cuda/cuda_async_op.h
   switch (op) {
     case CallOp::Bitcast: expected = 1; break;
     case CallOp::IfThenElse:

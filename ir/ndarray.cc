@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/interpreter.h"
+#include "ir/interpreter/interpreter.h"
 
 namespace tilewright {
 namespace {

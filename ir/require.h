@@ -1,7 +1,7 @@
 // Checks of what the constructors of nodes are given.
 #pragma once
 
-#include "ir/error.h"
+#include "base/error.h"
 
 namespace tilewright {
 

@@ -7,7 +7,7 @@
 
 #include <set>
 
-#include "ir/error.h"
+#include "base/error.h"
 #include "ir/visitor.h"
 
 namespace tilewright {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <set>
 
-#include "ir/error.h"
-#include "ir/printer.h"
+#include "base/error.h"
+#include "ir/text/printer.h"
 #include "ir/verify_block.h"
 #include "ir/visitor.h"
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <set>
 
+#include "base/error.h"
 #include "ir/arith/linear.h"
+#include "ir/arith/mixed_radix.h"
 #include "ir/compare.h"
-#include "ir/error.h"
-#include "ir/mixed_radix.h"
 #include "ir/visitor.h"
 
 namespace tilewright::verify_detail {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/interval.h"
+#include "ir/arith/interval.h"
 #include "ir/stmt.h"
 
 namespace tilewright::verify_detail {

@@ -1,7 +1,7 @@
 // Errors of the runtime.
 #pragma once
 
-#include "ir/error.h"
+#include "base/error.h"
 
 namespace tilewright {
 

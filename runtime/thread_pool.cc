@@ -9,9 +9,9 @@
 #include <chrono>
 #include <climits>
 
-#include "ir/error.h"
-#include "ir/knobs.h"
-#include "runtime/cpus.h"
+#include "base/error.h"
+#include "base/knobs.h"
+#include "runtime/machine/cpus.h"
 
 namespace tilewright {
 namespace {

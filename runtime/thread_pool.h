@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "codegen/kernel_abi.h"
-#include "runtime/cpu_claim.h"
+#include "kernel/kernel_abi.h"
+#include "runtime/machine/cpu_claim.h"
 
 namespace tilewright {
 

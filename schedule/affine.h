@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "ir/simplify.h"
+#include "ir/arith/simplify.h"
 #include "ir/stmt.h"
 
 namespace tilewright {

@@ -5,8 +5,8 @@
 
 #include <fmt/core.h>
 
+#include "ir/arith/interval.h"
 #include "ir/compare.h"
-#include "ir/interval.h"
 #include "ir/visitor.h"
 #include "schedule/affine.h"
 #include "schedule/masked_loads.h"

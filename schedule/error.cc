@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "ir/printer.h"
+#include "ir/text/printer.h"
 
 namespace tilewright {
 

@@ -42,7 +42,7 @@ struct PrimitiveEntry {
 };
 
 // The registry maps a name to a function that reads the arguments' JSON and applies the primitive.
-// Each family lists its own in schedule/primitives/*.cc; schedule/primitive.cc lists the families.
+// Each family lists its own in schedule/primitives/; schedule/primitive.cc lists the families.
 const std::map<std::string, ApplyFn, std::less<>>& primitive_table();
 
 }  // namespace tilewright

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/arith/index_map.h"
 #include "ir/buffer.h"
-#include "ir/index_map.h"
 #include "ir/stmt.h"
 #include "schedule/primitive.h"
 

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "ir/knobs.h"
+#include "base/knobs.h"
 #include "ir/verify.h"
 #include "ir/visitor.h"
 #include "schedule/primitive.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "ir/index_map.h"
+#include "ir/arith/index_map.h"
 #include "ir/stmt.h"
 #include "schedule/error.h"
 #include "schedule/trace.h"
@@ -26,7 +26,7 @@ struct Block {
   bool operator==(const Block&) const = default;
 };
 
-// The primitives. Each one is a record (schedule/primitives/*.h: its arguments, apply, text and
+// The primitives. Each one is a record (in schedule/primitives/: its arguments, apply, text and
 // JSON form). A method here makes the record, applies it to the main program and appends it to the
 // trace. A method either succeeds, or throws ScheduleError and changes nothing.
 class Schedule {
@@ -50,7 +50,7 @@ class Schedule {
   std::vector<Block> producers(const Block& block) const;
   std::vector<Block> consumers(const Block& block) const;
 
-  // Loops (schedule/primitives/loops.h) --------------------------------------------------------
+  // Loops (schedule/primitives/loops/loops.h) --------------------------------------------------------
   //
   // Splits a loop by the factors, outermost first:
   //
@@ -74,7 +74,7 @@ class Schedule {
   // may need a later one.
   Loop merge(const std::vector<Loop>& loops);
 
-  // Reductions (schedule/primitives/reduction.h) -----------------------------------------------
+  // Reductions (schedule/primitives/loops/reduction.h) -----------------------------------------------
   // Splits the init off into block "<name>_init" that stands right before `loop`.
   Block decompose_reduction(const Block& block, const Loop& loop);
   // Turns reduce loop `loop` into a spatial axis of a partial result "<name>_rf", and then reduces
@@ -86,19 +86,19 @@ class Schedule {
   void pad_einsum(const Block& block, const std::vector<int64_t>& multiples);
 
   // Like pad_einsum(), for a block of an intermediate whose padding holds neutral values
-  // (schedule/primitives/pad_values.h).
+  // (schedule/primitives/layout/pad_values.h).
   void pad_values(const Block& block, const std::vector<int64_t>& multiples);
 
   // Fuses a maximum, the weights exp(x - maximum) and their sums into one loop over blocks of
   // `factor` values of their axis. Returns that loop and the new blocks
-  // (schedule/primitives/online_softmax.h).
+  // (schedule/primitives/softmax/online_softmax.h).
   std::pair<Loop, std::vector<Block>> online_softmax(const Block& maximum, int64_t factor);
   // Splits the same reductions into `parts` parts of their axis (split-KV), each with its own
   // maximum, and combines them afterwards. Returns the new blocks
-  // (schedule/primitives/split_softmax.h).
+  // (schedule/primitives/softmax/split_softmax.h).
   std::vector<Block> split_softmax(const Block& maximum, int64_t parts);
 
-  // Moving and inlining (schedule/primitives/compute_at.h, inline.h) ----------------------------
+  // Moving and inlining (schedule/primitives/blocks/compute_at.h, inline.h) ----------------------------
   //
   // Moves a producer (consumer) under `loop`, over just the region that is needed there.
   void compute_at(const Block& block, const Loop& loop);
@@ -106,12 +106,12 @@ class Schedule {
   void compute_inline(const Block& block);          // an injective producer into its consumers
   void reverse_compute_inline(const Block& block);  // an elementwise consumer into its producer
 
-  // Intrinsics (schedule/primitives/tensorize.h) ------------------------------------------------
+  // Intrinsics (schedule/primitives/loops/tensorize.h) ------------------------------------------------
   // Marks `loop` and the loops in it as the intrinsic of that name, which computes the tensor
   // expression `computes` (schedule/tensor_match.h). Refused with the iterator that does not fit.
   void tensorize(const Loop& loop, const std::string& intrinsic, const std::string& computes);
 
-  // Memory (schedule/primitives/cache.h, layout.h) ---------------------------------------------
+  // Memory (schedule/primitives/blocks/cache.h, layout.h) ---------------------------------------------
   // A copy block "<buffer>_<scope>" of buffer `buffer` that `block` reads from (writes to).
   Block cache_read(const Block& block, const std::string& buffer, Scope scope);
   Block cache_write(const Block& block, const std::string& buffer, Scope scope);
@@ -121,7 +121,7 @@ class Schedule {
   void set_scope(const std::string& buffer, Scope scope);
   // Makes block "<buffer>_reindex". It copies an operand of `block` to a buffer whose dimensions
   // are the block's own iterators, or its result from such a buffer
-  // (schedule/primitives/reindex.h).
+  // (schedule/primitives/layout/reindex.h).
   Block reindex(const Block& block, const std::string& buffer);
   // Changes the layout of an intermediate buffer wherever it is used.
   void transform_layout(const std::string& buffer, const IndexMap& map);
@@ -131,11 +131,11 @@ class Schedule {
   // main read "<buffer>_packed". Elements of the image with no logical element are zero.
   void prepack(const std::string& buffer, const IndexMap& map);
   // Packs the N:M sparse weight `buffer` of a contraction into its kept elements and their rows
-  // (schedule/primitives/compress.h). The caller guarantees the pattern.
+  // (schedule/primitives/weight/compress.h). The caller guarantees the pattern.
   void compress_nm(const Block& block, const std::string& buffer, int64_t keep, int64_t of,
                    int64_t vector);
   // Like compress_nm(), for an operand that a block makes of the weight
-  // (schedule/primitives/compress_operand.h). Returns the names of the kept elements and their
+  // (schedule/primitives/weight/compress_operand.h). Returns the names of the kept elements and their
   // rows.
   std::vector<std::string> compress_operand(const Block& block, const std::string& operand,
                                             const std::string& weight, int64_t keep, int64_t of,
@@ -150,31 +150,31 @@ class Schedule {
   std::vector<Block> convert_operand(const Block& block, const std::string& buffer, ElemType type,
                                      int64_t offset);
   // Converts elements of a stored operand to another type that holds them, with a constant added:
-  // makes block "<buffer>_<type>" before all others (schedule/primitives/widen_operand.h).
+  // makes block "<buffer>_<type>" before all others (schedule/primitives/weight/widen_operand.h).
   Block widen_operand(const std::string& buffer, ElemType type, int64_t offset);
   // Pads groups of `group` elements along the reduction of `block` to `to` elements with zeros.
   // Block `value` computes the dequantized values of the other factor. Returns the blocks that fill
-  // both operands (schedule/primitives/pad_groups.h).
+  // both operands (schedule/primitives/weight/pad_groups.h).
   std::vector<Block> pad_groups(const Block& block, const Block& value, int64_t group, int64_t to);
   // Stores the elements of an intermediate without their shared factor, which the readers apply
-  // instead (schedule/primitives/unscale.h).
+  // instead (schedule/primitives/weight/unscale.h).
   void unscale(const Block& block, ElemType type);
   // Stores each number of an intermediate as two of a narrower type. The sums of products that read
-  // it take both (schedule/primitives/store_halves.h).
+  // it take both (schedule/primitives/weight/store_halves.h).
   void store_halves(const Block& block, ElemType type);
   // Stores an intermediate in the narrower type that its values are rounded to
-  // (schedule/primitives/store_rounded.h).
+  // (schedule/primitives/softmax/store_rounded.h).
   void store_rounded(const Block& block);
   // Replaces index 0 along dimension `dim` of a buffer by the block's iterator, which has one
-  // iteration (schedule/primitives/unit_index.h).
+  // iteration (schedule/primitives/layout/unit_index.h).
   void unit_index(const Block& block, const std::string& buffer, size_t dim,
                   const std::string& iterator);
   // Makes readers of what `block` stores read the same values that `like` stored before
-  // (schedule/primitives/deduplicate.h).
+  // (schedule/primitives/blocks/deduplicate.h).
   void deduplicate(const Block& block, const Block& like);
   // Applies factors that the loops from `loop` on do not change to their sums, formed in `type`.
   // Returns the new blocks: the partial sums, their init, and sums of the other factors where these
-  // are needed (schedule/primitives/factor_scale.h).
+  // are needed (schedule/primitives/weight/factor_scale.h).
   std::vector<Block> factor_scale(const Block& block, const Loop& loop, ElemType type);
 
   // Replays one recorded step and returns the names that it made. They must equal the recorded

@@ -6,10 +6,10 @@
 #include <map>
 #include <optional>
 
+#include "base/error.h"
 #include "ir/compare.h"
-#include "ir/error.h"
 #include "ir/ops/spec.h"
-#include "ir/printer.h"
+#include "ir/text/printer.h"
 #include "ir/visitor.h"
 
 namespace tilewright {

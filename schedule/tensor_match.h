@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "ir/arith/simplify.h"
 #include "ir/buffer.h"
-#include "ir/simplify.h"
 #include "ir/tensor_expr.h"
 
 namespace tilewright {

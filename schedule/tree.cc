@@ -6,7 +6,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include "ir/error.h"
+#include "base/error.h"
 #include "ir/visitor.h"
 
 namespace tilewright {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/arith/simplify.h"
 #include "ir/predicates.h"
-#include "ir/simplify.h"
 #include "ir/stmt.h"
 #include "schedule/error.h"
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "ir/ceil_div.h"
-#include "ir/error.h"
+#include "base/ceil_div.h"
+#include "base/error.h"
 #include "schedule/error.h"
 
 namespace tilewright {

@@ -1,38 +1,41 @@
 #!/usr/bin/env python3
 """Checks of the source tree that no compiler makes. See --help for the list."""
 import argparse
+import collections
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
-# Folders and headers that each folder may include besides itself and include/tilewright.
+# The folders that each folder may include besides itself and include/tilewright, lowest first. Each is
+# a library of its own in CMakeLists.txt.
 LAYERS: dict[str, set[str]] = {
-    "ir": set(),
-    "schedule": {"ir"},
-    "codegen": {"ir", "schedule"},
-    "runtime": {"ir", "codegen/cpu_features.h", "codegen/cuda_description.h", "codegen/cuda_prelude.h",
-                "codegen/cuda_source.h", "codegen/cuda_sparse_mma.h",
-                "codegen/cuda_sparse_wgmma.h", "codegen/cuda_wgmma.h", "codegen/kernel_abi.h",
-                "codegen/kernel_source.h", "codegen/mma_rows.h", "codegen/sparse_mma_rows.h",
-                "codegen/sparse_wgmma_rows.h", "codegen/target.h", "codegen/tensor_map.h",
-                "codegen/tensor_sums.h",
-                "codegen/wgmma_rows.h"},
-    "database": {"ir"},
-    "serving": {"ir", "runtime", "database", "codegen/cpu_features.h", "codegen/cuda_description.h",
-                "codegen/cuda_source.h", "codegen/kernel_abi.h", "codegen/kernel_extent.h",
-                "codegen/kernel_source.h", "codegen/target.h", "codegen/tensor_map.h"},
-    "tuner": {"ir", "schedule", "codegen", "runtime", "database"},
-    "cli": {"ir", "schedule", "codegen", "runtime", "database", "tuner", "bench/peers/peer.h"},
+    "base": set(),
+    "ir": {"base"},
+    "kernel": {"base", "ir"},
+    "schedule": {"base", "ir"},
+    "codegen": {"base", "ir", "kernel", "schedule"},
+    "runtime": {"base", "ir", "kernel"},
+    "sandbox": {"runtime"},
+    "emulator": {"base", "ir", "kernel", "runtime"},
+    "models": {"base", "ir", "runtime"},
+    "database": {"base"},
+    "serving": {"base", "ir", "kernel", "runtime", "database"},
+    "tuner": {"base", "ir", "kernel", "schedule", "codegen", "runtime", "emulator", "database"},
+    "cli": {"base", "ir", "kernel", "schedule", "codegen", "runtime", "sandbox", "emulator", "models",
+            "database", "tuner"},
+    "bench": {"base", "ir", "kernel", "codegen", "runtime", "database", "tuner"},
+    "examples": {"base", "ir", "runtime", "models", "database"},
     "python": set(),
 }
-FOLDERS = [*LAYERS, "include/tilewright", "bench", "examples", "tests"]
+FOLDERS = [*LAYERS, "include/tilewright", "tests"]
 # The files at the top: whoever adds one says so here.
 TOP = {".clang-format", ".clang-tidy", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md",
        "CMakeLists.txt", "CMakePresets.json", "CONTRIBUTING.md", "LICENSE", "README.md",
        "SECURITY.md"}
 MAX_LINES = 500
+MAX_FILES = 40
 SOURCES = (".cc", ".h", ".c", ".cu", ".cuh")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 # Absolute paths of somebody's machine, and marks that were meant to go before a commit.
@@ -70,30 +73,75 @@ def is_source(name: str) -> bool:
     return name.endswith(SOURCES) and name.startswith(tuple(f"{folder}/" for folder in FOLDERS))
 
 
+def includes(root: pathlib.Path, names: list[str]) -> list[tuple[str, int, str]]:
+    """File, line and target of each quoted include."""
+    found = []
+    for name in filter(is_source, names):
+        for number, line in enumerate(lines_of(root / name), 1):
+            match = INCLUDE.match(line)
+            if match:
+                found.append((name, number, match.group(1)))
+    return found
+
+
 def check_layers(root: pathlib.Path, names: list[str]) -> list[str]:
     """Includes are written from the root and go only to the folders that LAYERS grants."""
     faults = []
-    for name in filter(is_source, names):
-        folder = name.split("/")[0]
-        for number, line in enumerate(lines_of(root / name), 1):
-            match = INCLUDE.match(line)
-            if not match:
-                continue
-            target = match.group(1)
-            place = f"{name}:{number}: "
-            top = target.split("/")[0]
-            if "/" not in target or target.startswith("."):
-                if folder in LAYERS:
-                    faults.append(f'{place}"{target}" must be written from the root of the tree')
-            elif folder in LAYERS and top in LAYERS and top != folder:
-                granted = LAYERS[folder]
-                if top not in granted and target not in granted:
-                    allowed = ", ".join(sorted(granted)) or "nothing else"
-                    faults.append(f'{place}{folder}/ may not include "{target}"; it may: {allowed}')
-            elif (folder in LAYERS and top not in LAYERS and top != "tilewright"
-                  and target not in LAYERS[folder]):
-                faults.append(f'{place}{folder}/ may not include "{target}" from outside the layers')
+    for name, number, target in includes(root, names):
+        folder, top, place = name.split("/")[0], target.split("/")[0], f"{name}:{number}: "
+        if folder not in LAYERS or top in (folder, "tilewright"):
+            continue
+        if "/" not in target or target.startswith("."):
+            faults.append(f'{place}"{target}" must be written from the root of the tree')
+        elif top not in LAYERS:
+            faults.append(f'{place}{folder}/ may not include "{target}" from outside the layers')
+        elif top not in LAYERS[folder]:
+            allowed = ", ".join(sorted(LAYERS[folder])) or "nothing else"
+            faults.append(f'{place}{folder}/ may not include "{target}"; it may: {allowed}')
     return faults
+
+
+def check_circles(root: pathlib.Path, names: list[str]) -> list[str]:
+    """The folders that stand in one folder include each other in one direction only."""
+    rooms: dict[str, dict[str, dict[str, str]]] = {}  # within, from, to: the first include
+    for name, number, target in includes(root, names):
+        here, there = name.split("/")[:-1], target.split("/")[:-1]
+        shared = len(os.path.commonprefix([here, there]))
+        if shared < min(len(here), len(there)):
+            within = rooms.setdefault("/".join(here[:shared]), {})
+            within.setdefault(here[shared], {}).setdefault(
+                there[shared], f'{name}:{number}: "{target}"')
+    faults = []
+    for within, arrows in sorted(rooms.items()):
+        for circle in circles(arrows):
+            steps = "; ".join(arrows[a][b] for a, b in zip(circle, circle[1:]))
+            faults.append(f"{within or 'the tree'}: {' -> '.join(circle)} is a circle: {steps}")
+    return faults
+
+
+def circles(arrows: dict[str, dict[str, str]]) -> list[list[str]]:
+    """A shortest circle through each node that is on one and on none that was found before."""
+    found: list[list[str]] = []
+    for start in sorted(arrows):
+        paths = [[start]]
+        seen: set[str] = set()
+        while paths and not any(start in circle for circle in found):
+            path = paths.pop(0)
+            for to in sorted(arrows.get(path[-1], {})):
+                if to == start:
+                    found.append([*path, to])
+                    break
+                if to not in seen:
+                    seen.add(to)
+                    paths.append([*path, to])
+    return found
+
+
+def check_rooms(root: pathlib.Path, names: list[str]) -> list[str]:
+    """No folder holds more than MAX_FILES sources of its own."""
+    held = collections.Counter(os.path.dirname(name) for name in filter(is_source, names))
+    return [f"{folder}: {count} sources; the most allowed are {MAX_FILES}"
+            for folder, count in sorted(held.items()) if count > MAX_FILES]
 
 
 def check_length(root: pathlib.Path, names: list[str]) -> list[str]:
@@ -146,6 +194,8 @@ def check_top(root: pathlib.Path, names: list[str]) -> list[str]:
 
 CHECKS = {
     "layers": check_layers,
+    "circles": check_circles,
+    "rooms": check_rooms,
     "length": check_length,
     "words": check_words,
     "headers": check_headers,

@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/cpus.h"
+#include "runtime/machine/cpus.h"
 #include "runtime/thread_pool.h"
 #include "serving/fork.h"
 #include "serving/library.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/target.h"
 #include "database/target.h"
+#include "kernel/target.h"
 #include "serving/table.h"
 #include "tilewright/tilewright.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "codegen/cuda_description.h"
+#include "kernel/cuda_description.h"
 #include "runtime/cuda/launch.h"
 #include "runtime/cuda/tensor_maps.h"
 #include "runtime/error.h"

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel_abi.h"
-#include "codegen/kernel_source.h"
 #include "database/record.h"
-#include "runtime/kernel.h"
+#include "kernel/kernel_abi.h"
+#include "kernel/kernel_source.h"
+#include "runtime/load/kernel.h"
 #include "serving/operand.h"
 
 namespace tilewright::serving {

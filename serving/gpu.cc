@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "ir/knobs.h"
+#include "base/knobs.h"
 #include "runtime/error.h"
 
 namespace tilewright::serving {

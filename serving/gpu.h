@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "codegen/target.h"
+#include "kernel/target.h"
 #include "runtime/cuda/device.h"
 #include "serving/device_kernel.h"
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/cpus.h"
 #include "runtime/error.h"
-#include "runtime/identity.h"
+#include "runtime/machine/cpus.h"
+#include "runtime/machine/identity.h"
 #include "serving/gpu.h"
 #include "serving/status.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel_source.h"
+#include "kernel/kernel_source.h"
 #include "tilewright/tilewright.h"
 
 namespace tilewright::serving {

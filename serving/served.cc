@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "database/checksum.h"
+#include "database/tables/checksum.h"
 #include "runtime/error.h"
 #include "serving/status.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ir/error.h"
+#include "base/error.h"
 
 namespace tilewright::serving {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <new>
 
-#include "codegen/target.h"
 #include "database/error.h"
-#include "database/trust.h"
+#include "database/trust/trust.h"
+#include "kernel/target.h"
 #include "runtime/error.h"
 
 namespace tilewright::serving {

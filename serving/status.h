@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "ir/error.h"
+#include "base/error.h"
 #include "tilewright/tilewright.h"
 
 namespace tilewright::serving {

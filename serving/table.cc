@@ -6,8 +6,8 @@
 #include <sstream>
 #include <tuple>
 
-#include "codegen/cpu_features.h"
 #include "database/store.h"
+#include "kernel/cpu_features.h"
 
 namespace tilewright::serving {
 namespace {

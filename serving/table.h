@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "database/record.h"
-#include "database/trust.h"
+#include "database/trust/trust.h"
 #include "ir/ops/spec.h"
 
 namespace tilewright::database {

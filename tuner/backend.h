@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "codegen/target.h"
 #include "ir/stmt.h"
-#include "runtime/machine.h"
-#include "tuner/roofline.h"
+#include "kernel/target.h"
+#include "runtime/machine/machine.h"
+#include "tuner/measure/roofline.h"
 #include "tuner/sketch.h"
 
 namespace tilewright {

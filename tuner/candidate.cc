@@ -5,8 +5,8 @@
 #include <spdlog/spdlog.h>
 #include <xxhash.h>
 
-#include "ir/printer.h"
-#include "tuner/feature_row.h"
+#include "ir/text/printer.h"
+#include "tuner/features/feature_row.h"
 #include "tuner/parallel.h"
 
 namespace tilewright {

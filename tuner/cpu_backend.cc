@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "codegen/codegen.h"
-#include "codegen/cpu_features.h"
+#include "kernel/cpu_features.h"
 #include "tuner/backend.h"
-#include "tuner/features.h"
-#include "tuner/measurer.h"
-#include "tuner/pretrained.h"
+#include "tuner/features/features.h"
+#include "tuner/measure/measurer.h"
+#include "tuner/search/pretrained.h"
 
 namespace tilewright {
 namespace {

@@ -2,14 +2,14 @@
 #include <algorithm>
 
 #include "codegen/codegen.h"
-#include "codegen/cuda_description.h"
-#include "runtime/cpus.h"
-#include "runtime/jobs.h"
+#include "kernel/cuda_description.h"
+#include "runtime/machine/cpus.h"
+#include "runtime/worker/jobs.h"
 #include "tuner/backend.h"
-#include "tuner/features.h"
-#include "tuner/gpu_features.h"
-#include "tuner/gpu_offline_kernel.h"
-#include "tuner/measurer.h"
+#include "tuner/features/features.h"
+#include "tuner/features/gpu_features.h"
+#include "tuner/measure/gpu_offline_kernel.h"
+#include "tuner/measure/measurer.h"
 
 namespace tilewright {
 namespace {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "tuner/rules/analysis.h"
-#include "tuner/rules/gpu.h"
-#include "tuner/rules/gpu_product_chain.h"
-#include "tuner/rules/gpu_siblings.h"
+#include "tuner/rules/gpu/chain/gpu_product_chain.h"
+#include "tuner/rules/gpu/gpu.h"
+#include "tuner/rules/gpu/gpu_siblings.h"
 #include "tuner/rules/rules.h"
 #include "tuner/rules/stored_weight.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/target.h"
 #include "ir/tensor_expr.h"
+#include "kernel/target.h"
 #include "schedule/schedule.h"
 #include "schedule/trial.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/peers/peer.h"
+#include "runtime/peers/peer.h"
 
 namespace tilewright::peers {
 

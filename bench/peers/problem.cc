@@ -5,20 +5,22 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 namespace tilewright::peers {
 
-PeerSpec::PeerSpec(const std::string& json_text) : json_(nlohmann::json::parse(json_text)) {
-  op_ = json_.at("op").get<std::string>();
+PeerSpec::PeerSpec(const std::string& json_text)
+    : json_(std::make_shared<nlohmann::json>(nlohmann::json::parse(json_text))) {
+  op_ = json_->at("op").get<std::string>();
 }
 
 const nlohmann::json* PeerSpec::find(const std::string& key) const {
-  auto flat = json_.find(key);
-  if (flat != json_.end()) return &*flat;
+  auto flat = json_->find(key);
+  if (flat != json_->end()) return &*flat;
   size_t dot = key.find('.');
   if (dot == std::string::npos) return nullptr;
-  auto outer = json_.find(key.substr(0, dot));
-  if (outer == json_.end() || !outer->is_object()) return nullptr;
+  auto outer = json_->find(key.substr(0, dot));
+  if (outer == json_->end() || !outer->is_object()) return nullptr;
   auto inner = outer->find(key.substr(dot + 1));
   return inner == outer->end() ? nullptr : &*inner;
 }

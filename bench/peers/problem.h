@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "bench/peers/peer.h"
+#include "runtime/peers/peer.h"
 
 namespace tilewright::peers {
 
@@ -42,7 +42,7 @@ class PeerSpec {
   const nlohmann::json* find(const std::string& key) const;
 
   std::string op_;
-  nlohmann::json json_;
+  std::shared_ptr<const nlohmann::json> json_;
 };
 
 class Operands {

@@ -2,8 +2,8 @@
 #include <optional>
 
 #include "codegen/lowering.h"
-#include "ir/interval.h"
-#include "ir/simplify.h"
+#include "ir/arith/interval.h"
+#include "ir/arith/simplify.h"
 #include "ir/visitor.h"
 
 namespace tilewright {

@@ -3,10 +3,10 @@
 #include <set>
 #include <vector>
 
+#include "base/error.h"
+#include "codegen/cuda/instructions/cuda_wgmma_nest.h"
 #include "codegen/cuda_lowering.h"
-#include "codegen/cuda_wgmma_nest.h"
 #include "codegen/lowering.h"
-#include "ir/error.h"
 #include "ir/visitor.h"
 
 namespace tilewright {

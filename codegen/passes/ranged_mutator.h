@@ -1,7 +1,7 @@
 // A mutator that knows the ranges of the surrounding variables.
 #pragma once
 
-#include "ir/simplify.h"
+#include "ir/arith/simplify.h"
 #include "ir/visitor.h"
 
 namespace tilewright {

@@ -13,8 +13,8 @@
 #include "tilewright/database/error.h"
 #include "tilewright/database/store.h"
 #include "tilewright/ir/ops/spec.h"
-#include "tilewright/runtime/identity.h"
-#include "tilewright/runtime/kernel.h"
+#include "tilewright/runtime/load/kernel.h"
+#include "tilewright/runtime/machine/identity.h"
 #include "tilewright/runtime/thread_pool.h"
 #include "tilewright/version.h"
 
@@ -89,7 +89,7 @@ class Served {
   tw_context context() { return pool_.context(workspace_.data()); }
 
   tilewright::Kernel kernel_;
-  tilewright::ThreadPool pool_;  // or the application's own: see codegen/kernel_abi.h
+  tilewright::ThreadPool pool_;  // or the application's own: see kernel/kernel_abi.h
   tilewright::Workspace workspace_;
   std::map<std::string, Floats> packed_;
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/error.h"
+#include "base/error.h"
 
 using tilewright::Error;
 using tilewright::onnx::Node;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/onnx/model.h"
+#include "models/onnx/model.h"
 
 struct Array {
   std::vector<int64_t> shape;

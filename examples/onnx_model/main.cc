@@ -13,11 +13,11 @@
 #include <memory>
 #include <set>
 
-#include "cli/onnx/layers.h"
+#include "base/error.h"
 #include "examples/onnx_model/interpreter.h"
 #include "examples/onnx_model/served_layer.h"
-#include "ir/error.h"
-#include "runtime/weights/mapped_file.h"
+#include "models/onnx/layers.h"
+#include "models/weights/mapped_file.h"
 
 namespace onnx = tilewright::onnx;
 namespace db = tilewright::database;

@@ -4,8 +4,8 @@
 
 #include "database/record.h"
 #include "ir/ops/spec.h"
-#include "runtime/identity.h"
-#include "runtime/operands.h"
+#include "runtime/machine/identity.h"
+#include "runtime/tensor/operands.h"
 
 namespace db = tilewright::database;
 using tilewright::Error;

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/onnx/layers.h"
 #include "database/store.h"
 #include "examples/onnx_model/interpreter.h"
-#include "runtime/array.h"
-#include "runtime/kernel.h"
+#include "models/onnx/layers.h"
+#include "runtime/load/kernel.h"
+#include "runtime/tensor/array.h"
 #include "runtime/thread_pool.h"
 
 // The state of a process between requests: the loaded kernel, its threads and workspace, and the

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "ir/arith/interval.h"
 #include "ir/arith/linear.h"
-#include "ir/interval.h"
 
 namespace tilewright::arith {
 

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "ir/lexer.h"
 #include "ir/ops/raw_value.h"
+#include "ir/text/lexer.h"
 
 namespace tilewright::ops {
 namespace {

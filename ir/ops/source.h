@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "ir/error.h"
+#include "base/error.h"
 
 namespace tilewright::ops {
 

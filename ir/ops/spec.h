@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "ir/error.h"
+#include "base/error.h"
 #include "ir/tensor_expr.h"
 
 namespace tilewright {

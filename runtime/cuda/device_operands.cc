@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/check/weight_packing.h"
 #include "runtime/error.h"
-#include "runtime/tensor_view.h"
-#include "runtime/timer.h"
-#include "runtime/weight_packing.h"
+#include "runtime/machine/timer.h"
+#include "runtime/tensor/tensor_view.h"
 
 namespace tilewright::cuda {
 namespace {

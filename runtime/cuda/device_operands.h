@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cuda_description.h"
+#include "kernel/cuda_description.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/program.h"
-#include "runtime/kernel.h"
-#include "runtime/operands.h"
+#include "runtime/load/kernel.h"
+#include "runtime/tensor/operands.h"
 #include "runtime/thread_pool.h"
 
 namespace tilewright::cuda {

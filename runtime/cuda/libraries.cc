@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <optional>
 
-#include "ir/knobs.h"
-#include "runtime/files.h"
+#include "base/files.h"
+#include "base/knobs.h"
 
 namespace tilewright::cuda {
 namespace {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <climits>
 
-#include "codegen/cuda_prelude.h"
-#include "ir/knobs.h"
+#include "base/knobs.h"
+#include "kernel/prelude/cuda_prelude.h"
 #include "runtime/cuda/libraries.h"
 #include "runtime/error.h"
 

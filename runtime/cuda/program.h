@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "codegen/cuda_description.h"
+#include "kernel/cuda_description.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/tensor_maps.h"
 

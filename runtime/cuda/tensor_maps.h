@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "codegen/tensor_map.h"
+#include "kernel/tensor_map.h"
 #include "runtime/cuda/driver_functions.h"
 
 namespace tilewright::cuda {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "ir/compare.h"
-#include "ir/error.h"
 #include "schedule/primitives/region.h"
 
 namespace tilewright {

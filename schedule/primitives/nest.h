@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/interval.h"
-#include "ir/simplify.h"
+#include "ir/arith/interval.h"
+#include "ir/arith/simplify.h"
 #include "ir/stmt.h"
 #include "schedule/tree.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/simplify.h"
+#include "ir/arith/simplify.h"
 #include "ir/visitor.h"
 #include "schedule/tree.h"
 

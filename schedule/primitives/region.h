@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "ir/interval.h"
-#include "ir/simplify.h"
+#include "ir/arith/interval.h"
+#include "ir/arith/simplify.h"
 #include "ir/stmt.h"
 #include "schedule/tree.h"
 

@@ -1,5 +1,5 @@
 // Each peer that was built computes what plain loops compute, and refuses what it has not.
-#include "cli/peer_library.h"
+#include "runtime/peers/peer_library.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,6 @@
 namespace tilewright::peers {
 namespace {
 
-using cli::PeerLibrary;
 using nlohmann::json;
 
 const std::vector<PeerLibrary>& libraries() {

@@ -7,12 +7,10 @@
 #include <cstring>
 #include <random>
 
-#include "cli/peer_library.h"
+#include "runtime/peers/peer_library.h"
 
 namespace tilewright::peers {
 namespace {
-
-using cli::PeerLibrary;
 
 const PeerLibrary* library_named(const std::string& name) {
   static const std::vector<PeerLibrary> all = [] {

@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "runtime/array.h"
-#include "runtime/npy.h"
+#include "runtime/tensor/array.h"
+#include "runtime/tensor/npy.h"
 #include "tests/cli/support.h"
 
 namespace tilewright::cli {

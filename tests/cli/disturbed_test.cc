@@ -1,7 +1,7 @@
 // Beside a busy neighbour times are called disturbed, and no ratio is told.
 #include <gmock/gmock.h>
 
-#include "runtime/cpus.h"
+#include "runtime/machine/cpus.h"
 #include "tests/cli/support.h"
 
 namespace tilewright::cli {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
-#include "codegen/target.h"
+#include "kernel/target.h"
 #include "tests/cli/support.h"
 
 namespace tilewright::cli {

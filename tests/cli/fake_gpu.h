@@ -4,11 +4,11 @@
 #include <functional>
 
 #include "cli/lookup.h"
-#include "codegen/cuda_description.h"
 #include "database/store.h"
 #include "ir/ops/spec.h"
-#include "runtime/identity.h"
-#include "runtime/operands.h"
+#include "kernel/cuda_description.h"
+#include "runtime/machine/identity.h"
+#include "runtime/tensor/operands.h"
 #include "tests/cli/support.h"
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tuner/sketch.h"

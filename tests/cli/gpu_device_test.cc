@@ -3,7 +3,7 @@
 
 #include "cli/kernel_worker.h"
 #include "runtime/cuda/nvrtc.h"
-#include "runtime/worker_pool.h"
+#include "runtime/worker/worker_pool.h"
 #include "tests/cli/fake_gpu.h"
 #include "tests/cli/support.h"
 

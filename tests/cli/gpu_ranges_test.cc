@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 
 #include "database/store.h"
-#include "runtime/array.h"
 #include "runtime/cuda/nvrtc.h"
-#include "runtime/npy.h"
+#include "runtime/tensor/array.h"
+#include "runtime/tensor/npy.h"
 #include "tests/cli/support.h"
 
 namespace tilewright::cli {

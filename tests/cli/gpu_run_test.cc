@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "runtime/cuda/nvrtc.h"
-#include "runtime/npy.h"
+#include "runtime/tensor/npy.h"
 #include "tests/cli/fake_gpu.h"
 #include "tests/runtime/cuda/fake_libraries.h"
 

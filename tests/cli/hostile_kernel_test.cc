@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 
 #include "database/store.h"
-#include "runtime/npy.h"
-#include "runtime/sandbox.h"
+#include "runtime/tensor/npy.h"
+#include "runtime/worker/sandbox.h"
 #include "tests/cli/support.h"
 
 namespace tilewright::cli {

@@ -3,8 +3,8 @@
 #include <sched.h>
 
 #include "database/store.h"
-#include "runtime/cpus.h"
-#include "runtime/identity.h"
+#include "runtime/machine/cpus.h"
+#include "runtime/machine/identity.h"
 #include "tests/cli/support.h"
 
 namespace tilewright::cli {

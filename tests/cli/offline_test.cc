@@ -3,7 +3,7 @@
 
 #include "database/store.h"
 #include "tests/cli/support.h"
-#include "tuner/tuner.h"
+#include "tuner/search/tuner.h"
 
 namespace tilewright::cli {
 namespace {

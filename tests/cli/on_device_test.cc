@@ -5,18 +5,18 @@
 
 #include <filesystem>
 
+#include "base/knobs.h"
 #include "cli/gpu.h"
 #include "cli/gpu_kernel.h"
 #include "codegen/codegen.h"
-#include "codegen/tensor_sums.h"
-#include "ir/knobs.h"
 #include "ir/ops/spec.h"
-#include "runtime/cuda/device_bench.h"
+#include "kernel/instructions/tensor_sums.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
-#include "runtime/worker_pool.h"
+#include "runtime/worker/device_bench.h"
+#include "runtime/worker/worker_pool.h"
 #include "tests/cli/support.h"
-#include "tuner/gpu_offline_kernel.h"
+#include "tuner/measure/gpu_offline_kernel.h"
 #include "tuner/sketch.h"
 
 namespace tilewright::cli {

@@ -1,7 +1,7 @@
 // tune-cli run on the caller's own files: the values, and what is refused before anything runs.
 #include <gmock/gmock.h>
 
-#include "runtime/npy.h"
+#include "runtime/tensor/npy.h"
 #include "tests/cli/support.h"
 
 namespace tilewright::cli {

@@ -1,7 +1,7 @@
 // Kernels for ranges of sizes, at sizes that the caller gives.
 #include <gmock/gmock.h>
 
-#include "runtime/npy.h"
+#include "runtime/tensor/npy.h"
 #include "tests/cli/support.h"
 
 namespace tilewright::cli {

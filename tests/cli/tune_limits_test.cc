@@ -4,7 +4,7 @@
 
 #include "ir/ops/spec.h"
 #include "tests/cli/support.h"
-#include "tuner/measurer.h"
+#include "tuner/measure/measurer.h"
 
 namespace tilewright {
 namespace {

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "codegen/codegen.h"
-#include "ir/evaluate.h"
 #include "ir/ops/spec.h"
-#include "runtime/operands.h"
+#include "ir/oracle/evaluate.h"
+#include "runtime/tensor/operands.h"
 
 namespace tilewright {
 namespace {

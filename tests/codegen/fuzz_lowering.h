@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/target.h"
-#include "tests/schedule/fuzz_schedule.h"
+#include "kernel/target.h"
+#include "tests/schedule/fuzz/fuzz_schedule.h"
 
 namespace tilewright::test {
 

@@ -7,8 +7,8 @@
 
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
-#include "ir/parser.h"
-#include "ir/printer.h"
+#include "ir/text/parser.h"
+#include "ir/text/printer.h"
 #include "schedule/schedule.h"
 #include "tests/codegen/support.h"
 

@@ -1,13 +1,13 @@
 // Facts of dynamic dimensions in the descriptions of kernels.
-#include "ir/size_facts.h"
+#include "ir/arith/size_facts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "codegen/codegen.h"
-#include "codegen/cuda_description.h"
-#include "ir/error.h"
 #include "ir/ops/spec.h"
+#include "kernel/cuda_description.h"
 #include "tests/codegen/support.h"
 
 namespace tilewright {

@@ -5,12 +5,12 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "codegen/intrinsics.h"
+#include "codegen/intrinsics/intrinsics.h"
 #include "codegen/lowering.h"
-#include "ir/interpreter.h"
+#include "ir/interpreter/interpreter.h"
 #include "ir/ops/spec.h"
-#include "ir/parser.h"
-#include "ir/printer.h"
+#include "ir/text/parser.h"
+#include "ir/text/printer.h"
 #include "ir/visitor.h"
 #include "schedule/schedule.h"
 

@@ -12,9 +12,9 @@
 #include <sstream>
 #include <string>
 
-#include "database/checksum.h"
 #include "database/store.h"
-#include "database/table.h"
+#include "database/tables/checksum.h"
+#include "database/tables/table.h"
 
 namespace tilewright::database::testing {
 

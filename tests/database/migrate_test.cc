@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "database/convert.h"
-#include "database/row.h"
 #include "database/schema.h"
+#include "database/tables/convert.h"
+#include "database/tables/row.h"
 #include "tests/database/fixture.h"
 
 namespace tilewright::database::testing {

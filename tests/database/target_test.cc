@@ -1,8 +1,8 @@
 #include "database/target.h"
 
-#include "database/dispatch_row.h"
-#include "database/row.h"
-#include "database/sqlite.h"
+#include "database/tables/dispatch_row.h"
+#include "database/tables/row.h"
+#include "database/tables/sqlite.h"
 #include "tests/database/fixture.h"
 
 namespace tilewright::database::testing {

@@ -1,6 +1,6 @@
 // Descriptions of CUDA programs, as artifacts hold them.
-#include "codegen/cuda_description.h"
-#include "ir/error.h"
+#include "base/error.h"
+#include "kernel/cuda_description.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tilewright::fuzz {

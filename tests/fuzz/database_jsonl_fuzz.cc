@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "database/row.h"
-#include "ir/base64.h"
+#include "base/base64.h"
+#include "database/tables/row.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/read_store.h"
 

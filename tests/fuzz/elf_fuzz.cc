@@ -1,6 +1,6 @@
 // The checker of shared objects that guards loading.
-#include "runtime/compile.h"
-#include "runtime/elf_check.h"
+#include "runtime/compile/compile.h"
+#include "runtime/load/elf_check.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tilewright::fuzz {

@@ -1,7 +1,7 @@
 // GGUF files, and the quantized tensors in them.
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/read_tensors.h"
-#include "tests/runtime/weights/files.h"
+#include "tests/models/weights/files.h"
 
 namespace tilewright::fuzz {
 

@@ -1,6 +1,6 @@
 // Index maps of layouts.
-#include "ir/error.h"
-#include "ir/index_map.h"
+#include "base/error.h"
+#include "ir/arith/index_map.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tilewright::fuzz {

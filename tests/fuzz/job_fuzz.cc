@@ -1,6 +1,6 @@
 // Jobs for workers and their results, as JSON.
-#include "ir/error.h"
-#include "runtime/jobs.h"
+#include "base/error.h"
+#include "runtime/worker/jobs.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tilewright::fuzz {

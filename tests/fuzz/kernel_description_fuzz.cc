@@ -1,6 +1,6 @@
 // Descriptions of kernels, as artifacts hold them.
-#include "codegen/kernel_source.h"
-#include "ir/error.h"
+#include "base/error.h"
+#include "kernel/kernel_source.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tilewright::fuzz {

@@ -1,7 +1,7 @@
 // Messages between the tool and its workers, in pieces.
 #include <algorithm>
 
-#include "runtime/message.h"
+#include "runtime/worker/message.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tilewright::fuzz {

@@ -1,6 +1,6 @@
 // NumPy arrays.
 #include "runtime/error.h"
-#include "runtime/npy.h"
+#include "runtime/tensor/npy.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tilewright::fuzz {

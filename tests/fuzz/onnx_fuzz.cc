@@ -1,10 +1,10 @@
 // ONNX models: the bytes, the inferred shapes and types of values, and the layers found in the
 // graph.
-#include "cli/onnx/layers.h"
-#include "cli/onnx/values.h"
 #include "ir/ops/spec.h"
+#include "models/onnx/layers.h"
+#include "models/onnx/values.h"
 #include "runtime/error.h"
-#include "tests/cli/onnx/onnx_file.h"
+#include "tests/cli/models/onnx_file.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tilewright::fuzz {

@@ -1,9 +1,9 @@
 // Programs in the printer's text form.
-#include "ir/error.h"
+#include "base/error.h"
+#include "ir/arith/simplify.h"
 #include "ir/ops/spec.h"
-#include "ir/parser.h"
-#include "ir/printer.h"
-#include "ir/simplify.h"
+#include "ir/text/parser.h"
+#include "ir/text/printer.h"
 #include "ir/verify.h"
 #include "tests/fuzz/fuzz_target.h"
 

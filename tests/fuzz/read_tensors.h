@@ -3,8 +3,8 @@
 
 #include <string_view>
 
+#include "models/weights/layers.h"
 #include "runtime/error.h"
-#include "runtime/weights/layers.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tilewright::fuzz {

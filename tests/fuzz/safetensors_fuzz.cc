@@ -1,7 +1,7 @@
 // Safetensors files, and the quantized layers in them.
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/read_tensors.h"
-#include "tests/runtime/weights/layer_files.h"
+#include "tests/models/weights/layer_files.h"
 
 namespace tilewright::fuzz {
 

@@ -1,6 +1,6 @@
 // Index files of sharded models.
+#include "models/weights/shard_index.h"
 #include "runtime/error.h"
-#include "runtime/weights/shard_index.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tilewright::fuzz {

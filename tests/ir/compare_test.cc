@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "ir/parser.h"
+#include "ir/text/parser.h"
 
 namespace tilewright {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "ir/buffer.h"
 #include "ir/ops/spec.h"
-#include "ir/printer.h"
 #include "ir/tensor_expr.h"
+#include "ir/text/printer.h"
 
 namespace tilewright {
 namespace {

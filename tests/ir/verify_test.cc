@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ir/error.h"
-#include "ir/parser.h"
+#include "base/error.h"
+#include "ir/text/parser.h"
 
 namespace tilewright {
 namespace {

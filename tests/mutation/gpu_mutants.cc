@@ -10,16 +10,16 @@
 #include <optional>
 
 #include "codegen/codegen.h"
-#include "codegen/tensor_sums.h"
+#include "emulator/emulate_program.h"
 #include "ir/ops/spec.h"
-#include "runtime/check_points.h"
-#include "runtime/emulator/emulate_program.h"
+#include "kernel/instructions/tensor_sums.h"
+#include "runtime/check/check_points.h"
+#include "runtime/check/reference.h"
 #include "runtime/error.h"
-#include "runtime/reference.h"
 #include "schedule/error.h"
 #include "tests/mutation/inputs.h"
 #include "tests/mutation/text_mutator.h"
-#include "tuner/emulated_check.h"
+#include "tuner/measure/emulated_check.h"
 #include "tuner/sketch.h"
 
 namespace tilewright::mutation {

@@ -14,10 +14,10 @@
 #include <set>
 #include <thread>
 
-#include "codegen/kernel_abi.h"
-#include "ir/evaluate.h"
-#include "runtime/element.h"
-#include "runtime/reference.h"
+#include "ir/oracle/evaluate.h"
+#include "kernel/kernel_abi.h"
+#include "runtime/check/reference.h"
+#include "runtime/tensor/element.h"
 #include "schedule/trial.h"
 #include "tests/mutation/fenced_array.h"
 #include "tests/mutation/inputs.h"

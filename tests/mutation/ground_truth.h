@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "codegen/kernel_source.h"
 #include "ir/tensor_expr.h"
+#include "kernel/kernel_source.h"
 
 namespace tilewright::mutation {
 

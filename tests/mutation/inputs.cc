@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/element.h"
+#include "runtime/tensor/element.h"
 #include "schedule/trial.h"
 
 namespace tilewright::mutation {

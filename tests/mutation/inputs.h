@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/operands.h"
-#include "runtime/reference.h"
+#include "runtime/check/reference.h"
+#include "runtime/tensor/operands.h"
 
 namespace tilewright::mutation {
 

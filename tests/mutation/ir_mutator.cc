@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "ir/error.h"
+#include "base/error.h"
 #include "ir/visitor.h"
 #include "schedule/trial.h"
 

@@ -12,7 +12,7 @@
 #include "schedule/error.h"
 #include "tests/mutation/ir_mutator.h"
 #include "tests/mutation/text_mutator.h"
-#include "tuner/measurer.h"
+#include "tuner/measure/measurer.h"
 
 namespace tilewright::mutation {
 namespace {

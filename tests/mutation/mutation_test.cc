@@ -5,7 +5,7 @@
 
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
-#include "runtime/compile.h"
+#include "runtime/compile/compile.h"
 #include "schedule/error.h"
 #include "tests/mutation/gpu_mutants.h"
 #include "tests/mutation/ir_mutator.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "codegen/kernel_source.h"
+#include "kernel/kernel_source.h"
 
 namespace tilewright::test {
 

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "ir/error.h"
-#include "runtime/cpus.h"
+#include "base/error.h"
+#include "runtime/machine/cpus.h"
 #include "tests/runtime/support.h"
 
 namespace tilewright {

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "ir/visitor.h"
-#include "tests/schedule/fuzz_schedule.h"
+#include "tests/schedule/fuzz/fuzz_schedule.h"
 
 namespace tilewright {
 namespace {

@@ -1,6 +1,6 @@
 #include "tests/schedule/rewrite_case.h"
 
-#include "ir/printer.h"
+#include "ir/text/printer.h"
 
 namespace tilewright::test {
 

@@ -4,11 +4,11 @@
 
 #include <fmt/core.h>
 
+#include "ir/arith/simplify.h"
 #include "ir/compare.h"
-#include "ir/interpreter.h"
-#include "ir/parser.h"
-#include "ir/printer.h"
-#include "ir/simplify.h"
+#include "ir/interpreter/interpreter.h"
+#include "ir/text/parser.h"
+#include "ir/text/printer.h"
 #include "ir/verify.h"
 #include "ir/visitor.h"
 

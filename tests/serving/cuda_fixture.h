@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "codegen/cuda_description.h"
+#include "kernel/cuda_description.h"
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tests/serving/fixture.h"
 

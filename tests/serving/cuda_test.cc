@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "codegen/cuda_description.h"
-#include "runtime/weight_packing.h"
+#include "kernel/cuda_description.h"
+#include "runtime/check/weight_packing.h"
 #include "tests/serving/cuda_fixture.h"
 
 namespace tilewright::serving::testing {

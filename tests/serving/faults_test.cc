@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "database/convert.h"
-#include "database/row.h"
 #include "database/schema.h"
+#include "database/tables/convert.h"
+#include "database/tables/row.h"
 #include "tests/database/fixture.h"
 #include "tests/serving/fixture.h"
 

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "codegen/target.h"
 #include "database/store.h"
 #include "ir/ops/spec.h"
-#include "runtime/compile.h"
-#include "runtime/identity.h"
+#include "kernel/target.h"
+#include "runtime/compile/compile.h"
+#include "runtime/machine/identity.h"
 #include "tests/runtime/support.h"
 #include "tilewright/tilewright.h"
 

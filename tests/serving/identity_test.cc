@@ -2,7 +2,7 @@
 // instruction sets.
 #include <optional>
 
-#include "codegen/cpu_features.h"
+#include "kernel/cpu_features.h"
 #include "serving/choice.h"
 #include "tests/serving/fixture.h"
 

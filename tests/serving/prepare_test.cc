@@ -1,7 +1,7 @@
 // Opening and preparing: which kernel serves a spec, what is said of it, and how often.
 #include <filesystem>
 
-#include "runtime/cpus.h"
+#include "runtime/machine/cpus.h"
 #include "tests/serving/fixture.h"
 
 namespace tilewright::serving::testing {

@@ -1,7 +1,7 @@
 // The GPU of kernel tests that work for any.
 #pragma once
 
-#include "codegen/target.h"
+#include "kernel/target.h"
 
 namespace tilewright {
 

@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "ir/ops/spec.h"
-#include "runtime/jobs.h"
-#include "tuner/features.h"
-#include "tuner/gpu_features.h"
-#include "tuner/measurer.h"
+#include "runtime/worker/jobs.h"
+#include "tuner/features/features.h"
+#include "tuner/features/gpu_features.h"
+#include "tuner/measure/measurer.h"
 
 namespace tilewright {
 namespace {

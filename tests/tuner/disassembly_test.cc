@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "base/files.h"
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
+#include "runtime/compile/private_folder.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "runtime/files.h"
-#include "runtime/private_folder.h"
 #include "tests/tuner/golden_kernels.h"
 
 namespace tilewright {

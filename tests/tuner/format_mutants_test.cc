@@ -6,7 +6,7 @@
 #include <functional>
 #include <optional>
 
-#include "codegen/intrinsics.h"
+#include "codegen/intrinsics/intrinsics.h"
 #include "ir/ops/spec.h"
 #include "ir/visitor.h"
 #include "tests/tuner/kernel_check.h"

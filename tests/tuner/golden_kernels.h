@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/target.h"
 #include "ir/tensor_expr.h"
+#include "kernel/target.h"
 #include "tests/golden.h"
 #include "tuner/sketch.h"
 

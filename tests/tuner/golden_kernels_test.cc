@@ -12,10 +12,10 @@
 #include <string>
 
 #include "codegen/codegen.h"
-#include "codegen/cuda_description.h"
 #include "ir/ops/spec.h"
+#include "kernel/cuda_description.h"
 #include "tests/golden.h"
-#include "tuner/gpu_model.h"
+#include "tuner/gpu/gpu_model.h"
 
 namespace tilewright {
 namespace {

@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "codegen/codegen.h"
-#include "codegen/intrinsics.h"
-#include "runtime/check.h"
-#include "runtime/compile.h"
-#include "runtime/kernel.h"
+#include "codegen/intrinsics/intrinsics.h"
+#include "runtime/check/check.h"
+#include "runtime/compile/compile.h"
+#include "runtime/load/kernel.h"
 #include "runtime/thread_pool.h"
 #include "schedule/schedule.h"
 

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "codegen/intrinsics.h"
+#include "codegen/intrinsics/intrinsics.h"
 #include "ir/ops/spec.h"
-#include "ir/parser.h"
+#include "ir/text/parser.h"
 #include "tests/tuner/choices.h"
 #include "tests/tuner/kernel_check.h"
 #include "tuner/sketch.h"

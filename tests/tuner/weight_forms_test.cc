@@ -7,7 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "codegen/intrinsics.h"
+#include "codegen/intrinsics/intrinsics.h"
 #include "ir/ops/spec.h"
 #include "tests/tuner/choices.h"
 #include "tests/tuner/kernel_check.h"

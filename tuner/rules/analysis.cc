@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "ir/error.h"
+#include "base/error.h"
+#include "ir/arith/simplify.h"
 #include "ir/predicates.h"
-#include "ir/simplify.h"
 #include "ir/visitor.h"
 
 namespace tilewright {

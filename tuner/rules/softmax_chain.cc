@@ -4,9 +4,9 @@
 #include <map>
 #include <utility>
 
-#include "ir/error.h"
+#include "base/error.h"
 #include "ir/visitor.h"
-#include "schedule/primitives/reduction.h"
+#include "schedule/primitives/loops/reduction.h"
 #include "tuner/rules/analysis.h"
 
 namespace tilewright {

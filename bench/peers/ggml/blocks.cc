@@ -1,4 +1,4 @@
-// The layouts of blocks are those of GGUF files (see runtime/weights/ for the reading side).
+// The layouts of blocks are those of GGUF files (see models/weights/ for the reading side).
 #include "bench/peers/ggml/blocks.h"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include <limits>
 #include <sstream>
 
-#include "ir/knobs.h"
+#include "base/knobs.h"
 #include "runtime/cuda/libraries.h"
 
 namespace tilewright::cuda {

@@ -3,7 +3,7 @@
 
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/runtime/emulator/async_kernels.h"
+#include "tests/kernels/async_kernels.h"
 
 namespace tilewright {
 namespace {

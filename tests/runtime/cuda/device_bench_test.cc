@@ -1,13 +1,13 @@
 // CUDA programs proved and timed through a stand-in for the driver.
-#include "runtime/cuda/device_bench.h"
+#include "runtime/worker/device_bench.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "codegen/cuda_description.h"
 #include "ir/ops/spec.h"
+#include "kernel/cuda_description.h"
+#include "runtime/check/weight_packing.h"
 #include "runtime/error.h"
-#include "runtime/weight_packing.h"
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tests/runtime/support.h"
 

@@ -7,10 +7,10 @@
 
 #include <cstdlib>
 
-#include "runtime/compile.h"
+#include "base/files.h"
+#include "runtime/compile/compile.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
-#include "runtime/files.h"
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tests/runtime/support.h"
 

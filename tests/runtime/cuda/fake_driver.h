@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "codegen/cuda_description.h"
-#include "runtime/compile.h"
-#include "runtime/files.h"
+#include "base/files.h"
+#include "kernel/cuda_description.h"
+#include "runtime/compile/compile.h"
 #include "tests/runtime/support.h"
 
 namespace tilewright {

@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "runtime/compile.h"
-#include "runtime/files.h"
+#include "base/files.h"
+#include "runtime/compile/compile.h"
 
 namespace tilewright {
 

@@ -8,7 +8,7 @@
 
 #include "runtime/cuda/cubin.h"
 #include "runtime/error.h"
-#include "tests/runtime/emulator/cuda_kernels.h"
+#include "tests/kernels/cuda_kernels.h"
 #include "tests/runtime/support.h"
 
 namespace tilewright {

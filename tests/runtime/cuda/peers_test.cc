@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "ir/ops/spec.h"
-#include "runtime/cuda/peers/rival.h"
 #include "runtime/error.h"
+#include "runtime/worker/rival.h"
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tests/runtime/cuda/fake_libraries.h"
 #include "tests/runtime/support.h"

@@ -5,7 +5,7 @@
 
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/runtime/emulator/sparse_kernels.h"
+#include "tests/kernels/sparse_kernels.h"
 
 namespace tilewright {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/runtime/emulator/wgmma_kernels.h"
+#include "tests/kernels/wgmma_kernels.h"
 
 namespace tilewright {
 namespace {

@@ -1,0 +1,17 @@
+// tune-cli bench for CUDA targets: stored kernels beside the libraries of the GPU.
+#pragma once
+
+#include "cli/bench/bench_report.h"
+#include "cli/lookup.h"
+#include "cli/sizes.h"
+
+namespace tilewright::cli {
+
+// Checks and times the best kernel of each workload in a worker process, in turns with the libraries
+// that are found there, and then the untuned default where the database has its kernel. Throws
+// ToolchainError without a GPU.
+BenchReport bench_gpu(const std::vector<Workload>& workloads, const Sizes& sizes,
+                      const Lookup& lookup, const database::Store& store, int rounds,
+                      uint64_t seed);
+
+}  // namespace tilewright::cli

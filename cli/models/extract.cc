@@ -1,0 +1,189 @@
+// tune-cli extract: the workloads of a model.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/models/extract.h"
+#include "cli/output/output_file.h"
+#include "cli/output/table.h"
+#include "models/onnx/external.h"
+#include "models/onnx/layers.h"
+#include "models/weights/gguf.h"
+#include "models/weights/mapped_file.h"
+#include "runtime/error.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ExtractArguments {
+  CommonOptions common;
+  std::string model, out, layout = "nchw";
+  std::vector<std::string> dims;
+};
+
+std::optional<int64_t> whole_number(std::string_view text) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
+  return value;
+}
+
+// "seq=128", "seq=1..512".
+std::map<std::string, DimSize> read_dims(const std::vector<std::string>& given) {
+  std::map<std::string, DimSize> sizes;
+  for (const std::string& text : given) {
+    auto refuse = [&](const std::string& why) {
+      throw UsageError(fmt::format("--dim {}: {}", text, why));
+    };
+    const size_t equals = text.rfind('=');
+    const std::string kWanted = "expected NAME=SIZE or NAME=LEAST..MOST, such as seq=1..512";
+    if (equals == std::string::npos || equals == 0) refuse(kWanted);
+    const std::string value = text.substr(equals + 1);
+    const size_t dots = value.find("..");
+    auto least = whole_number(value.substr(0, dots));
+    auto most = dots == std::string::npos ? least : whole_number(value.substr(dots + 2));
+    if (!least || !most || *least > *most) refuse(kWanted);
+    const std::string name = text.substr(0, equals);
+    if (!sizes.emplace(name, DimSize{*least, *most}).second) {
+      refuse(fmt::format("{} is given twice", name));
+    }
+  }
+  return sizes;
+}
+
+double flops_of(const ModelWorkload& w) { return w.workload.flops * static_cast<double>(w.count); }
+
+double total_flops(const ModelWorkloads& all) {
+  double sum = 0;
+  for (const ModelWorkload& w : all.workloads) sum += flops_of(w);
+  return sum;
+}
+
+Json summary(const ModelWorkloads& all, const ExtractArguments& a) {
+  Json results = Json::array(), left_out = Json::array();
+  for (const ModelWorkload& w : all.workloads) {
+    results.push_back({{"spec", spec_to_inline(parse_spec(w.workload.canonical))},
+                       {"name", w.workload.label},
+                       {"workload", w.workload.hash()},
+                       {"count", w.count},
+                       {"flops", w.workload.flops},
+                       {"nodes", w.nodes},
+                       {"notes", w.notes}});
+  }
+  for (const ModelLeftOut& l : all.left_out) {
+    left_out.push_back({{"node", l.node}, {"op", l.op}, {"reason", l.reason}});
+  }
+  return {{"model", a.model},
+          {"opsets", all.opsets},
+          {"nodes", all.nodes},
+          {"flops", total_flops(all)},
+          {"out", a.out.empty() ? Json(nullptr) : Json(a.out)},
+          {"results", results},
+          {"left_out", left_out}};
+}
+
+// A line a workload, those with the most work first, then what is left out.
+std::string table(const ModelWorkloads& all) {
+  const double total = total_flops(all);
+  std::vector<const ModelWorkload*> order;
+  for (const ModelWorkload& w : all.workloads) order.push_back(&w);
+  std::stable_sort(order.begin(), order.end(), [](const ModelWorkload* a, const ModelWorkload* b) {
+    return flops_of(*a) > flops_of(*b);
+  });
+  std::string text = fmt::format("{:>6} {:>12} {:>6}  workload\n", "count", "MFLOP each", "share");
+  const size_t width = terminal_width(STDOUT_FILENO), indent = 28;
+  for (const ModelWorkload* w : order) {
+    const std::string row =
+        fmt::format("{:>6} {:>12.3f} {:>5.1f}%  {}", w->count, w->workload.flops * 1e-6,
+                    total > 0 ? 100 * flops_of(*w) / total : 0,
+                    spec_to_inline(parse_spec(w->workload.canonical)));
+    text += wrapped(row, width, indent) + "\n";
+    for (const std::string& note : w->notes) {
+      text += wrapped(std::string(indent, ' ') + note, width, indent) + "\n";
+    }
+  }
+  text += fmt::format("{} workloads, {:.3f} GFLOP\n", all.workloads.size(), total * 1e-9);
+  if (!all.left_out.empty()) text += fmt::format("{} nodes left out\n", all.left_out.size());
+  for (const ModelLeftOut& l : all.left_out) {
+    text += wrapped(fmt::format("  {} ({}): {}", l.node, l.op, l.reason), width, 4) + "\n";
+  }
+  return text;
+}
+
+// Data that was not there to be read, where that may have left nodes out.
+std::string missing_text(const onnx::ExternalData& constants) {
+  std::string text;
+  for (const auto& [file, count] : constants.missing()) {
+    text += fmt::format("{} is not there: the values of {} {} are not known, their shapes are\n",
+                        file, count, count == 1 ? "constant" : "constants");
+  }
+  return text;
+}
+
+// A file of another kind is told from a damaged model.
+onnx::Model read_onnx(std::string_view bytes, const std::string& path) {
+  try {
+    return onnx::read_model(bytes, path);
+  } catch (const FileError& e) {
+    const std::string other = "; 'tune-cli weights " + path + "' lists the layers of such files";
+    if (bytes.starts_with(weights::kGgufMagic)) {
+      throw FileError(path + ": not an ONNX file but a GGUF file" + other);
+    }
+    const std::string what = e.what();
+    if (path.ends_with(".onnx") && !what.starts_with(path + ": byte 0:")) throw;
+    throw FileError(path + ": not an ONNX file" + what.substr(path.size()) +
+                    (path.ends_with(".safetensors") ? other : ""));
+  }
+}
+
+int run_extract(const ExtractArguments& a) {
+  weights::MappedFile file(a.model);
+  onnx::Model model = read_onnx(file.bytes(), a.model);
+  const onnx::ExternalData constants(model);
+  ModelWorkloads all = model_workloads(model, read_dims(a.dims), {a.layout == "nhwc"});
+  if (!a.out.empty()) write_text_file(a.out, spec_file(all));
+  if (a.common.json) {
+    Json said = summary(all, a);
+    said["missing_files"] = constants.missing();
+    print_json(said);
+  } else if (a.out.empty()) {
+    std::cout << spec_file(all);
+    note(a.common, table(all) + missing_text(constants));
+  } else {
+    fmt::print("{}{}", table(all), missing_text(constants));
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_extract(CLI::App& app, Runners& runners) {
+  auto a = std::make_shared<ExtractArguments>();
+  CLI::App* sub = app.add_subcommand("extract", "Writes the workloads of an ONNX model as specs");
+  add_common(*sub, a->common, {.specs = false, .db = false, .target = false, .threads = false});
+  sub->add_option("model", a->model, "ONNX file")->required();
+  sub->add_option("-o,--out", a->out, "File for the specs; default: standard output")
+      ->type_name("FILE");
+  sub->add_option("--dim", a->dims, "Size or range of a dimension that the model names")
+      ->type_name("NAME=SIZE")
+      ->take_all();
+  sub->add_option("--layout", a->layout,
+                  "Layout of convolutions: channels first (nchw) or last (nhwc)")
+      ->check(CLI::IsMember({"nchw", "nhwc"}))
+      ->capture_default_str();
+  sub->footer(
+      "Examples:\n  tune-cli extract model.onnx --dim batch=1 --dim seq=1..512 -o specs.json\n"
+      "  tune-cli tune specs.json --time 30m --db kernels.db\n"
+      "  tune-cli extract model.onnx --json");
+  runners["extract"] = [a] { return run_extract(*a); };
+}
+
+}  // namespace tilewright::cli

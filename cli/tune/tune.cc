@@ -1,0 +1,346 @@
+// tune-cli tune: searches, verifies, stores.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/gpu.h"
+#include "cli/kernel_worker.h"
+#include "cli/line/command_line.h"
+#include "cli/line/duration.h"
+#include "cli/line/interrupt.h"
+#include "cli/lookup.h"
+#include "cli/output/dispatch.h"
+#include "cli/output/progress.h"
+#include "cli/output/table.h"
+#include "cli/tune/own_config.h"
+#include "runtime/machine/cpus.h"
+#include "tilewright/version.h"
+#include "tuner/backend.h"
+#include "tuner/measure/roofline.h"
+#include "tuner/search/offline.h"
+#include "tuner/search/tuner.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct TuneArguments {
+  CommonOptions common;
+  int trials = 0;  // not given: 64, or as many as the time allows
+  std::string time;
+  uint64_t seed = 0;
+  bool resume = false, dry_run = false, offline = false, cold = false;
+  bool no_warm_start = false, no_pretrained = false;
+  int parent = 0;  // the process without which there is nobody to tune for
+  std::string search = "evolutionary";
+  int batch = TuneOptions().batch;
+  std::vector<std::string> configs;  // files
+  DispatchOptions dispatch;
+};
+
+double parse_time(const std::string& text) {
+  if (const auto seconds = parse_duration(text)) return *seconds;
+  throw UsageError(
+      fmt::format("--time: expected a time such as 90s, 10m, 2h or 1h30m, got '{}'", text));
+}
+
+TuneOptions options_of(const TuneArguments& a, const Target& target) {
+  TuneOptions o;
+  // Candidates that are only looked at cost little.
+  const Backend& backend = Backend::of(target);
+  const int trials = backend.predicts() && a.offline ? 400 : 64;
+  o.trials = a.trials > 0 ? a.trials : a.time.empty() ? trials : TuneOptions::kNoLimit;
+  o.seconds = a.time.empty() ? 0 : parse_time(a.time);
+  o.seed = a.seed;
+  o.threads = target.has_threads ? thread_count(a.common) : 1;
+  o.batch = a.batch;
+  auto kind = parse_search_kind(a.search);
+  if (!kind) {
+    throw UsageError(
+        fmt::format("--search: expected evolutionary, annealing or random, got '{}'", a.search));
+  }
+  o.search.kind = *kind;
+  o.resume = a.resume;
+  o.first_batch = std::max(o.first_batch, a.batch);
+  o.warm_start = !a.no_warm_start;
+  o.pretrained = !a.no_pretrained;
+  o.dispatch = a.dispatch;
+  o.measure = backend.measure_options();
+  o.measure.threads = o.threads;
+  o.measure.seed = a.seed;
+  o.measure.cold = a.cold;
+  o.tool_version = TILEWRIGHT_VERSION;
+  Json run = {{"specs", a.common.specs}, {"trials", o.trials}, {"threads", o.threads}};
+  if (!a.offline && runs_on_gpu_here(target)) {
+    o.driver_version = gpu_here().facts->driver();
+    run["device"] = json_of(*gpu_here().facts);
+  }
+  o.run_args = run.dump();
+  return o;
+}
+
+// How often a model uses each workload, where one of the specs says so; the others are used once.
+std::vector<double> uses_of(const std::vector<Spec>& specs) {
+  std::vector<double> uses;
+  bool counted = false;
+  for (const Spec& spec : specs) {
+    const bool has = spec.has("count");
+    uses.push_back(has ? static_cast<double>(spec.get<int64_t>("count")) : 1);
+    counted = counted || has;
+  }
+  return counted ? uses : std::vector<double>();
+}
+
+// Nothing was measured: what the model expects goes by another name.
+Json predicted(double seconds, Json best) {
+  best["seconds"] = best["gflops"] = best["roofline_fraction"] = nullptr;
+  best["predicted_seconds"] = seconds;
+  return best;
+}
+
+Json result_json(const TuneResult& r, const Target& target, int threads) {
+  Json invalid = Json::object();
+  for (TrialVerdict v : {TrialVerdict::CompileError, TrialVerdict::RuntimeError,
+                         TrialVerdict::Timeout, TrialVerdict::Wrong, TrialVerdict::Illegal}) {
+    auto it = r.invalid.find(v);
+    invalid[std::string(database::verdict_name(v))] = it == r.invalid.end() ? 0 : it->second;
+  }
+  Json best = nullptr;
+  if (r.best_seconds > 0) {
+    const RooflineShare share = roofline_share(*r.workload, target, threads, r.best_seconds);
+    best = {{"seconds", r.best_seconds},
+            {"gflops", r.workload->flops / r.best_seconds * 1e-9},
+            {"roofline_fraction", share.fraction},
+            {"config", Json::parse(r.config)},
+            {"sketch", r.sketch}};
+    if (!share.cause.empty()) best["roofline_cause"] = share.cause;
+    if (r.predicted) best = predicted(r.best_seconds, std::move(best));
+  }
+  return {{"spec", spec_to_inline(parse_spec(r.workload->canonical))},
+          {"name", r.workload->label},
+          {"workload", r.workload->hash()},
+          {"target", target.name},
+          {"trials", r.trials},
+          {"valid", r.valid},
+          {"invalid", invalid},
+          {"best", best},
+          {"default_seconds", r.predicted ? Json(nullptr) : Json(r.default_seconds)},
+          {"predicted", r.predicted},
+          {"dispatch", cli::json_of(r.dispatch)},
+          {"disturbed", !r.disturbed.empty()},
+          {"disturbance", r.disturbed.empty() ? Json(nullptr) : Json(r.disturbed)},
+          {"elapsed_s", r.elapsed},
+          {"spent_s",
+           {{"building", r.spent.building},
+            {"reference", r.spent.reference},
+            {"checks", r.spent.checks},
+            {"timing", r.spent.timing}}},
+          {"interrupted", r.interrupted}};
+}
+
+void print_table(const std::vector<TuneResult>& results) {
+  Table table({"workload", "trials", "valid", "best", "GFLOP/s", "default"});
+  for (const TuneResult& r : results) {
+    const double best = r.best_seconds;
+    const bool compared = best > 0 && r.default_seconds > 0 && !r.predicted;
+    std::string gain = compared ? fmt::format("{:.1f}x", r.default_seconds / best) : "-";
+    if (!r.disturbed.empty()) gain = "disturbed";
+    table.row(
+        {spec_to_inline(parse_spec(r.workload->canonical)), std::to_string(r.trials),
+         std::to_string(r.valid), readable_seconds(best),
+         r.predicted || best == 0 ? "-" : fmt::format("{:.1f}", r.workload->flops / best * 1e-9),
+         gain});
+    if (r.predicted) table.note("predicted, not measured");
+    if (!r.disturbed.empty()) table.note("disturbed: " + r.disturbed);
+    for (const std::string& line : dispatch_lines(r.dispatch)) table.note(line);
+  }
+  fmt::print("{}", table.text(terminal_width(STDOUT_FILENO)));
+}
+
+// Prints the command that goes on after an interrupted run.
+void say_how_to_resume(const TuneArguments& a) {
+  const auto& specs = a.common.specs;
+  const bool from_stdin = std::find(specs.begin(), specs.end(), "-") != specs.end();
+  note(a.common,
+       fmt::format("interrupted; all finished trials are kept. To go on{}:\n  {}",
+                   from_stdin ? ", with the same specs on standard input" : "", resume_command()));
+}
+
+void note_not_resumed(const CommonOptions& options, const TuneResult& r) {
+  for (const auto& [reason, count] : r.not_resumed) {
+    note(options,
+         fmt::format("{}: {} earlier trials are not resumed: {}; their kernels stay in use",
+                     spec_to_inline(parse_spec(r.workload->canonical)), count, reason));
+  }
+}
+
+// Configs of one's own, for each workload those that are meant for it.
+std::vector<std::vector<Draft>> wanted_configs(const std::vector<std::string>& files,
+                                               const std::vector<Workload>& workloads,
+                                               const Target& target, int threads) {
+  if (files.empty()) return {};
+  std::vector<std::vector<Draft>> wanted(workloads.size());
+  for (const std::string& file : files) {
+    bool used = false;
+    for (const OwnConfig& own : read_own_configs(file)) {
+      for (size_t i = 0; i < workloads.size(); ++i) {
+        if (!own.is_for(workloads[i])) continue;
+        require_fitting(own, file, {workloads[i], target, threads});
+        wanted[i].push_back({own.sketch, Trial::replay(own.config)});
+        used = true;
+      }
+    }
+    if (!used) throw UsageError(file + ": the config is of another workload than those given");
+  }
+  return wanted;
+}
+
+// Where the time went.
+void print_spent(const std::vector<TuneResult>& results) {
+  SecondsSpent spent;
+  double elapsed = 0;
+  for (const TuneResult& r : results) {
+    spent += r.spent;
+    elapsed += r.elapsed;
+  }
+  if (spent.checks + spent.timing == 0) return;
+  fmt::print(
+      "{:.1f} s in all: compilers {:.1f}, reference values {:.1f}, checks {:.1f}, timing {:.1f}\n",
+      elapsed, spent.building, spent.reference, spent.checks, spent.timing);
+}
+
+int exit_code(const std::vector<TuneResult>& results, bool interrupted, bool timed) {
+  if (interrupted) return kInterrupted;
+  for (const TuneResult& r : results) {
+    if (r.best_seconds == 0) return timed ? kBudgetEnded : kNoValidCandidate;
+  }
+  return kDone;
+}
+
+int show_plan(const TuneArguments& a, const std::vector<Workload>& workloads,
+              const Target& target) {
+  Json list = Json::array();
+  for (const Workload& w : workloads) {
+    std::string spec = spec_to_inline(parse_spec(w.canonical));
+    list.push_back({{"spec", spec},
+                    {"name", w.label},
+                    {"workload", w.hash()},
+                    {"target", target.name},
+                    {"expr", to_string(w)}});
+    if (!a.common.json) fmt::print("{}\n{}", spec, to_string(w));
+  }
+  if (a.common.json) print_json({{"results", list}});
+  return kDone;
+}
+
+int run_tune(const TuneArguments& a) {
+  std::vector<Spec> specs;
+  for (const std::string& argument : a.common.specs) {
+    for (Spec& spec : parse_specs(argument)) specs.push_back(std::move(spec));
+  }
+  std::vector<Workload> workloads;
+  for (const Spec& spec : specs) workloads.push_back(make_workload(spec));
+  Target target = Target::parse(a.common.target);
+  TuneOptions options = options_of(a, target);
+  options.uses = uses_of(specs);
+  options.wanted = wanted_configs(a.configs, workloads, target, options.threads);
+  if (a.dry_run) return show_plan(a, workloads, target);
+  const std::atomic<bool>& interrupted = catch_interrupts();
+  if (a.parent > 0) end_with_parent(a.parent);
+  database::Store store = database::Store::open(a.common.db, database::Mode::Create);
+  if (!store.distrust().empty()) {
+    note(a.common,
+         fmt::format("kernels that are stored here will not be run: {}", store.distrust()));
+  }
+  database::TargetIdentity identity =
+      a.offline ? described_identity(target) : target_identity(target);
+  std::map<std::string, double> roofs;  // before anything is measured: the probe wants the machine
+  if (!a.common.quiet) {
+    for (const Workload& w : workloads) {
+      roofs[w.hash()] = roofline_of(w, target, options.threads).seconds;
+    }
+  }
+  ProgressLine line(a.common.quiet, std::move(roofs));
+  auto show = [&](const TuneProgress& p) { line.show(p); };
+  std::vector<TuneResult> results;
+  if (a.offline) {
+    results = rank_offline(workloads, target, identity, store, options, interrupted, show);
+  } else {
+    note_confinement(a.common, target);
+    Measurer measurer(worker_command(), target, options.measure);
+    results = tune(workloads, target, identity, store, measurer, options, interrupted, show);
+  }
+  line.finish();
+  for (const TuneResult& r : results) note_not_resumed(a.common, r);
+  if (a.common.json) {
+    Json list = Json::array();
+    for (const TuneResult& r : results) list.push_back(result_json(r, target, options.threads));
+    print_json({{"results", list}});
+  } else {
+    print_table(results);
+    print_spent(results);
+  }
+  if (interrupted && a.parent == 0) say_how_to_resume(a);  // else a program has asked
+  return exit_code(results, interrupted, options.seconds > 0);
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, Runners& runners) {
+  auto a = std::make_shared<TuneArguments>();
+  CLI::App* sub =
+      app.add_subcommand("tune", "Searches kernels, checks each one and stores the fastest");
+  add_common(*sub, a->common, {.cuda = true});
+  sub->add_option("--trials", a->trials,
+                  "Candidates to measure per workload (64; with --time as many as it allows; 400 "
+                  "for a GPU with --offline)")
+      ->check(CLI::Range(1, 10000000));
+  sub->add_option("--time", a->time, "Time limit for all workloads together: 90s, 10m, 1h30m")
+      ->type_name("TIME");
+  sub->add_option("--seed", a->seed, "Seed of the search and of the operands")
+      ->capture_default_str();
+  sub->add_option("--batch", a->batch,
+                  "Candidates per batch, between two updates of the cost model")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  sub->add_option("--search", a->search, "Search policy: evolutionary, annealing or random")
+      ->capture_default_str();
+  sub->add_option("--config", a->configs, "Config to measure first, as 'show --config' prints it")
+      ->type_name("FILE")
+      ->take_all()
+      ->allow_extra_args(false);
+  sub->add_flag("--resume", a->resume, "Resume the search from the records in the database");
+  sub->add_flag("--no-warm-start", a->no_warm_start,
+                "Do not seed the search or the cost model from the database");
+  sub->add_flag("--no-pretrained", a->no_pretrained, "Do not start from the shipped cost model");
+  sub->add_flag("--cold", a->cold, "Flush the caches before each timed run");
+  sub->add_option("--kernels", a->dispatch.kernels, "Maximum number of kernels in a dispatch table")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  sub->add_flag("--one-order", a->dispatch.one_order,
+                "For dynamic dimensions: only kernels with the same summation order, so that a "
+                "row's bits do not depend on the number of rows");
+  sub->add_option("--parent", a->parent,
+                  "Stop as on Ctrl-C when the process with this id has ended")
+      ->type_name("PID")
+      ->check(CLI::PositiveNumber);
+  sub->add_flag("--dry-run", a->dry_run, "Print what would be tuned, do nothing");
+  sub->add_flag("--offline", a->offline,
+                "Rank candidates by a cost model and measure nothing: a CPU's stored model, or a "
+                "GPU's data-sheet model, without a GPU. Records are marked as predicted");
+  sub->footer(
+      "Examples:\n  tune-cli tune matmul:m=512,n=3072,k=768 --trials 64\n"
+      "  tune-cli tune operators.json --time 10m --db kernels.db --resume\n"
+      "  tune-cli tune matmul:m=1..4096,n=4096,k=4096 --kernels 4 --one-order\n"
+      "  tune-cli tune operators.json --offline --trials 1000 --db kernels.db\n"
+      "  tune-cli tune matmul:m=4096,n=4096,k=4096,dtype=f16 --target cuda:sm_80 --offline");
+  runners["tune"] = [a] { return run_tune(*a); };
+}
+
+}  // namespace tilewright::cli

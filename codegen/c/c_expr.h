@@ -1,0 +1,93 @@
+// C text of lowered expressions.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen/c/c_types.h"
+#include "ir/arith/simplify.h"
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+// The representation of a buffer in the generated code.
+struct CBuffer {
+  std::string name;
+  std::string element_type;  // "const float": the type that `name` points to
+  // Variables that hold the elements at constant indices: first index -> lanes. Empty when `name`
+  // is an array or a pointer.
+  std::map<int64_t, int> variables;
+  // The variables hold elements in stored form, as operands of an intrinsic.
+  bool as_stored = false;
+};
+
+// Lane i of a vector of indices or booleans as a scalar expression; undefined for others.
+Expr lane_of(const Expr& v, int i);
+
+// Prints expressions over flat buffers. Values of narrow float types are C floats that hold an
+// exactly rounded value.
+class CExpr {
+ public:
+  CExpr(Prelude& prelude, Analyzer& known);
+
+  std::string print(const Expr& e);
+  std::string store(const StoreNode& n);  // without the final semicolon
+
+  // Declares pointers to addresses that several accesses of these stores share. Each address is
+  // then written, and computed by the compiler, once. The declarations go before the stores.
+  // Printing uses the pointers until close_pointers().
+  std::vector<std::string> open_pointers(const std::vector<const StoreNode*>& stores);
+  void close_pointers() {
+    pointers_.clear();
+    factors_.clear();
+  }
+
+  std::string bind(const Expr& var, const std::string& wanted);  // gives a variable its C name
+  std::string fresh(const std::string& wanted);                  // a C identifier not used yet
+  std::map<const BufferNode*, CBuffer> buffers;
+
+ private:
+  std::string immediate(const Expr& e);
+  std::string cast_text(const CastNode& n);
+  std::string unary_text(const UnaryNode& n);
+  std::string binary_text(const BinaryNode& n, const Expr& e);
+  std::string division(const BinaryNode& n);
+  std::string select_text(const Expr& cond, const Expr& t, const Expr& f);
+  std::string load_text(const LoadNode& n);
+  std::string dot_text(const CallNode& n);
+  std::string lanes_of(const std::vector<std::string>& items, Type type);
+  std::string rounded(ElemType elem, int lanes, const std::string& value);
+  std::string decode(ElemType elem, int lanes, const std::string& memory);
+  std::string encode(ElemType elem, int lanes, const std::string& value);
+  // The number of leading lanes that a mask enables; "" when the mask has another form.
+  std::string head_lanes(const Expr& mask);
+  std::string element(const Buffer& b, const Expr& index);
+  std::string stored(const Buffer& b, const std::string& index, const Expr& scalar = {});
+  std::string put(const Buffer& b, const std::string& index, const std::string& bits);
+  std::string packed_load(const LoadNode& n, const std::string& suffix);
+  std::string codes(const CastNode& n);
+  std::optional<std::pair<Expr, int>> words_of(const LoadNode& n);
+  void count_factors(const std::vector<const StoreNode*>& stores);
+  std::string scaled_product(const Expr& e);
+  std::string bits(const StoreNode& n);
+  std::string table_load(const LoadNode& n);
+  std::string window(const LoadNode& n);
+  std::string neighbours(const LoadNode& n);
+  std::string lane(const Expr& vector, int i);
+  std::string splat(const std::string& scalar, Type type);
+
+  Prelude& prelude_;
+  Analyzer& known_;
+  std::map<const ExprNode*, std::string> vars_;
+  // (buffer, text of the index without its constant) -> pointer
+  std::map<std::pair<const BufferNode*, std::string>, std::string> pointers_;
+  // (buffer, text of the index) of codes -> texts of the factors that these stores multiply them
+  // with
+  std::map<std::pair<const BufferNode*, std::string>, std::set<std::string>> factors_;
+  std::set<std::string> used_;  // identifiers in use, and reserved words
+};
+
+}  // namespace tilewright

@@ -1,0 +1,500 @@
+// Prints lowered programs as CUDA kernels.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/ceil_div.h"
+#include "base/error.h"
+#include "codegen/codegen.h"
+#include "codegen/cuda/cuda_cluster.h"
+#include "codegen/cuda/cuda_dot.h"
+#include "codegen/cuda/cuda_expr.h"
+#include "codegen/cuda/cuda_roles.h"
+#include "codegen/cuda/cuda_tensor_text.h"
+#include "codegen/cuda/instructions/cuda_mma.h"
+#include "codegen/cuda/instructions/cuda_stmatrix.h"
+#include "codegen/cuda/instructions/cuda_wgmma_flight.h"
+#include "codegen/cuda/instructions/cuda_wgmma_nest.h"
+#include "codegen/cuda_lowering.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kSharedAlign = 128;
+
+int axis_of(ForKind kind) {
+  int first = static_cast<int>(is_block_axis(kind) ? ForKind::BlockX : ForKind::ThreadX);
+  return static_cast<int>(kind) - first;
+}
+
+// How a kernel uses the buffers passed to it. A buffer that only TMA copies move is passed by maps.
+struct Uses {
+  std::set<const BufferNode*> read, written;
+  bool boxes_loaded = false, boxes_stored = false;
+};
+
+Uses uses_of(const Stmt& kernel) {
+  Uses uses;
+  std::set<const ExprNode*> named;
+  for_each_expr(kernel, [&](const Expr& e) {
+    if (auto op = async_op(e); op && op->operand) {
+      (op->kind == AsyncOp::Kind::Load ? uses.boxes_loaded : uses.boxes_stored) = true;
+      named.insert(e.as<CallNode>()->args[1].get());
+    } else if (op && op->kind == AsyncOp::Kind::LoadBytes) {
+      uses.boxes_loaded = true;
+    }
+    auto* n = e.as<LoadNode>();
+    if (n && named.count(n) == 0) uses.read.insert(n->buffer.get());
+  });
+  for_each_stmt(kernel, [&](const Stmt& s) {
+    if (auto* n = s.as<StoreNode>()) uses.written.insert(n->buffer.get());
+  });
+  return uses;
+}
+
+class KernelPrinter {
+ public:
+  KernelPrinter(const Program& program, const Target& target)
+      : program_(program), target_(target), expr_(target, known_) {}
+
+  // Prints the kernel, whose parameters are those of `buffers` that it uses. It waits for the
+  // launch before where `launch` is dependent. It lets the next one start early where
+  // `is_followed`.
+  std::string print(const Stmt& kernel, const std::string& entry,
+                    const std::vector<Buffer>& buffers, CudaLaunch& launch, bool is_followed);
+
+ private:
+  void line(const std::string& text) { out_ += std::string(depth_ * 2, ' ') + text + "\n"; }
+  void lines(const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) line(text);
+  }
+  void stmt(const Stmt& s);
+  void sequence(const SeqNode& n);
+  void for_stmt(const ForNode& n, const Stmt& next);
+  void axis(const ForNode& n);
+  void reduce_lanes(const ForNode& loop);
+  void store_matrices(const ForNode& n);
+  void multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row, const Stmt& next);
+  void if_stmt(const IfNode& n);
+  void let_stmt(const LetNode& n);
+  void store_stmt(const StoreNode& n);
+  void allocate_stmt(const AllocateNode& n);
+  void evaluate_stmt(const EvaluateNode& n);
+  void block(const Stmt& s);
+  void roles(const Annotations& notes);
+  void tensor_copy(const AsyncOp& op);
+  std::string map_of(const AsyncOp& op);
+  std::vector<std::string> buffer_parameters(const Uses& uses, const std::vector<Buffer>& buffers);
+  std::vector<std::string> dim_parameters();
+  // Whether no launch writes this one of the buffers, parameters first.
+  bool is_input(size_t buffer) const {
+    return buffer < program_.params.size() && program_.params[buffer].role != ParamRole::Output;
+  }
+
+  const Program& program_;
+  const Target& target_;
+  Analyzer known_;
+  CudaExpr expr_;
+  CudaLaunch* launch_ = nullptr;
+  std::map<std::string, int64_t> swizzled_rows_;  // by array
+  Expr thread_;                                   // along x; undefined outside of threads
+  bool aligns_boxes_ = false;                     // aligns arrays to where swizzles begin
+  bool needs_fences_ = false;                     // fences the asynchronous proxy
+  int64_t cluster_ = 1;                           // blocks per cluster
+  RoleBudget budget_{};                           // with warp specialization, until the roles part
+  std::vector<Buffer> given_;                     // buffers that maps may describe
+  std::vector<std::string> maps_;
+  // Under a loop that leaves wgmma groups in flight: its nests, once they are printed.
+  bool is_pending_ = false;
+  std::vector<WgmmaNest> pending_;
+  // Nests whose groups run beside the printed statement, and the statement that follows it.
+  WgmmaFlight flight_;
+  Stmt next_;
+  std::string out_;
+  int depth_ = 1;
+};
+
+void KernelPrinter::stmt(const Stmt& s) {
+  const Stmt next = std::exchange(next_, Stmt());
+  switch (s.kind()) {
+    case StmtKind::For: return for_stmt(*s.as<ForNode>(), next);
+    case StmtKind::Store: return store_stmt(*s.as<StoreNode>());
+    case StmtKind::If: return if_stmt(*s.as<IfNode>());
+    case StmtKind::Seq: return sequence(*s.as<SeqNode>());
+    case StmtKind::Evaluate: return evaluate_stmt(*s.as<EvaluateNode>());
+    case StmtKind::Let: return let_stmt(*s.as<LetNode>());
+    case StmtKind::Allocate: return allocate_stmt(*s.as<AllocateNode>());
+    case StmtKind::Block: TW_ASSERT(false, "a block reached the CUDA printer");
+  }
+}
+
+// Waits for a wgmma group behind the following statements that leave its registers alone.
+void KernelPrinter::sequence(const SeqNode& n) {
+  const bool is_ours = flight_.is_empty();
+  for (size_t i = 0; i < n.stmts.size(); ++i) {
+    lines(flight_.wait_for(n.stmts[i], expr_));
+    next_ = i + 1 < n.stmts.size() ? n.stmts[i + 1] : Stmt();
+    stmt(n.stmts[i]);
+  }
+  if (is_ours) lines(flight_.end(expr_));
+}
+
+void KernelPrinter::block(const Stmt& s) {
+  ++depth_;
+  stmt(s);
+  --depth_;
+  line("}");
+}
+
+// A loop over an axis is the thread's position; all other statements stand in it.
+void KernelPrinter::axis(const ForNode& n) {
+  int place = axis_of(n.for_kind);
+  roles(n.annotations);
+  const std::string key = kSwizzledRowKey;
+  for (const auto& [name, value] : n.annotations) {
+    if (name.rfind(key, 0) == 0) swizzled_rows_[name.substr(key.size())] = std::get<int64_t>(value);
+  }
+  bool is_block = is_block_axis(n.for_kind);
+  if (is_block) {
+    cluster_ = std::max(cluster_, cluster_blocks(n));
+    launch_->grid[place] = n.extent;
+  } else {
+    launch_->block[place] = static_cast<int>(*as_int(n.extent));
+  }
+  known_.bind_kept(n.var, n.min, n.extent);
+  if (n.for_kind == ForKind::ThreadX) thread_ = n.var;
+  std::string type = expr_.index_type(known_.bounds(n.var));
+  std::string var = expr_.bind(n.var, n.var.name());
+  line(fmt::format("const {} {} = {}.{};", type, var, is_block ? "blockIdx" : "threadIdx",
+                   "xyz"[place]));
+  stmt(n.body);
+}
+
+void KernelPrinter::for_stmt(const ForNode& n, const Stmt& next) {
+  if (is_block_axis(n.for_kind) || is_thread_axis(n.for_kind)) return axis(n);
+  if (auto* row = wgmma_mark(n)) return multiply_by_warpgroups(n, *row, next);
+  if (!mma_mark(n).empty()) {
+    for (const std::string& text : mma_lines(match_mma(n, known_), expr_)) line(text);
+    return;
+  }
+  if (n.annotations.count(kLanesKey) != 0) return reduce_lanes(n);
+  if (n.annotations.count(kDotKey) != 0) return line(dot_line(n, expr_, known_));
+  if (n.annotations.count(kStmatrixKey) != 0) return store_matrices(n);
+  std::string min = expr_.print(n.min);
+  Expr last = known_.simplify(n.min + n.extent);
+  std::string end = expr_.print(last);
+  std::string type = expr_.index_type(known_.bounds(last));
+  KnowledgeScope scope(known_);
+  known_.bind(n.var, n.min, n.extent);
+  std::string var = expr_.bind(n.var, n.var.name());
+  if (n.for_kind == ForKind::Unrolled) line("#pragma unroll");
+  line(fmt::format("for ({0} {1} = {2}; {1} < {3}; ++{1}) {{", type, var, min, end));
+  is_pending_ = is_pending_ || leaves_wgmma_pending(n);
+  block(n.body);
+  if (!leaves_wgmma_pending(n)) return;
+  is_pending_ = false;
+  for (const WgmmaNest& nest : pending_) {
+    for (const std::string& text : wgmma_end_lines(nest, expr_)) line(text);
+  }
+  pending_.clear();
+}
+
+// Every lane ends with the whole reduction. The first one stores it, or each lane to its own
+// element.
+void KernelPrinter::reduce_lanes(const ForNode& loop) {
+  const StoreNode& n = *loop.body.as<StoreNode>();
+  const int64_t lanes = *as_int(loop.extent);
+  auto* step = n.value.as<BinaryNode>();
+  auto is_result = [&](const Expr& e) {
+    auto* load = e.as<LoadNode>();
+    return load && load->buffer == n.buffer;
+  };
+  bool exchanged = step && is_result(step->a) != is_result(step->b) && step->type.is_scalar() &&
+                   (bits_of(step->type.elem) == 32 || bits_of(step->type.elem) == 64);
+  if (!exchanged) {
+    throw LoweringError(
+        fmt::format("the reduction over lanes into '{}' must be one of elements of "
+                    "32 or 64 bits",
+                    n.buffer->name));
+  }
+  const Expr& term = is_result(step->a) ? step->b : step->a;
+  Var mine("mine", step->type), other("other", step->type);
+  std::string type = cuda_type(step->type.elem), value = expr_.print(term);
+  std::string a = expr_.bind(mine, "mine"), b = expr_.bind(other, "other");
+  line(fmt::format("{} {} = {};", type, a, value));
+  line("#pragma unroll");
+  line(fmt::format("for (int distance = {}; distance > 0; distance /= 2) {{", lanes / 2));
+  line(fmt::format("  const {} {} = __shfl_xor_sync(0xffffffffu, {}, distance);", type, b, a));
+  line(fmt::format("  {} = {};", a, expr_.print_bare(binary(step->op, mine, other))));
+  line("}");
+  const std::string first =
+      is_private(n.buffer) ? "" : fmt::format("if (threadIdx.x % {} == 0) ", lanes);
+  line(fmt::format("{}{} = {};", first, expr_.element(n.buffer, n.indices[0]), a));
+}
+
+void KernelPrinter::store_matrices(const ForNode& n) {
+  if (!has_stmatrix(target_.gpu)) {
+    throw LoweringError(fmt::format("loop '{}' is marked as stmatrix, which {} does not have",
+                                    n.var.name(), target_.name));
+  }
+  for (const std::string& text : stmatrix_lines(match_stmatrix(n, thread_, known_), expr_)) {
+    line(text);
+  }
+}
+
+void KernelPrinter::multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row,
+                                           const Stmt& next) {
+  if (!row.warp.runs_on(target_.gpu.compute_capability)) {
+    throw LoweringError(fmt::format("loop '{}' is marked as wgmma '{}', which {} does not have",
+                                    n.var.name(), row.warp.name, target_.name));
+  }
+  auto swizzled_row = [&](const Buffer& b) {
+    auto it = swizzled_rows_.find(b->name);
+    return it == swizzled_rows_.end() ? int64_t{0} : it->second;
+  };
+  const WgmmaNest nest = match_wgmma(n, thread_, swizzled_row, known_);
+  if (!is_pending_ && next.defined() && runs_beside(next, nest)) {
+    lines(wgmma_issue_lines(nest, expr_));
+    return flight_.add(nest, n);
+  }
+  lines(wgmma_lines(nest, is_pending_ ? 1 : 0, expr_));
+  if (is_pending_) pending_.push_back(nest);
+}
+
+void KernelPrinter::roles(const Annotations& notes) {
+  auto number = [&](const char* key) {
+    auto it = notes.find(key);
+    return it == notes.end() ? int64_t{0} : std::get<int64_t>(it->second);
+  };
+  if (notes.count(kConsumersKey) == 0) return;
+  budget_.consumers = number(kConsumersKey);
+  budget_.consumer_registers = number(kConsumerRegistersKey);
+  budget_.producer_registers = number(kProducerRegistersKey);
+}
+
+void KernelPrinter::if_stmt(const IfNode& n) {
+  // Consumers and producers part here (warp specialization).
+  const bool parts = budget_.consumers > 0 && n.else_case.defined();
+  const RoleBudget budget = parts ? std::exchange(budget_, {}) : RoleBudget{};
+  auto set_registers = [&](const char* how, int64_t count) {
+    if (count > 0) line(fmt::format("tw_registers_{}<{}>();", how, count));
+  };
+  line(fmt::format("if ({}) {{", expr_.print_bare(n.cond)));
+  ++depth_;
+  {
+    KnowledgeScope scope(known_);
+    known_.assume(n.cond);
+    set_registers("raise", budget.consumer_registers);
+    stmt(n.then_case);
+  }
+  --depth_;
+  if (!n.else_case.defined()) return line("}");
+  line("} else {");
+  ++depth_;
+  set_registers("lower", budget.producer_registers);
+  --depth_;
+  block(n.else_case);
+}
+
+void KernelPrinter::let_stmt(const LetNode& n) {
+  std::string value = expr_.print(n.value);
+  KnowledgeScope scope(known_);
+  Interval range = known_.bounds(n.value);
+  known_.bind(n.var, range);
+  std::string type = n.var.type() == Type(ElemType::index) ? expr_.index_type(range)
+                                                           : cuda_type(n.var.type().elem);
+  std::string var = expr_.bind(n.var, n.var.name());
+  line(fmt::format("const {} {} = {};", type, var, value));
+  stmt(n.body);
+}
+
+void KernelPrinter::store_stmt(const StoreNode& n) {
+  for (const std::string& text : expr_.store(n)) line(text);
+}
+
+void KernelPrinter::evaluate_stmt(const EvaluateNode& n) {
+  auto* c = n.value.as<CallNode>();
+  const auto op = async_op(n.value);
+  bool is_copying = c && !op && (c->op == CallOp::AsyncCommit || c->op == CallOp::AsyncWait);
+  if (is_copying && !target_.gpu.has_async_copy()) return;  // its copies have landed already
+  if (op && op->operand) return tensor_copy(*op);
+  // Behind the barrier, other threads' wgmma and TMA copies must see what this thread has stored
+  // and copied.
+  const bool meets =
+      c && c->op == CallOp::Barrier && (!op || op->kind == AsyncOp::Kind::NamedBarrier);
+  const bool is_fenced = out_.ends_with("tw_fence_async();\n");
+  if (needs_fences_ && meets && !is_fenced) line("tw_fence_async();");
+  if (!op) return line(expr_.print(n.value) + ";");
+  for (const std::string& text : async_lines(*op, expr_)) line(text);
+}
+
+void KernelPrinter::tensor_copy(const AsyncOp& op) {
+  if (target_.gpu.compute_capability < 90) {
+    throw LoweringError(fmt::format("'{}' is to be copied by tensor copies, which {} does not have",
+                                    op.operand->name, target_.name));
+  }
+  const std::string map = map_of(op);
+  for (const std::string& text : box_lines(op, map, expr_)) line(text);
+}
+
+// The parameter with the tensor map of a copy's operand and box: one for all copies with the same
+// map.
+std::string KernelPrinter::map_of(const AsyncOp& op) {
+  auto row = swizzled_rows_.find(op.shared.as<LoadNode>()->buffer->name);
+  auto place = std::find(given_.begin(), given_.end(), op.operand);
+  TW_ASSERT(place != given_.end(), "a tensor copy of what the kernel is not given");
+  const TensorMap map = tensor_map_of(op, static_cast<int>(place - given_.begin()),
+                                      row == swizzled_rows_.end() ? 0 : row->second);
+  for (size_t m = 0; m < maps_.size(); ++m) {
+    if (same_map(map, launch_->tensor_maps[m])) return maps_[m];
+  }
+  launch_->tensor_maps.push_back(map);
+  maps_.push_back(expr_.fresh(op.operand->name + "_map"));
+  return maps_.back();
+}
+
+void KernelPrinter::allocate_stmt(const AllocateNode& n) {
+  const Buffer& b = n.buffer;
+  auto count = num_elements(b);
+  if (!count) {
+    throw LoweringError(
+        fmt::format("buffer '{}' has a dynamic size; what lives inside a kernel "
+                    "must have a constant one",
+                    b->name));
+  }
+  std::string name = expr_.buffers[b.get()] = expr_.fresh(b->name);
+  std::string type = cuda_type(b->elem);
+  if (is_private(b)) {
+    // Matrix instructions and 16-byte accesses take these elements as packed 32-bit registers.
+    const char* aligned = bits_of(b->elem) <= 16 ? "__align__(16) " : "";
+    line(fmt::format("{}{} {}[{}];", aligned, type, name,
+                     bits_of(b->elem) < 8 ? bytes_for(b->elem, *count) : *count));
+    return stmt(n.body);
+  }
+  if (auto it = swizzled_rows_.find(b->name); it != swizzled_rows_.end()) {
+    expr_.swizzles[b.get()] = Swizzle::of_rows(it->second, b->elem);
+  }
+  int64_t bytes = bytes_for(b->elem, *count);
+  const int64_t align = aligns_boxes_ ? kWgmmaAlign : kSharedAlign;
+  line(fmt::format("TW_SHARED({}, {}, {}, {});", type, name, launch_->shared_bytes,
+                   bits_of(b->elem) < 8 ? bytes : *count));
+  launch_->shared_bytes += round_up(bytes, align);
+  if (launch_->shared_bytes > target_.gpu.shared_per_block) {
+    throw LoweringError(
+        fmt::format("a kernel needs {} bytes of shared memory with '{}'; a block of "
+                    "{} has at most {}",
+                    launch_->shared_bytes, b->name, target_.name, target_.gpu.shared_per_block));
+  }
+  stmt(n.body);
+}
+
+std::vector<std::string> KernelPrinter::buffer_parameters(const Uses& uses,
+                                                          const std::vector<Buffer>& buffers) {
+  std::vector<std::string> parameters;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const BufferNode* b = buffers[i].get();
+    bool reads = uses.read.count(b) != 0, writes = uses.written.count(b) != 0;
+    if (!reads && !writes) continue;
+    std::string name = expr_.buffers[b] = expr_.fresh(b->name);
+    const bool is_made = launch_->dependent && !is_input(i);
+    const char* how = writes ? (reads ? "TW_INOUT" : "TW_OUT") : is_made ? "TW_MADE" : "TW_IN";
+    parameters.push_back(fmt::format("{}({}) {}", how, cuda_type(b->elem), name));
+    launch_->buffers.push_back(static_cast<int>(i));
+  }
+  return parameters;
+}
+
+std::vector<std::string> KernelPrinter::dim_parameters() {
+  std::vector<std::string> parameters;
+  for (const DimVar& d : program_.dims) {
+    parameters.push_back("long long " + expr_.bind(d.var, d.var.name()));
+    known_.bind(d.var, Interval{d.min, d.max});
+  }
+  return parameters;
+}
+
+std::string KernelPrinter::print(const Stmt& kernel, const std::string& entry,
+                                 const std::vector<Buffer>& buffers, CudaLaunch& launch,
+                                 bool is_followed) {
+  launch_ = &launch;
+  launch.entry = entry;
+  launch.grid = {Expr(1), Expr(1), Expr(1)};
+  launch.block = {1, 1, 1};
+  given_ = buffers;
+  const Uses uses = uses_of(kernel);
+  // Tiles that TMA loads need no fence to be seen.
+  needs_fences_ = uses.boxes_stored || stores_wgmma_operands(kernel);
+  aligns_boxes_ = has_wgmma(kernel) || uses.boxes_loaded || uses.boxes_stored;
+  std::vector<std::string> parameters = buffer_parameters(uses, buffers);
+  const std::vector<std::string> dims = dim_parameters();
+  // The next launch's blocks take the room that this one's blocks leave: all of these run when they
+  // start.
+  if (launch.dependent) line("tw_grid_wait();");
+  if (is_followed) line("tw_grid_launch_dependents();");
+  stmt(kernel);
+  for (const std::string& map : maps_) parameters.push_back("TW_TENSOR_MAP " + map);
+  parameters.insert(parameters.end(), dims.begin(), dims.end());
+  int threads = launch.block[0] * launch.block[1] * launch.block[2];
+  if (threads > target_.gpu.threads_per_block) {
+    throw LoweringError(fmt::format("a kernel has blocks of {} threads; {} has at most {}", threads,
+                                    target_.name, target_.gpu.threads_per_block));
+  }
+  // Register budgets count on one block per multiprocessor, which has all its registers.
+  const bool has_budgets = out_.find("tw_registers_") != std::string::npos;
+  const std::string cluster =
+      cluster_ > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", cluster_) : "";
+  return fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}{})\n{}({}) {{\n{}}}\n",
+                     cluster, threads, has_budgets ? ", 1" : "", entry, fmt::join(parameters, ", "),
+                     out_);
+}
+
+std::string identifier(const std::string& name) {
+  std::string text = "tw_";
+  for (char c : name) text += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return text;
+}
+
+}  // namespace
+
+CudaSource generate_cuda(const Module& module, const Target& target,
+                         const LoweringOptions& options) {
+  CudaSource source;
+  const Program lowered =
+      lower_for_cuda(module.main, target, with_size_facts(options, &source.sizes));
+  source.target = target.name;
+  source.params = describe_params(module.main);
+  source.dims = module.main.dims;
+  if (!module.packs.empty()) source.packing = generate_packing(module.packs);
+  std::vector<Buffer> buffers;
+  for (const Param& p : lowered.params) buffers.push_back(p.buffer);
+  std::vector<Stmt> kernels;
+  map_kernels(lowered.body, [&](const Stmt& kernel) {
+    kernels.push_back(kernel);
+    return kernel;
+  });
+  for (Stmt s = lowered.body; auto* a = s.as<AllocateNode>(); s = a->body) {
+    if (a->buffer->scope != Scope::Global) break;
+    buffers.push_back(a->buffer);
+    source.scratch.push_back({a->buffer->name, a->buffer->elem, a->buffer->shape[0]});
+  }
+  std::string base = identifier(module.main.name);
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    std::string entry = kernels.size() == 1 ? base : fmt::format("{}_{}", base, i);
+    source.launches.emplace_back();
+    if (i > 0) source.text += "\n";
+    const bool overlaps = launches_overlap(target.gpu);
+    CudaLaunch& launch = source.launches.back();
+    launch.dependent = overlaps && i > 0;
+    source.text +=
+        KernelPrinter(lowered, target)
+            .print(kernels[i], entry, buffers, launch, overlaps && i + 1 < kernels.size());
+  }
+  return source;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,338 @@
+#include "codegen/cuda/instructions/cuda_mma.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "codegen/cuda_lowering.h"
+#include "codegen/lowering.h"
+#include "ir/predicates.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+// The loops of the nest, outermost first: those over fragments, then the row, the column and k.
+struct Loops {
+  std::vector<const ForNode*> all;
+  const StoreNode* store = nullptr;
+
+  size_t fragments() const { return all.size() - 3; }
+};
+
+// An index as a sum of the loops' variables times constants.
+struct Strides {
+  Expr start;
+  std::vector<int64_t> of;  // one per loop
+};
+
+Strides strides_of(const ForNode& loop, const Loops& loops, const Expr& index, Analyzer& known) {
+  VarMap zero;
+  for (const ForNode* l : loops.all) zero[l->var.get()] = 0;
+  Strides s{known.simplify(substitute(index, zero)), {}};
+  for (const ForNode* l : loops.all) {
+    VarMap one = zero, two = zero;
+    one[l->var.get()] = 1;
+    two[l->var.get()] = 2;
+    auto step = as_int(known.simplify(substitute(index, one) - s.start));
+    bool unit = is_int(l->extent, 1);
+    auto next = unit ? std::optional<int64_t>(step.value_or(0) * 2)
+                     : as_int(known.simplify(substitute(index, two) - s.start));
+    bool linear = step && next && (*next == 2 * *step || is_int(l->extent, 2));
+    if (!linear)
+      fail_mma(loop, "an index does not run in equal steps along '" + l->var.name() + "'");
+    s.of.push_back(*step);
+  }
+  return s;
+}
+
+// Elements in a row of 16 bytes.
+int piece(const MmaRow& row) { return 128 / row.operand_bits(); }
+
+// The distance to the next 16 bytes of an operand that runs along k. Within 16 bytes its elements
+// are neighbours.
+int64_t next_piece(const ForNode& loop, const Loops& loops, const MmaRow& row, const Expr& index,
+                   Analyzer& known) {
+  VarMap at;
+  for (const ForNode* l : loops.all) at[l->var.get()] = 0;
+  const Expr first = substitute(index, at);
+  auto moved = [&](int64_t k) {
+    at[loops.all.back()->var.get()] = k;
+    return as_int(known.simplify(substitute(index, at) - first));
+  };
+  if (row.k <= piece(row)) return piece(row);
+  auto step = moved(piece(row));
+  bool steady = step.has_value();
+  for (int64_t k = 0; k < row.k && steady; ++k) {
+    steady = moved(k) == k / piece(row) * *step + k % piece(row);
+  }
+  if (!steady) fail_mma(loop, "an operand does not run along its terms 16 bytes at a time");
+  return *step;
+}
+
+// Collects the loops; a loop over one fragment may have gone.
+Loops loops_of(const ForNode& loop, const MmaRow& row) {
+  Loops loops;
+  const ForNode* at = &loop;
+  while (at) {
+    loops.all.push_back(at);
+    loops.store = at->body.as<StoreNode>();
+    at = at->body.as<ForNode>();
+  }
+  bool nested = loops.all.size() >= 3 && loops.all.size() <= 5 && loops.store &&
+                !loops.store->predicate.defined();
+  if (!nested) fail_mma(loop, "it must be three to five loops around one store");
+  const int64_t sizes[] = {row.m, row.n, row.k};
+  for (size_t l = 0; l < loops.all.size(); ++l) {
+    auto extent = as_int(loops.all[l]->extent);
+    bool fits = extent && is_int(loops.all[l]->min, 0) &&
+                (l < loops.fragments() || *extent == sizes[l - loops.fragments()]);
+    if (!fits) fail_mma(loop, fmt::format("loop '{}' has another size", loops.all[l]->var.name()));
+  }
+  return loops;
+}
+
+}  // namespace
+
+void fail_mma(const ForNode& loop, const std::string& reason) {
+  throw LoweringError(
+      fmt::format("loop '{}' is marked as mma '{}': {}", loop.var.name(), mma_mark(loop), reason));
+}
+
+std::string mma_mark(const ForNode& loop) {
+  auto it = loop.annotations.find(kMmaKey);
+  auto* name = it == loop.annotations.end() ? nullptr : std::get_if<std::string>(&it->second);
+  return name ? *name : "";
+}
+
+namespace {
+
+// Assigns each loop over fragments to the operand that moves along it.
+void take_fragments(const ForNode& loop, const Loops& loops, const Strides& a, const Strides& b,
+                    const Strides& sums, MmaNest& nest) {
+  bool seen_a = false, seen_b = false;
+  for (size_t l = 0; l < loops.fragments(); ++l) {
+    bool of_a = a.of[l] != 0, of_b = b.of[l] != 0;
+    bool& seen = of_a ? seen_a : seen_b;
+    if (of_a == of_b || seen) fail_mma(loop, "its operands are not those of a matrix product");
+    seen = true;
+    int64_t extent = *as_int(loops.all[l]->extent);
+    (of_a ? nest.a_fragments : nest.b_fragments) = extent;
+    (of_a ? nest.sums_a : nest.sums_b) = sums.of[l];
+    (of_a ? nest.a : nest.b).fragment = of_a ? a.of[l] : b.of[l];
+  }
+}
+
+// Requires that one of an operand's strides within an instruction is 1.
+void require_neighbours(const ForNode& loop, const MmaRow& row, int64_t along_k, int64_t across) {
+  if (along_k == 1) return;
+  if (across != 1) fail_mma(loop, "an operand runs along neither of its axes");
+  if (row.operand_bits() != 16) {
+    fail_mma(loop, "only elements of 16 bits are transposed on their way to registers");
+  }
+}
+
+}  // namespace
+
+bool is_printed(const MmaRow& row) {
+  auto loads = [](int registers) { return registers == 1 || registers == 2 || registers == 4; };
+  return row.product != MmaProduct::Xor && loads(row.a_registers()) && loads(2 * row.b_registers());
+}
+
+MmaNest match_mma(const ForNode& loop, Analyzer& known) {
+  if (const SparseMmaRow* sparse = find_sparse_mma(mma_mark(loop))) {
+    return match_sparse_mma(loop, *sparse, known);
+  }
+  const MmaRow* row = find_mma(mma_mark(loop));
+  if (!row) fail_mma(loop, "there is no such row");
+  if (!is_printed(*row)) {
+    fail_mma(
+        loop,
+        "only rows that sum products (of single bits: by 'and'), with one, two or four registers "
+        "an operand, are printed");
+  }
+  if (std::optional<MmaNest> gathered = match_gathered_mma(loop, *row, known)) return *gathered;
+  return match_mma_as(loop, *row, known);
+}
+
+MmaNest match_mma_as(const ForNode& loop, const MmaRow& row, Analyzer& known) {
+  Loops loops = loops_of(loop, row);
+  auto* sum = loops.store->value.as<BinaryNode>();
+  auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
+  auto* acc = sum ? sum->a.as<LoadNode>() : nullptr;
+  bool is_sum =
+      product && product->op == BinaryOp::Mul && acc && acc->buffer == loops.store->buffer;
+  const LoadNode* x = is_sum ? load_under_casts(product->a) : nullptr;
+  const LoadNode* y = is_sum ? load_under_casts(product->b) : nullptr;
+  if (!x || !y) fail_mma(loop, "its store must add a product of two elements");
+  Strides a = strides_of(loop, loops, x->indices[0], known);
+  Strides b = strides_of(loop, loops, y->indices[0], known);
+  const size_t m = loops.fragments(), n = m + 1, k = m + 2;
+  const bool in_registers = is_private(x->buffer) || is_private(y->buffer);
+  if (in_registers ? !is_private(x->buffer) : a.of[m] == 0) {
+    std::swap(a, b);
+    std::swap(x, y);
+  }
+  Strides c = strides_of(loop, loops, loops.store->indices[0], known);
+  bool shared =
+      (in_registers || x->buffer->scope == Scope::Shared) && y->buffer->scope == Scope::Shared;
+  bool typed = x->buffer->elem == row.operand && y->buffer->elem == row.b_operand() &&
+               acc->buffer->elem == row.acc;
+  if (!shared || !typed)
+    fail_mma(loop, "its operands must be tiles of the row's types in shared memory");
+  bool by_lanes = !in_registers || (a.of[m] == 0 && a.of[k] == 0);
+  if (!by_lanes || a.of[n] != 0 || b.of[m] != 0) {
+    fail_mma(loop, "its operands are not those of a matrix product");
+  }
+  if (!in_registers) require_neighbours(loop, row, a.of[k], a.of[m]);
+  require_neighbours(loop, row, b.of[k], b.of[n]);
+  MmaNest nest;
+  nest.row = &row;
+  nest.sums = acc->buffer;
+  nest.sums_start = c.start;
+  nest.a = {x->buffer, a.start, 0, a.of[m], a.of[k]};
+  nest.b = {y->buffer, b.start, 0, b.of[k], b.of[n]};
+  for (auto [operand, read, along] : {std::tuple{&nest.a, x, a.of[k]}, {&nest.b, y, b.of[k]}}) {
+    const bool loaded = operand->buffer->scope == Scope::Shared && along == 1;
+    if (loaded) operand->piece = next_piece(loop, loops, row, read->indices[0], known);
+  }
+  take_fragments(loop, loops, a, b, c, nest);
+  return nest;
+}
+
+std::string mma_loop(const std::string& var, int64_t extent) {
+  return fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) ", var, extent);
+}
+
+std::string mma_sums(const MmaNest& nest, const std::string& f, const std::string& g,
+                     CudaExpr& expr) {
+  return fmt::format("*({}(*)[{}])({} + ({} + {} * {} + {} * {}))", cuda_type(nest.row->acc),
+                     nest.row->acc_registers(), expr.buffers.at(nest.sums.get()),
+                     expr.print(nest.sums_start), f, nest.sums_a, g, nest.sums_b);
+}
+
+namespace {
+
+// A pointer to the row of 16 bytes that a lane gives to ldmatrix, `at` elements from the start of
+// fragment `var`.
+std::string row_pointer(const MmaOperand& o, const std::string& var, const std::string& at,
+                        CudaExpr& expr) {
+  const std::string& name = expr.buffers.at(o.buffer.get());
+  std::string start = expr.print(o.start);
+  if (expr.keeps_place(o.buffer, o.fragment)) {
+    return fmt::format("{} + ({} + {} * {})", name,
+                       expr.place(o.buffer, fmt::format("{} + {}", start, at)), var, o.fragment);
+  }
+  return fmt::format(
+      "{} + {}", name,
+      expr.place(o.buffer, fmt::format("({} + {} * {} + {})", start, var, o.fragment, at)));
+}
+
+// Loads A's fragments: each register is a matrix of 8 rows by 16 bytes of k, those of all rows
+// first.
+std::string load_a(const MmaNest& nest, const std::string& a, const std::string& f,
+                   const std::string& lane, CudaExpr& expr) {
+  const int bands = nest.row->m / 8;
+  bool along_k = nest.a.column == 1;
+  std::string at = along_k ? fmt::format("({0} % 8 + {0} / 8 % {1} * 8) * {2} + {0} / {3} * {4}",
+                                         lane, bands, nest.a.row, 8 * bands, nest.a.piece)
+                           : fmt::format("({0} % 8 + {0} / {1} * 8) * {2} + {0} / 8 % {3} * 8",
+                                         lane, 8 * bands, nest.a.column, bands);
+  return fmt::format("tw_ldmatrix_x{}{}({}[{}], {});", nest.row->a_registers(),
+                     along_k ? "" : "_trans", a, f, row_pointer(nest.a, f, at, expr));
+}
+
+}  // namespace
+
+// Loads B's fragments, two of them at once where their number is even: `pairs`.
+std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, const std::string& g,
+                       const std::string& lane, CudaExpr& expr) {
+  const int count = nest.row->b_registers();
+  bool along_k = nest.b.row == 1;
+  std::string at = along_k ? fmt::format("{0} % 8 * {1} + {0} / 8 % {2} * {3}", lane, nest.b.column,
+                                         count, nest.b.piece)
+                           : fmt::format("{} % {} * {}", lane, 8 * count, nest.b.row);
+  if (nest.gather.row.defined()) at = "0";  // the start is already the lane's row
+  const char* suffix = along_k ? "" : "_trans";
+  if (!pairs) {
+    return fmt::format("tw_ldmatrix_x{}{}({}[{}], {});", count, suffix, b, g,
+                       row_pointer(nest.b, g, at, expr));
+  }
+  at += fmt::format(" + {} / {} * {}", lane, 8 * count, nest.b.fragment);
+  MmaOperand two = nest.b;
+  two.fragment *= 2;
+  return fmt::format("tw_ldmatrix_x{0}{1}(*(unsigned(*)[{0}]){2}[2 * {3}], {4});", 2 * count,
+                     suffix, b, g, row_pointer(two, g, at, expr));
+}
+
+namespace {
+
+// Counts distances in elements of the buffer's array, which are bytes where elements share them.
+// Elements of fewer than 8 bits run along k, so that two rows of 16 bytes are whole bytes apart.
+void count_in_array(MmaOperand& o, const CudaExpr& expr) {
+  const int64_t shared = std::max(1, 8 / bits_of(o.buffer->elem));
+  if (shared == 1) return;
+  o.start = expr.place_of(o.buffer, o.start);
+  for (int64_t* distance : {&o.fragment, &o.row, &o.column, &o.piece}) {
+    if (*distance > 1) *distance /= shared;
+  }
+}
+
+// The lines before a nest whose B is gathered. They compute the start of the lane's row, which is
+// the start of B from then on.
+std::vector<std::string> gather_lines(MmaNest& nest, const std::string& lane, CudaExpr& expr) {
+  std::vector<std::string> lines;
+  if (!nest.gather.row.defined()) return lines;
+  std::string row = expr.bind(nest.gather.row, "row");
+  lines.push_back(fmt::format("const int {} = {} % {};", row, lane, 8 * nest.row->b_registers()));
+  std::string index = expr.print_bare(nest.gather.index);
+  nest.b.start = Var("at");
+  lines.push_back(fmt::format("const int {} = {};", expr.bind(nest.b.start, "at"), index));
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> mma_lines(const MmaNest& given, CudaExpr& expr) {
+  if (given.sparse.row) return sparse_mma_lines(given, expr);
+  MmaNest nest = given;
+  count_in_array(nest.a, expr);
+  count_in_array(nest.b, expr);
+  std::string lane = expr.fresh("lane"), a = expr.fresh("a"), b = expr.fresh("b");
+  std::string f = expr.fresh("f"), g = expr.fresh("g");
+  const bool pairs = nest.b_fragments % 2 == 0;
+  const MmaRow& row = *nest.row;
+  std::string sums = mma_sums(nest, f, g, expr);
+  // An A in registers needs no load.
+  const bool a_loaded = nest.a.buffer->scope == Scope::Shared;
+  std::string a_array = a_loaded
+                            ? fmt::format("{}[{}]", a, f)
+                            : fmt::format("*(unsigned(*)[{}])({} + ({} + {} * {}))",
+                                          row.a_registers(), expr.buffers.at(nest.a.buffer.get()),
+                                          expr.print(nest.a.start), f, nest.a.fragment);
+  const std::string unroll = "#pragma unroll";
+  std::vector<std::string> lines = {fmt::format("const int {} = threadIdx.x % 32;", lane)};
+  for (const std::string& line : gather_lines(nest, lane, expr)) lines.push_back(line);
+  if (a_loaded) {
+    lines.push_back(fmt::format("unsigned {}[{}][{}];", a, nest.a_fragments, row.a_registers()));
+    lines.push_back(unroll);
+    lines.push_back(mma_loop(f, nest.a_fragments) + load_a(nest, a, f, lane, expr));
+  }
+  const std::vector<std::string> products = {
+      fmt::format("unsigned {}[{}][{}];", b, nest.b_fragments, row.b_registers()),
+      unroll,
+      mma_loop(g, pairs ? nest.b_fragments / 2 : nest.b_fragments) +
+          mma_load_b(nest, pairs, b, g, lane, expr),
+      unroll,
+      mma_loop(f, nest.a_fragments) + "{",
+      "  " + unroll,
+      "  " + mma_loop(g, nest.b_fragments) + "{",
+      fmt::format("    tw_mma_{}({}, {}, {}[{}], {});", row.name, sums, a_array, b, g, sums),
+      "  }",
+      "}"};
+  lines.insert(lines.end(), products.begin(), products.end());
+  return lines;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,109 @@
+// Loop nests that are sparse matrix instructions of a warp.
+#include <fmt/format.h>
+
+#include "codegen/cuda/instructions/cuda_mma.h"
+#include "codegen/cuda/instructions/cuda_sparse_parts.h"
+#include "codegen/cuda_lowering.h"
+#include "codegen/lowering.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+MmaNest match_sparse_mma(const ForNode& loop, const SparseMmaRow& row, Analyzer& known) {
+  const SparseParts p = sparse_parts_of(loop);
+  const bool found = p.values && is_private(p.values->buffer) && p.places &&
+                     is_private(p.places->buffer) && bits_of(p.places->buffer->elem) == 2;
+  if (!found) {
+    fail_mma(loop,
+             "it must multiply elements in registers by those at places in registers, 2 bits each");
+  }
+  const SparseIndex index(p, known);
+  require_sparse_terms(loop, row, p, index);
+  MmaNest nest = match_mma_as(whole_sparse_nest(p, row.whole.k, 1), row.whole, known);
+  const SparseWords words = sparse_words_of(loop, row, p, index);
+  nest.sparse = {&row, p.places->buffer, words.start, 0, words.next_step};
+  for (int64_t step : words.steps) {
+    if (step != 0) nest.sparse.fragment = step;
+  }
+  return nest;
+}
+
+std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const MmaRow& row, Analyzer& known) {
+  const SparseParts p = sparse_parts_of(loop);
+  if (!p.values || !is_private(p.values->buffer) || !p.places) return std::nullopt;
+  const SparseIndex at(p, known);
+  const Buffer& of = p.places->buffer;
+  const Expr &index = p.gathered->indices[0], &word = p.places->indices[0];
+  auto step = as_int(simplify(at.first(in_place_of(of, Expr(1), index)) -
+                              at.first(in_place_of(of, Expr(0), index))));
+  bool same = p.loops.size() >= 3 && step.has_value();
+  for (const ForNode* l : p.loops) {
+    const int64_t last = as_int(l->extent).value_or(1) - 1;
+    same = same && (l == &p.terms() || at.moved(word, l->var, last) == 0);
+  }
+  if (!same) {
+    fail_mma(loop,
+             fmt::format("'{}' is not read at places that are the same for all rows and columns",
+                         p.gathered->buffer->name));
+  }
+  MmaNest nest = match_mma_as(whole_sparse_nest(p, row.k, *step), row, known);
+  if (nest.b.column != 1 || row.b_registers() * 8 != row.k) {
+    fail_mma(loop,
+             fmt::format("the columns of '{}', which is read at places, are no neighbours of 16 "
+                         "bits in a tile",
+                         p.gathered->buffer->name));
+  }
+  VarMap first;
+  Var term("row");
+  for (const ForNode* l : p.loops) first[l->var.get()] = 0;
+  first[p.terms().var.get()] = term;
+  known.bind(term, Expr(0), Expr(row.k));
+  nest.gather = {term, known.simplify(substitute(index, first))};
+  return nest;
+}
+
+namespace {
+
+// A lane's word of sparse metadata for fragment `f` of A.
+std::string word_of(const MmaNest& nest, const std::string& f, CudaExpr& expr) {
+  const int64_t in_byte = 8 / bits_of(nest.sparse.words->elem);
+  return fmt::format("tw_word_at({} + ({} + {} * {}))", expr.buffers.at(nest.sparse.words.get()),
+                     expr.print(simplify(floordiv(nest.sparse.start, Expr(in_byte)))), f,
+                     nest.sparse.fragment / in_byte);
+}
+
+}  // namespace
+
+std::vector<std::string> sparse_mma_lines(const MmaNest& nest, CudaExpr& expr) {
+  const std::string lane = expr.fresh("lane"), b = expr.fresh("b"), f = expr.fresh("f"),
+                    g = expr.fresh("g"), e = expr.fresh("e");
+  const std::string unroll = "#pragma unroll", sums = mma_sums(nest, f, g, expr);
+  std::vector<std::string> lines = {
+      fmt::format("const int {} = threadIdx.x % 32;", lane),
+      fmt::format("unsigned {}[{}], {}[{}][{}];", e, nest.a_fragments, b, nest.b_fragments,
+                  nest.row->b_registers()),
+      unroll,
+      fmt::format("{}{}[{}] = {};", mma_loop(f, nest.a_fragments), e, f, word_of(nest, f, expr))};
+  for (int s = 0; s < nest.steps(); ++s) {
+    MmaNest step = nest;
+    step.b.start = nest.b.start + Expr(s * nest.row->k);
+    const std::string a = fmt::format(
+        "*(unsigned(*)[{}])({} + ({} + {} * {}))", nest.a_registers(),
+        expr.buffers.at(nest.a.buffer.get()),
+        expr.print(simplify(nest.a.start + Expr(s * nest.sparse.next_step))), f, nest.a.fragment);
+    const std::vector<std::string> products = {
+        unroll,
+        mma_loop(g, nest.b_fragments) + mma_load_b(step, false, b, g, lane, expr),
+        unroll,
+        mma_loop(f, nest.a_fragments) + "{",
+        "  " + unroll,
+        "  " + mma_loop(g, nest.b_fragments) + "{",
+        fmt::format("    tw_mma_{}<{}>({}, {}, {}[{}], {}, {}[{}]);", nest.row->name, s, sums, a, b,
+                    g, sums, e, f),
+        "  }",
+        "}"};
+    lines.insert(lines.end(), products.begin(), products.end());
+  }
+  return lines;
+}
+
+}  // namespace tilewright

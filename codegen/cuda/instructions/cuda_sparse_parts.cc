@@ -1,0 +1,159 @@
+#include "codegen/cuda/instructions/cuda_sparse_parts.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "codegen/cuda/instructions/cuda_mma.h"
+#include "codegen/cuda_lowering.h"
+#include "codegen/lowering.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+// Replaces the load of a buffer, and a conversion of it, by `with`.
+class InPlaceOf : public Mutator {
+ public:
+  InPlaceOf(const BufferNode* buffer, Expr with) : buffer_(buffer), with_(std::move(with)) {}
+
+ protected:
+  Expr mutate_cast(const CastNode& n, const Expr& e) override {
+    auto* load = n.value.as<LoadNode>();
+    return load && load->buffer.get() == buffer_ ? with_ : Mutator::mutate_cast(n, e);
+  }
+
+ private:
+  const BufferNode* buffer_;
+  Expr with_;
+};
+
+const LoadNode* load_in_index(const LoadNode& load) {
+  const LoadNode* found = nullptr;
+  for_each_expr(load.indices[0], [&](const Expr& e) {
+    if (auto* n = e.as<LoadNode>()) found = n;
+  });
+  return found;
+}
+
+}  // namespace
+
+SparseParts sparse_parts_of(const ForNode& loop) {
+  SparseParts p;
+  for (const ForNode* at = &loop; at; at = at->body.as<ForNode>()) {
+    p.loops.push_back(at);
+    p.store = at->body.as<StoreNode>();
+  }
+  if (!p.store) return p;
+  for_each_expr(p.store->value, [&](const Expr& e) {
+    auto* load = e.as<LoadNode>();
+    if (!load || load->buffer == p.store->buffer) return;
+    if (const LoadNode* inner = load_in_index(*load)) {
+      p.gathered = load;
+      p.places = inner;
+    }
+  });
+  for_each_expr(p.store->value, [&](const Expr& e) {
+    auto* load = e.as<LoadNode>();
+    const bool is_other = load && load != p.gathered && load != p.places;
+    if (is_other && load->buffer != p.store->buffer) p.values = load;
+  });
+  return p;
+}
+
+Expr in_place_of(const Buffer& buffer, const Expr& with, const Expr& e) {
+  return InPlaceOf(buffer.get(), with)(e);
+}
+
+SparseIndex::SparseIndex(const SparseParts& parts, Analyzer& known) : known_(known) {
+  for (const ForNode* l : parts.loops) zero_[l->var.get()] = 0;
+}
+
+Expr SparseIndex::at(const Expr& index, const Expr& var, int64_t value) const {
+  VarMap map = zero_;
+  map[var.get()] = value;
+  return known_.simplify(substitute(index, map));
+}
+
+Expr SparseIndex::first(const Expr& index) const {
+  return known_.simplify(substitute(index, zero_));
+}
+
+std::optional<int64_t> SparseIndex::moved(const Expr& index, const Expr& var, int64_t value) const {
+  return as_int(known_.simplify(at(index, var, value) - first(index)));
+}
+
+void require_sparse_terms(const ForNode& loop, const SparseMmaRow& row, const SparseParts& p,
+                          const SparseIndex& index) {
+  const Var& r = p.terms().var;
+  const int64_t terms = int64_t{row.kept()} * row.selectors();
+  if (as_int(p.terms().extent) != terms) {
+    fail_mma(loop, fmt::format("loop '{}' must run over {} terms, those of {} instructions",
+                               r.name(), terms, row.selectors()));
+  }
+  const Expr& at = p.gathered->indices[0];
+  const Expr without = in_place_of(p.places->buffer, Expr(0), at),
+             with_one = in_place_of(p.places->buffer, Expr(1), at);
+  bool fits = as_int(simplify(index.first(with_one) - index.first(without))) == 1;
+  for (int64_t x = 0; x < terms && fits; ++x) {
+    fits = index.moved(without, r, x) == x / row.keep * row.of;
+  }
+  if (!fits) {
+    fail_mma(loop, fmt::format("'{}' is not read at the places of {} of each {} neighbours",
+                               p.gathered->buffer->name, row.keep, row.of));
+  }
+}
+
+ForNode whole_sparse_nest(const SparseParts& p, int64_t extent, int64_t step) {
+  const ForNode& terms = p.terms();
+  Var k("whole_" + terms.var.name());
+  class Whole : public Mutator {
+   public:
+    Whole(const SparseParts& p, Expr distance) : p_(p), distance_(std::move(distance)) {}
+
+   protected:
+    Expr mutate_load(const LoadNode& n, const Expr& e) override {
+      if (n.buffer != p_.gathered->buffer) return Mutator::mutate_load(n, e);
+      Expr index = in_place_of(p_.places->buffer, Expr(0), n.indices[0]);
+      return load(n.buffer, {substitute(index, {{p_.terms().var.get(), Expr(0)}}) + distance_});
+    }
+    Expr mutate_var(const VarNode& n, const Expr& e) override {
+      return &n == p_.terms().var.get() ? Expr(0) : e;
+    }
+
+   private:
+    const SparseParts& p_;
+    Expr distance_;
+  };
+  Stmt nest = Whole(p, k * Expr(step))(terms.body);
+  nest = make_for(k, Expr(0), Expr(extent), terms.for_kind, nest, terms.annotations);
+  for (size_t l = p.loops.size() - 1; l-- > 0;) {
+    const ForNode& loop = *p.loops[l];
+    nest = make_for(loop.var, loop.min, loop.extent, loop.for_kind, nest, loop.annotations);
+  }
+  return *nest.as<ForNode>();
+}
+
+SparseWords sparse_words_of(const ForNode& loop, const SparseMmaRow& row, const SparseParts& p,
+                            const SparseIndex& index) {
+  const Expr &values = p.values->indices[0], &words = p.places->indices[0];
+  const Var& r = p.terms().var;
+  const int64_t terms = int64_t{row.kept()} * row.selectors();
+  auto step = index.moved(values, r, row.kept());
+  bool steady = index.moved(words, r, terms - 1) == 0 &&
+                step == (row.selectors() > 1 ? step : std::optional<int64_t>(0));
+  for (int64_t s = 1; s < row.selectors() && step; ++s) {
+    steady = steady && index.moved(values, r, s * row.kept()) == s * *step;
+  }
+  SparseWords result{index.first(words), step.value_or(0), {}};
+  for (size_t l = 0; l + 3 < p.loops.size(); ++l) {
+    auto of_words = index.moved(words, p.loops[l]->var, 1);
+    auto of_values = index.moved(values, p.loops[l]->var, 1);
+    steady = steady && of_words && of_values && (*of_words == 0) == (*of_values == 0);
+    result.steps.push_back(of_words.value_or(0));
+  }
+  if (!steady) fail_mma(loop, "its registers do not move with its fragments");
+  return result;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,70 @@
+// Common parts of sparse matrix instruction nests, for warps and warpgroups: A's kept elements,
+// their places, and the operand that is read at these.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/arith/simplify.h"
+#include "ir/stmt.h"
+#include "ir/visitor.h"
+#include "kernel/instructions/sparse_mma_rows.h"
+
+namespace tilewright {
+
+// The nest's parts, by what they read: the kept elements, their places, and the operand that is
+// read there.
+struct SparseParts {
+  std::vector<const ForNode*> loops;
+  const StoreNode* store = nullptr;
+  const LoadNode* values = nullptr;
+  const LoadNode* places = nullptr;
+  const LoadNode* gathered = nullptr;
+
+  const ForNode& terms() const { return *loops.back(); }
+};
+
+// Operands that the nest lacks are null.
+SparseParts sparse_parts_of(const ForNode& loop);
+
+// `e` with the load of the buffer, and a conversion of it, replaced by `with`.
+Expr in_place_of(const Buffer& buffer, const Expr& with, const Expr& e);
+
+// An index of the nest at given values of its variables, 0 for all others.
+class SparseIndex {
+ public:
+  SparseIndex(const SparseParts& parts, Analyzer& known);
+  Expr at(const Expr& index, const Expr& var, int64_t value) const;
+  Expr first(const Expr& index) const;
+  // The distance that the index moves from 0 to `value` of the variable; nothing where that is no
+  // number.
+  std::optional<int64_t> moved(const Expr& index, const Expr& var, int64_t value) const;
+
+ private:
+  Analyzer& known_;
+  VarMap zero_;
+};
+
+// Requires the innermost loop to run over k of all instructions that share a word of metadata. The
+// gathered operand must be read at `keep` of each `of` neighbours. Element r stands r / keep * of
+// further on, and a place counts once. Throws LoweringError.
+void require_sparse_terms(const ForNode& loop, const SparseMmaRow& row, const SparseParts& parts,
+                          const SparseIndex& index);
+
+// The nest as if A were dense, with elements of the gathered operand `step` apart. The loop over k
+// runs over `extent`, that of one instruction.
+ForNode whole_sparse_nest(const SparseParts& parts, int64_t extent, int64_t step);
+
+// The sparse metadata of a nest as its schedule lays them out.
+struct SparseWords {
+  Expr start;             // this lane's word for the first iteration of the outer loops
+  int64_t next_step = 0;  // the distance between elements of A for the instructions of one word
+  std::vector<int64_t> steps;  // steps of the words, along each loop but the last three
+};
+
+// Throws LoweringError where words, or elements of A, do not move with their fragments.
+SparseWords sparse_words_of(const ForNode& loop, const SparseMmaRow& row, const SparseParts& parts,
+                            const SparseIndex& index);
+
+}  // namespace tilewright

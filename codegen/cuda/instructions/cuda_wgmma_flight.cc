@@ -1,0 +1,100 @@
+#include "codegen/cuda/instructions/cuda_wgmma_flight.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/cuda/instructions/cuda_mma.h"
+#include "codegen/cuda_lowering.h"
+#include "ir/visitor.h"
+#include "kernel/prelude/cuda_wgmma.h"
+
+namespace tilewright {
+
+std::set<const BufferNode*> read_by(const Stmt& s) {
+  std::set<const BufferNode*> read;
+  for_each_expr(s, [&](const Expr& e) {
+    if (auto* n = e.as<LoadNode>()) read.insert(n->buffer.get());
+  });
+  return read;
+}
+
+std::set<const BufferNode*> stored_by(const Stmt& s) {
+  std::set<const BufferNode*> stored;
+  for_each_stmt(s, [&](const Stmt& x) {
+    if (auto* n = x.as<StoreNode>()) stored.insert(n->buffer.get());
+  });
+  return stored;
+}
+
+bool is_wgmma_behind(const ForNode& loop) { return loop.annotations.count(kWgmmaBehindKey) != 0; }
+
+bool runs_beside(const Stmt& s, const WgmmaNest& nest) {
+  if (auto* loop = s.as<ForNode>(); loop && is_wgmma_behind(*loop)) {
+    const auto stored = stored_by(s);
+    return read_by(s).count(nest.sums.get()) == 0 && stored.count(nest.sums.get()) == 0 &&
+           stored.count(nest.a.buffer.get()) == 0;
+  }
+  bool beside = true;
+  for_each_stmt(s, [&](const Stmt& x) {
+    auto* store = x.as<StoreNode>();
+    auto* loop = x.as<ForNode>();
+    beside &= x.kind() != StmtKind::Evaluate && !(loop && !mma_mark(*loop).empty());
+    if (!store) return;
+    beside &=
+        is_private(store->buffer) && store->buffer != nest.sums && store->buffer != nest.a.buffer;
+  });
+  for_each_expr(s, [&](const Expr& e) {
+    auto* read = e.as<LoadNode>();
+    auto* call = e.as<CallNode>();
+    beside &= !(read && (!is_private(read->buffer) || read->buffer == nest.sums)) &&
+              !(call && call->op != CallOp::IfThenElse);
+  });
+  return beside;
+}
+
+std::vector<std::string> WgmmaFlight::wait_for(const Stmt& s, CudaExpr& expr) {
+  size_t ended = 0;
+  for (size_t i = 0; i < nests_.size(); ++i) {
+    if (!runs_beside(s, nests_[i])) ended = i + 1;
+  }
+  std::vector<std::string> lines = wait_for_first(ended, expr);
+  if (is_empty() || !makes_operands_) return lines;
+  constexpr int kOperandBits = 16;     // the widest operand elements
+  std::set<const BufferNode*> inside;  // allocated in `s`: no product behind it reads them
+  for_each_stmt(s, [&](const Stmt& x) {
+    if (auto* a = x.as<AllocateNode>()) inside.insert(a->buffer.get());
+  });
+  for_each_stmt(s, [&](const Stmt& x) {
+    auto* n = x.as<StoreNode>();
+    const bool is_made =
+        n && bits_of(n->buffer->elem) <= kOperandBits && inside.count(n->buffer.get()) == 0;
+    if (is_made && std::find(made_.begin(), made_.end(), n->buffer) == made_.end()) {
+      made_.push_back(n->buffer);
+    }
+  });
+  return lines;
+}
+
+std::vector<std::string> WgmmaFlight::wait_for_first(size_t count, CudaExpr& expr) {
+  if (count == 0) return {};
+  std::vector<std::string> lines = {fmt::format("tw_wgmma_wait<{}>();", nests_.size() - count)};
+  for (size_t i = 0; i < count; ++i) {
+    for (const std::string& line : wgmma_hold_lines(nests_[i], expr)) lines.push_back(line);
+  }
+  nests_.erase(nests_.begin(), nests_.begin() + static_cast<std::ptrdiff_t>(count));
+  if (!is_empty()) return lines;
+  // ptxas runs groups one after the other (C7513) where it sees an operand of a later group made
+  // while others are in flight. The operand gets its registers here.
+  for (const Buffer& b : made_) lines.push_back(wgmma_operand_line("tw_wgmma_settle", b, expr));
+  made_.clear();
+  makes_operands_ = false;
+  return lines;
+}
+
+bool meet(const std::set<const BufferNode*>& a, const std::set<const BufferNode*>& b) {
+  return std::any_of(a.begin(), a.end(), [&](const BufferNode* x) { return b.count(x) != 0; });
+}
+
+}  // namespace tilewright

@@ -1,0 +1,65 @@
+// AMX: products of tiles of 16 rows of 64 bytes. Tile 0 holds the accumulator, tiles 1 and 2 the
+// operands.
+#include "codegen/intrinsics/intrinsic_rows.h"
+
+namespace tilewright {
+namespace {
+
+// Configures all eight tiles at full size (Intel SDM volume 2, LDTILECFG). Byte 0 is the palette,
+// words from 16 on the bytes per row, bytes from 48 on the rows. This is assembly, since no
+// compiler keeps tiles in variables. A test on processors without tiles defines TW_TILES and puts
+// its own definitions in front.
+constexpr const char* kBegin = R"c(#ifndef TW_TILES
+#define tw_tile_load(tile, p) \
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(p), "r"((int64_t)64) : "memory")
+#define tw_tile_store(tile, p) \
+  __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(p), "r"((int64_t)64) : "memory")
+#define tw_tile_multiply(instruction) \
+  __asm__ volatile(#instruction " %%tmm2, %%tmm1, %%tmm0" : : : "memory")
+static inline void tw_amx_begin(void) {
+  uint8_t config[64] = {1};
+  for (int tile = 0; tile < 8; ++tile) {
+    config[16 + 2 * tile] = 64;
+    config[48 + tile] = 16;
+  }
+  __asm__ volatile("ldtilecfg %0" : : "m"(config));
+}
+static inline void tw_amx_end(void) { __asm__ volatile("tilerelease"); }
+#endif
+)c";
+
+std::string multiplies(const std::string& instruction) {
+  return R"c(static inline {T} {name}({T} acc, const void* a, const void* b) {
+  tw_tile_load(0, &acc);
+  tw_tile_load(1, a);
+  tw_tile_load(2, b);
+  tw_tile_multiply()c" +
+         instruction + R"c();
+  tw_tile_store(0, &acc);
+  return acc;
+}
+)c";
+}
+
+const KernelSection kSection{kBegin, "tw_amx_begin();", "tw_amx_end();"};
+
+constexpr const char* kTileBf16 =
+    R"(expr:expr="C[i,j] += A[i,k,p] * B[k,j,p]",dims.i=16,dims.j=16,dims.k=16,dims.p=2,)"
+    R"(dtype=bf16,out=f32)";
+constexpr const char* kTileMixed =
+    R"(expr:expr="C[i,j] += A[i,k,p] * B[k,j,p]",dims.i=16,dims.j=16,dims.k=16,dims.p=4,)"
+    R"(dtype=u8,dtypes.B=i8)";
+constexpr const char* kTileSigned =
+    R"(expr:expr="C[i,j] += A[i,k,p] * B[k,j,p]",dims.i=16,dims.j=16,dims.k=16,dims.p=4,dtype=i8)";
+
+}  // namespace
+
+std::vector<Intrinsic> amx_rows() {
+  return {
+      {"amx.tdpbf16ps", kTileBf16, {"amx-tile", "amx-bf16"}, multiplies("tdpbf16ps"), 0, kSection},
+      {"amx.tdpbusd", kTileMixed, {"amx-tile", "amx-int8"}, multiplies("tdpbusd"), 0, kSection},
+      {"amx.tdpbssd", kTileSigned, {"amx-tile", "amx-int8"}, multiplies("tdpbssd"), 0, kSection},
+  };
+}
+
+}  // namespace tilewright

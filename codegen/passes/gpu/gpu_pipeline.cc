@@ -1,0 +1,238 @@
+// Software pipelining: copies to shared memory run some iterations ahead of their use.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "codegen/cuda/cuda_tensor_copy.h"
+#include "codegen/cuda/instructions/cuda_wgmma_nest.h"
+#include "codegen/cuda_lowering.h"
+#include "ir/arith/simplify.h"
+#include "ir/predicates.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+constexpr const char* kKey = "pipeline_stages";
+
+Stmt async_call(CallOp op, std::vector<Expr> args) {
+  return make_evaluate(call(ElemType::boolean, op, std::move(args)));
+}
+
+// True for an element of global memory in stored form, or zero.
+bool is_copy(const Expr& value, ElemType elem) {
+  if (auto* n = value.as<SelectNode>()) return is_zero(n->on_false) && is_copy(n->on_true, elem);
+  auto* load = value.as<LoadNode>();
+  return load && load->buffer->scope == Scope::Global && load->buffer->elem == elem;
+}
+
+// The copies and uses of ring buffers in iteration `at` of the pipelined loop.
+class InRing : public Mutator {
+ public:
+  InRing(const BufferMap& rings, const ForNode& loop, const Expr& at, int64_t stages)
+      : rings_(rings), var_(loop.var), at_(at),
+        slot_(simplify(floormod(at - loop.min, Expr(stages)))) {}
+
+ protected:
+  Expr mutate_var(const VarNode& n, const Expr& e) override { return &n == var_.get() ? at_ : e; }
+
+  Expr mutate_load(const LoadNode& n, const Expr& e) override {
+    auto it = rings_.find(n.buffer.get());
+    if (it == rings_.end()) return Mutator::mutate_load(n, e);
+    return load(it->second, in_slot(n.indices), mutate(n.predicate));
+  }
+
+  Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
+    auto it = rings_.find(n.buffer.get());
+    if (it == rings_.end()) return Mutator::mutate_store(n, s);
+    Expr value = mutate(n.value);
+    return make_store(it->second, in_slot(n.indices), value, mutate(n.predicate),
+                      is_copy(value, n.buffer->elem));
+  }
+
+ private:
+  std::vector<Expr> in_slot(const std::vector<Expr>& indices) {
+    std::vector<Expr> all = {slot_};
+    for (const Expr& i : indices) all.push_back(mutate(i));
+    return all;
+  }
+
+  const BufferMap& rings_;
+  Expr var_;
+  Expr at_, slot_;
+};
+
+// Whether one of two statements writes what the other one reads or writes.
+bool conflict(const Stmt& a, const Stmt& b) {
+  auto writes = [](const Stmt& s, const Buffer& buffer) {
+    bool found = false;
+    for_each_stmt(s, [&](const Stmt& x) {
+      auto* n = x.as<StoreNode>();
+      found |= n && n->buffer == buffer;
+    });
+    return found;
+  };
+  auto meets = [&](const Stmt& one, const Stmt& other) {
+    bool found = false;
+    for_each_expr(one, [&](const Expr& x) {
+      auto* n = x.as<LoadNode>();
+      found |= n && writes(other, n->buffer);
+    });
+    for_each_stmt(one, [&](const Stmt& x) {
+      auto* n = x.as<StoreNode>();
+      found |= n && writes(other, n->buffer);
+    });
+    return found;
+  };
+  return meets(a, b) || meets(b, a);
+}
+
+// Whether a wgmma of the body takes an operand from registers.
+bool multiplies_registers(const Stmt& body) {
+  bool found = false;
+  for_each_stmt(body, [&](const Stmt& s) {
+    auto* loop = s.as<ForNode>();
+    if (!loop || !wgmma_mark(*loop)) return;
+    for_each_stmt(loop->body, [&](const Stmt& inner) {
+      auto* store = inner.as<StoreNode>();
+      if (!store) return;
+      for_each_expr(store->value, [&](const Expr& e) {
+        auto* read = e.as<LoadNode>();
+        found |= read && is_private(read->buffer) && read->buffer != store->buffer;
+      });
+    });
+  });
+  return found;
+}
+
+// The parts of a pipelined loop's body.
+struct Parts {
+  std::vector<Buffer> copied;  // shared buffers that the copies fill
+  std::vector<Buffer> others;  // other buffers that an iteration allocates
+  std::vector<Stmt> copies, uses;
+};
+
+Parts take_apart(const ForNode& loop) {
+  Parts parts;
+  Stmt body = loop.body;
+  std::vector<Buffer> allocated;
+  while (auto* a = body.as<AllocateNode>()) {
+    allocated.push_back(a->buffer);
+    body = a->body;
+  }
+  std::vector<Stmt> stmts = {body};
+  if (auto* seq = body.as<SeqNode>()) stmts = seq->stmts;
+  auto is_copied = [&](const Stmt& s) {
+    bool copies = true;
+    for_each_stmt(s, [&](const Stmt& x) {
+      auto* n = x.as<StoreNode>();
+      if (n) copies &= n->buffer->scope == Scope::Shared;
+    });
+    for_each_expr(s, [&](const Expr& x) {
+      auto* n = x.as<LoadNode>();
+      if (n) copies &= n->buffer->scope == Scope::Global;
+    });
+    return copies;
+  };
+  // A copy that stands behind uses may move before them, unless they conflict.
+  auto is_free = [&](const Stmt& s) {
+    return std::none_of(parts.uses.begin(), parts.uses.end(),
+                        [&](const Stmt& use) { return conflict(s, use); });
+  };
+  for (const Stmt& s : stmts) {
+    (is_copied(s) && is_free(s) ? parts.copies : parts.uses).push_back(s);
+  }
+  auto is_filled = [&](const Buffer& b) {
+    bool filled = false;
+    for (const Stmt& s : parts.copies) {
+      for_each_stmt(s, [&](const Stmt& x) {
+        auto* n = x.as<StoreNode>();
+        filled |= n && n->buffer == b;
+      });
+    }
+    return filled;
+  };
+  for (const Buffer& b : allocated) (is_filled(b) ? parts.copied : parts.others).push_back(b);
+  if (parts.copied.empty() || parts.uses.empty()) {
+    throw LoweringError(
+        fmt::format("loop '{}' is to be pipelined, but no iteration of it begins "
+                    "with copies from global to shared memory",
+                    loop.var.name()));
+  }
+  return parts;
+}
+
+class Pipeliner : public Mutator {
+ protected:
+  Stmt mutate_for(const ForNode& n, const Stmt& s) override {
+    auto it = n.annotations.find(kKey);
+    if (it == n.annotations.end()) return Mutator::mutate_for(n, s);
+    auto* stages = std::get_if<int64_t>(&it->second);
+    if (!stages || *stages < 1 || *stages > 8) {
+      throw LoweringError(
+          fmt::format("'{}' of loop '{}' must be a number from 1 to 8", kKey, n.var.name()));
+    }
+    if (leaves_wgmma_pending(n) && *stages < 3) {
+      throw LoweringError(
+          fmt::format("loop '{}' leaves wgmma pending ('{}'); its '{}' must be 3 or "
+                      "more, got {}",
+                      n.var.name(), kWgmmaPendingKey, kKey, *stages));
+    }
+    if (leaves_wgmma_pending(n) && multiplies_registers(n.body)) {
+      throw LoweringError(
+          fmt::format("loop '{}' leaves wgmma pending ('{}') that take an operand from registers, "
+                      "which each iteration makes anew; a loop inside of it may leave them so",
+                      n.var.name(), kWgmmaPendingKey));
+    }
+    const bool is_ours = *stages > 1 && n.annotations.count(kCopiesKey) == 0;
+    return is_ours ? pipelined(n, *stages) : Mutator::mutate_for(n, s);
+  }
+
+ private:
+  static Stmt pipelined(const ForNode& n, int64_t stages) {
+    Parts parts = take_apart(n);
+    BufferMap rings;
+    std::vector<Buffer> ring_buffers;
+    for (const Buffer& b : parts.copied) {
+      std::vector<Expr> shape = {Expr(stages)};
+      shape.insert(shape.end(), b->shape.begin(), b->shape.end());
+      ring_buffers.push_back(make_buffer(b->name, b->elem, shape, b->scope));
+      rings[b.get()] = ring_buffers.back();
+    }
+    const Expr end = simplify(n.min + n.extent);
+    auto copies_of = [&](const Expr& at) {
+      Stmt copies = InRing(rings, n, at, stages)(make_seq(parts.copies));
+      return make_if(at < end, copies);
+    };
+    // A slot becomes free an iteration later where a wgmma group still reads it.
+    const int64_t distance = stages - (leaves_wgmma_pending(n) ? 2 : 1);
+    Var ahead(n.var.name() + "_ahead");
+    Stmt commit = async_call(CallOp::AsyncCommit, {});
+    Stmt fill = make_for(ahead, 0, distance, ForKind::Unrolled,
+                         make_seq({copies_of(simplify(n.min + ahead)), commit}));
+    Stmt uses = InRing(rings, n, n.var, stages)(make_seq(parts.uses));
+    for (size_t i = parts.others.size(); i-- > 0;) uses = make_allocate(parts.others[i], uses);
+    // Behind the barrier, all threads see the copies that were waited for. Nobody reads any more
+    // the slot that the next copies go to.
+    Stmt body = make_seq({async_call(CallOp::AsyncWait, {Expr(distance - 1)}),
+                          async_call(CallOp::Barrier, {}), copies_of(n.var + Expr(distance)),
+                          commit, uses});
+    Annotations notes = n.annotations;
+    notes.erase(kKey);
+    Stmt result = make_seq({fill, make_for(n.var, n.min, n.extent, n.for_kind, body, notes)});
+    for (size_t i = ring_buffers.size(); i-- > 0;) result = make_allocate(ring_buffers[i], result);
+    return result;
+  }
+};
+
+}  // namespace
+
+Program pipeline_loops(const Program& program) {
+  Program result = program;
+  result.body = Pipeliner()(program.body);
+  return result;
+}
+
+}  // namespace tilewright

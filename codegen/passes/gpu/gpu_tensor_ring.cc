@@ -1,0 +1,99 @@
+#include "codegen/passes/gpu/gpu_tensor_ring.h"
+
+namespace tilewright {
+
+Stmt fill(const Ring& ring, const Expr& at, const Expr& count) {
+  const VarMap there = {{ring.loop.var.get(), at}};
+  std::vector<Stmt> stmts = {arrive(ring.full(count), Expr(ring.bytes()))};
+  auto ask = [&](const TensorCopy& c, int64_t blocks) {
+    std::vector<Expr> start = {ring.slot(count)};
+    for (const Expr& e : c.start) start.push_back(substitute(e, there));
+    TensorBox box = c.box;
+    for (Expr& e : box.at) e = substitute(e, there);
+    if (box.pixels) {
+      for (Expr& e : box.pixels->offsets) e = substitute(e, there);
+    }
+    const Expr to = load(ring.rings.at(c.shared.get()), start);
+    Stmt copy = c.stretch > 0
+                    ? load_bytes(to, load(c.operand, box.at), ring.full(count), c.bytes_each())
+                    : load_box(to, c.operand, ring.full(count), box, blocks);
+    stmts.push_back(c.repeated(copy));
+  };
+  for (const TensorCopy& c : ring.shared) ask(c, ring.cluster.blocks);
+  for (const TensorCopy& c : ring.copies) ask(c, 1);
+  return make_seq(std::move(stmts));
+}
+
+Stmt with_first(const Ring& ring, const Var& first, const Stmt& body) {
+  if (!ring.done) return substitute(body, VarMap{{first.get(), Expr(0)}});
+  const std::vector<Expr> one = {Expr(0)};
+  const Expr seen = cast(ElemType::index, load(ring.done, one));
+  Stmt keep = make_store(ring.done, one, cast(ElemType::u32, first + ring.loop.extent));
+  return make_let(first, floormod(seen, Expr(2 * ring.stages)), make_seq({body, keep}));
+}
+
+Stmt with_counter(const Ring& ring, const Stmt& body) {
+  if (!ring.done) return body;
+  Stmt zero = make_store(ring.done, {Expr(0)}, make_int(ElemType::u32, 0));
+  return make_allocate(ring.done, make_seq({zero, body}));
+}
+
+Stmt with_lookups(const Ring& ring, Stmt body) {
+  for (const auto& [name, value] : ring.lookups) body = make_let(name, value, body);
+  return body;
+}
+
+namespace {
+
+// The parts of a kernel that issue copies: its loops, conditions and names around them.
+class Producer {
+ public:
+  explicit Producer(const Ring& ring) : ring_(ring) {}
+
+  Stmt operator()(const Stmt& s) const {
+    if (auto* n = s.as<ForNode>()) {
+      if (n == &ring_.loop) return loop();
+      Stmt body = (*this)(n->body);
+      return body.defined() ? make_for(n->var, n->min, n->extent, n->for_kind, body, n->annotations)
+                            : Stmt();
+    }
+    if (auto* n = s.as<IfNode>()) {
+      Stmt then_case = (*this)(n->then_case);
+      Stmt else_case = n->else_case.defined() ? (*this)(n->else_case) : Stmt();
+      if (then_case.defined()) return make_if(n->cond, then_case, else_case);
+      return else_case.defined() ? make_if(!n->cond, else_case) : Stmt();
+    }
+    if (auto* n = s.as<LetNode>()) {
+      Stmt body = (*this)(n->body);
+      return body.defined() ? make_let(n->var, n->value, body) : Stmt();
+    }
+    if (auto* n = s.as<AllocateNode>()) return (*this)(n->body);
+    if (!s.as<SeqNode>()) return {};
+    std::vector<Stmt> stmts;
+    for (const Stmt& child : s.as<SeqNode>()->stmts) {
+      if (Stmt kept = (*this)(child); kept.defined()) stmts.push_back(kept);
+    }
+    return stmts.empty() ? Stmt() : make_seq(std::move(stmts));
+  }
+
+ private:
+  Stmt loop() const {
+    const ForNode& n = ring_.loop;
+    Var first("first");
+    const Expr count = simplify(first + n.var - n.min);
+    Stmt body =
+        make_seq({wait_phase(ring_.empty(count), floormod(ring_.round(count) + Expr(1), Expr(2)),
+                             ring_.cluster.blocks),
+                  fill(ring_, n.var, count)});
+    return with_lookups(
+        ring_, with_first(ring_, first, make_for(n.var, n.min, n.extent, ForKind::Serial, body)));
+  }
+
+  const Ring& ring_;
+};
+
+}  // namespace
+
+Stmt producer_of(const Ring& ring, const Stmt& kernel) { return Producer(ring)(kernel); }
+
+}  // namespace tilewright

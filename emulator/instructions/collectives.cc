@@ -1,0 +1,206 @@
+#include "emulator/instructions/collectives.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "emulator/counters.h"
+#include "emulator/instructions/mma_values.h"
+#include "emulator/instructions/sparse_operand.h"
+#include "emulator/instructions/tensor_sums.h"
+#include "kernel/instructions/mma_rows.h"
+#include "kernel/instructions/sparse_mma_rows.h"
+
+namespace tilewright::emulator {
+namespace {
+
+constexpr int kMatrixRows = 8;
+constexpr int kRowBytes = 16;
+
+void require_shared(const WarpRequest& r, const char* what) {
+  if (r.array->storage->space == Space::Shared) return;
+  fail(FaultKind::BadLaunch, r.line,
+       fmt::format("{} {}, which is not in shared memory", what, r.array->name));
+}
+
+// The summand of two bits.
+double product(MmaProduct how, double a, double b) {
+  return how == MmaProduct::Xor ? a + b - 2 * a * b : a * b;
+}
+
+struct Matrices {
+  Matrix a, b, c;
+};
+
+Matrix gather_a(const MmaRow& row, const std::vector<ThreadState*>& lanes) {
+  Matrix a(row.m, row.k);
+  for (int lane = 0; lane < kWarp; ++lane) {
+    const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
+    for (int part = 0; part < row.packed(); ++part) {
+      for (int i = 0; i < row.a_registers(); ++i) {
+        a.at(a_place(row, lane, i, part)) = part_value(row, row.operand, r.a[i], part);
+      }
+    }
+  }
+  return a;
+}
+
+Matrices gather(const MmaRow& row, Matrix a, const std::vector<ThreadState*>& lanes) {
+  Matrices x{std::move(a), Matrix(row.k, row.n), Matrix(row.m, row.n)};
+  for (int lane = 0; lane < kWarp; ++lane) {
+    const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
+    for (int part = 0; part < row.packed(); ++part) {
+      for (int i = 0; i < row.b_registers(); ++i) {
+        x.b.at(b_place(row, lane, i, part)) = part_value(row, row.b_operand(), r.b[i], part);
+      }
+    }
+    for (int i = 0; i < row.acc_registers(); ++i) {
+      x.c.at(acc_place(lane, i)) = sum_value(row, r.c, i);
+    }
+  }
+  return x;
+}
+
+void multiply_bits(const MmaRow& row, Matrices& x) {
+  for (int i = 0; i < row.m; ++i) {
+    for (int j = 0; j < row.n; ++j) {
+      double& sum = x.c.at({i, j});
+      for (int k = 0; k < row.k; ++k) sum += product(row.product, x.a.at({i, k}), x.b.at({k, j}));
+    }
+  }
+}
+
+void multiply(const MmaRow& row, const TensorSums& how, Matrices& x) {
+  if (row.product != MmaProduct::Numbers) return multiply_bits(row, x);
+  const SumsOfProducts products(row, how, x.a, x.b, row.m);
+  for (int i = 0; i < row.m; ++i) {
+    for (int j = 0; j < row.n; ++j) {
+      double& sum = x.c.at({i, j});
+      sum = products.add_to(sum, i, j);
+    }
+  }
+}
+
+void scatter(const MmaRow& row, Matrices& x, const std::vector<ThreadState*>& lanes) {
+  for (int lane = 0; lane < kWarp; ++lane) {
+    const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
+    for (int i = 0; i < row.acc_registers(); ++i) {
+      set_sum(row, r.d, i, x.c.at(acc_place(lane, i)));
+    }
+  }
+}
+
+// Moves the rows of matrix `q`, each at the address that one lane gives, and counts the access.
+template <class Move>
+void each_row(const std::vector<ThreadState*>& lanes, int q, const char* what,
+              EmulatorCounters& counters, const Move& move) {
+  std::vector<LaneAccess> rows;
+  for (size_t i = 0; i < kMatrixRows; ++i) {
+    ThreadState& lane = *lanes[static_cast<size_t>(q) * kMatrixRows + i];
+    const WarpRequest& r = lane.request;
+    require_shared(r, what);
+    try {
+      move(lane, i);
+    } catch (Fault& fault) {  // not of the lane that came last and runs
+      fault.by = &lane;
+      throw;
+    }
+    rows.push_back({r.array->begin + r.offset, kRowBytes});
+  }
+  count_shared(rows, counters);
+}
+
+}  // namespace
+
+void shuffle(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters) {
+  std::array<uint64_t, kWarp> values{};
+  for (size_t lane = 0; lane < lanes.size(); ++lane) {
+    if (lanes[lane]) values[lane] = lanes[lane]->request.value;
+  }
+  for (size_t lane = 0; lane < lanes.size(); ++lane) {
+    if (!lanes[lane]) continue;
+    WarpRequest& request = lanes[lane]->request;
+    auto source = static_cast<size_t>(request.source);
+    if (source >= lanes.size() || !lanes[source]) {
+      fail(FaultKind::DivergentCollective, request.line,
+           fmt::format("lane {} takes the value of lane {}, which takes no part in the shuffle",
+                       lane, source));
+    }
+    request.value = values[source];
+  }
+  ++counters.shuffles;
+}
+
+void load_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
+                   EmulatorCounters& counters) {
+  const WarpRequest& first = lanes[0]->request;
+  int count = first.variant / 2;
+  bool transposed = first.variant % 2 != 0;
+  for (int q = 0; q < count; ++q) {
+    std::array<std::array<uint16_t, kMatrixRows>, kMatrixRows> matrix;
+    each_row(lanes, q, "ldmatrix reads", counters, [&](ThreadState& lane, size_t row) {
+      const WarpRequest& r = lane.request;
+      memory.load(lane, *r.array, r.offset, kRowBytes, matrix[row].data(), r.line);
+    });
+    for (int lane = 0; lane < kWarp; ++lane) {
+      uint32_t word = 0;
+      for (int part = 0; part < 2; ++part) {
+        MatrixPlace at = ldmatrix_place(lane, part, transposed);
+        word |= static_cast<uint32_t>(
+                    matrix[static_cast<size_t>(at.row)][static_cast<size_t>(at.column)])
+                << (16 * part);
+      }
+      static_cast<unsigned*>(lanes[static_cast<size_t>(lane)]->request.d)[q] = word;
+    }
+  }
+  ++counters.ldmatrix;
+}
+
+void store_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
+                    EmulatorCounters& counters) {
+  const WarpRequest& first = lanes[0]->request;
+  int count = first.variant / 2;
+  bool transposed = first.variant % 2 != 0;
+  for (int q = 0; q < count; ++q) {
+    std::array<std::array<uint16_t, kMatrixRows>, kMatrixRows> matrix;
+    for (int lane = 0; lane < kWarp; ++lane) {
+      unsigned word = lanes[static_cast<size_t>(lane)]->request.a[q];
+      for (int part = 0; part < 2; ++part) {
+        MatrixPlace at = ldmatrix_place(lane, part, transposed);
+        matrix[static_cast<size_t>(at.row)][static_cast<size_t>(at.column)] =
+            static_cast<uint16_t>(word >> (16 * part));
+      }
+    }
+    each_row(lanes, q, "stmatrix writes", counters, [&](ThreadState& lane, size_t row) {
+      const WarpRequest& r = lane.request;
+      memory.store(lane, *r.array, r.offset, kRowBytes, matrix[row].data(), r.line);
+    });
+  }
+  ++counters.stmatrix;
+}
+
+void multiply_matrices(const std::vector<ThreadState*>& lanes, int compute_capability,
+                       EmulatorCounters& counters) {
+  const MmaRow& row = mma_rows()[static_cast<size_t>(lanes[0]->request.variant)];
+  Matrices x = gather(row, gather_a(row, lanes), lanes);
+  multiply(row, tensor_sums(row, compute_capability), x);
+  scatter(row, x, lanes);
+  ++counters.mma;
+  counters.mma_operations += int64_t{2} * row.m * row.n * row.k;
+}
+
+void multiply_sparse(const std::vector<ThreadState*>& lanes, int compute_capability,
+                     EmulatorCounters& counters) {
+  const WarpRequest& first = lanes[0]->request;
+  const SparseMmaRow& row = sparse_mma_rows()[static_cast<size_t>(first.variant / kSelectors)];
+  const MmaRow& whole = row.whole;
+  Matrix stored = gather_a(row.stored(), lanes);
+  Matrices x =
+      gather(whole, spread_by_metadata(row, first.variant % kSelectors, lanes, stored), lanes);
+  multiply(whole, tensor_sums(row.stored(), compute_capability), x);
+  scatter(whole, x, lanes);
+  ++counters.mma;
+  counters.mma_operations += int64_t{2} * whole.m * whole.n * row.kept();
+}
+
+}  // namespace tilewright::emulator

@@ -1,0 +1,62 @@
+// Operands and sums of matrix instructions as numbers.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "kernel/instructions/mma_rows.h"
+#include "runtime/tensor/element.h"
+
+namespace tilewright::emulator {
+
+// The bits of an element that count as tf32.
+inline constexpr uint32_t kTf32Mask = 0xffffe000u;
+
+// The element of an operand of this type whose bits these are.
+inline double operand_value(const MmaRow& row, ElemType type, uint32_t bits) {
+  if (row.tf32) return static_cast<double>(std::bit_cast<float>(bits & kTf32Mask));
+  return decode_element(type, bits);
+}
+
+// The element that part `part` of a register holds.
+inline double part_value(const MmaRow& row, ElemType type, uint32_t word, int part) {
+  const int bits = row.operand_bits();
+  const uint32_t mask = bits == 32 ? ~0u : (1u << bits) - 1;
+  return operand_value(row, type, word >> (part * bits) & mask);
+}
+
+inline double sum_value(const MmaRow& row, const void* sums, int i) {
+  if (row.acc == ElemType::i32) return static_cast<const int32_t*>(sums)[i];
+  if (row.acc == ElemType::f16) {
+    return decode_element(row.acc, static_cast<const uint16_t*>(sums)[i]);
+  }
+  return static_cast<double>(static_cast<const float*>(sums)[i]);
+}
+
+inline void set_sum(const MmaRow& row, void* sums, int i, double value) {
+  if (row.acc == ElemType::i32) {
+    static_cast<int32_t*>(sums)[i] =
+        static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value)));
+  } else if (row.acc == ElemType::f16) {
+    static_cast<uint16_t*>(sums)[i] = static_cast<uint16_t>(encode_element(row.acc, value));
+  } else {
+    static_cast<float*>(sums)[i] = static_cast<float>(value);
+  }
+}
+
+// In f64, which holds every product and integer sum of the instructions' shapes exactly.
+class Matrix {
+ public:
+  Matrix(int rows, int columns)
+      : columns_(static_cast<size_t>(columns)), values_(static_cast<size_t>(rows) * columns_) {}
+  double& at(MatrixPlace p) {
+    return values_[static_cast<size_t>(p.row) * columns_ + static_cast<size_t>(p.column)];
+  }
+
+ private:
+  size_t columns_;
+  std::vector<double> values_;
+};
+
+}  // namespace tilewright::emulator

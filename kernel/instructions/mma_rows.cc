@@ -1,0 +1,174 @@
+#include "kernel/instructions/mma_rows.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace tilewright {
+namespace {
+
+// From these compute capabilities on, ptxas replaces 4-bit and single-bit instructions by some 200
+// and some 100 instructions on bytes (read off its cubins).
+constexpr int kNoFourBits = 90, kNoSingleBits = 100;
+
+}  // namespace
+
+const std::vector<MmaRow>& mma_rows() {
+  using enum ElemType;
+  static const std::vector<MmaRow> rows = {
+      {"m16n8k16_f32_f16", 16, 8, 16, f32, f16, false, 80,
+       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"},
+      {"m16n8k8_f32_f16", 16, 8, 8, f32, f16, false, 75,
+       "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"},
+      {"m16n8k16_f32_bf16", 16, 8, 16, f32, bf16, false, 80,
+       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"},
+      {"m16n8k8_f32_tf32", 16, 8, 8, f32, f32, true, 80,
+       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"},
+      {"m16n8k4_f32_tf32", 16, 8, 4, f32, f32, true, 80,
+       "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32"},
+      {"m16n8k8_f32_tf32x3",
+       16,
+       8,
+       8,
+       f32,
+       f32,
+       false,
+       80,
+       "",
+       {},
+       MmaProduct::Numbers,
+       1000,
+       "m16n8k8_f32_tf32"},
+      {"m16n8k32_s32_s8", 16, 8, 32, i32, i8, false, 80,
+       "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"},
+      {"m16n8k32_s32_u8", 16, 8, 32, i32, u8, false, 80,
+       "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32"},
+      {"m8n8k16_s32_s8", 8, 8, 16, i32, i8, false, 75,
+       "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32"},
+      {"m8n8k16_s32_u8", 8, 8, 16, i32, u8, false, 75,
+       "mma.sync.aligned.m8n8k16.row.col.s32.u8.u8.s32"},
+      {"m16n8k32_f32_e4m3", 16, 8, 32, f32, f8e4m3, false, 89,
+       "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"},
+      {"m16n8k32_f32_e5m2", 16, 8, 32, f32, f8e5m2, false, 89,
+       "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32"},
+      {"m16n8k16_f16_f16", 16, 8, 16, f16, f16, false, 80,
+       "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16"},
+      {"m16n8k8_f16_f16", 16, 8, 8, f16, f16, false, 75,
+       "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16"},
+      {"m16n8k32_s32_u8_s8", 16, 8, 32, i32, u8, false, 80,
+       "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32", i8},
+      {"m16n8k32_s32_s8_u8", 16, 8, 32, i32, i8, false, 80,
+       "mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32", u8},
+      {"m16n8k32_f32_e4m3_e5m2", 16, 8, 32, f32, f8e4m3, false, 89,
+       "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32", f8e5m2},
+      {"m16n8k32_f32_e5m2_e4m3", 16, 8, 32, f32, f8e5m2, false, 89,
+       "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32", f8e4m3},
+      {"m16n8k64_s32_s4",
+       16,
+       8,
+       64,
+       i32,
+       i4,
+       false,
+       80,
+       "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32",
+       {},
+       MmaProduct::Numbers,
+       kNoFourBits},
+      {"m16n8k64_s32_u4",
+       16,
+       8,
+       64,
+       i32,
+       u4,
+       false,
+       80,
+       "mma.sync.aligned.m16n8k64.row.col.s32.u4.u4.s32",
+       {},
+       MmaProduct::Numbers,
+       kNoFourBits},
+      {"m16n8k64_s32_u4_s4", 16, 8, 64, i32, u4, false, 80,
+       "mma.sync.aligned.m16n8k64.row.col.s32.u4.s4.s32", i4, MmaProduct::Numbers, kNoFourBits},
+      {"m16n8k64_s32_s4_u4", 16, 8, 64, i32, i4, false, 80,
+       "mma.sync.aligned.m16n8k64.row.col.s32.s4.u4.s32", u4, MmaProduct::Numbers, kNoFourBits},
+      {"m16n8k256_s32_b1_xor",
+       16,
+       8,
+       256,
+       i32,
+       u1,
+       false,
+       80,
+       "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc",
+       {},
+       MmaProduct::Xor,
+       kNoSingleBits},
+      {"m16n8k256_s32_b1_and",
+       16,
+       8,
+       256,
+       i32,
+       u1,
+       false,
+       80,
+       "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc",
+       {},
+       MmaProduct::And,
+       kNoSingleBits},
+  };
+  return rows;
+}
+
+const MmaRow* find_mma(std::string_view name) {
+  for (const MmaRow& row : mma_rows()) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+std::string split_mma_text(const MmaRow& row, std::string_view extra, std::string_view argument) {
+  const int d = row.acc_registers(), a = row.a_registers(), b = row.b_registers();
+  const std::string more = extra.empty() ? "" : fmt::format(", {}", extra);
+  const std::string with = argument.empty() ? "" : fmt::format(", {}", argument);
+  std::string text = fmt::format(
+      "\nTW_FN void tw_mma_{}(float (&d)[{}], const unsigned (&a)[{}], const unsigned (&b)[{}],\n"
+      "    const float (&c)[{}]{}) {{\n"
+      "  unsigned a_high[{}], a_rest[{}], b_high[{}], b_rest[{}];\n",
+      row.name, d, a, b, d, more, a, a, b, b);
+  for (auto [name, registers] : {std::pair{'a', a}, std::pair{'b', b}}) {
+    text += fmt::format(
+        "  for (int i = 0; i < {1}; ++i) {{\n"
+        "    {0}_high[i] = {0}[i] & 0xffffe000u;\n"
+        "    bool finite = ({0}[i] & 0x7f800000u) != 0x7f800000u;\n"
+        "    {0}_rest[i] = finite ? tw_bits(tw_float({0}[i]) - tw_float({0}_high[i])) : 0;\n"
+        "  }}\n",
+        name, registers);
+  }
+  // The smallest products first.
+  return text + fmt::format(
+                    "  tw_mma_{0}(d, a_rest, b_high, c{1});\n"
+                    "  tw_mma_{0}(d, a_high, b_rest, d{1});\n"
+                    "  tw_mma_{0}(d, a_high, b_high, d{1});\n}}\n",
+                    row.split, with);
+}
+
+// One rule for all shapes: a lane's group selects the row (of A and the accumulators) or the column
+// (of B). Its position in the group selects neighbours along the other axis.
+MatrixPlace a_place(const MmaRow& row, int lane, int r, int part) {
+  int bands = row.m / 8;
+  return {lane / 4 + 8 * (r % bands),
+          lane % 4 * row.packed() + part + r / bands * 4 * row.packed()};
+}
+
+MatrixPlace b_place(const MmaRow& row, int lane, int r, int part) {
+  return {lane % 4 * row.packed() + part + r * 4 * row.packed(), lane / 4};
+}
+
+MatrixPlace acc_place(int lane, int r) { return {lane / 4 + 8 * (r / 2), lane % 4 * 2 + r % 2}; }
+
+MatrixPlace ldmatrix_place(int lane, int part, bool transposed) {
+  int row = lane / 4, column = lane % 4 * 2 + part;
+  return transposed ? MatrixPlace{column, row} : MatrixPlace{row, column};
+}
+
+}  // namespace tilewright

@@ -1,0 +1,117 @@
+#include "models/onnx/extent.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tilewright::onnx {
+namespace {
+
+// Names double with each step that adds a size to itself in another way.
+constexpr size_t kMaxText = 1000, kMaxFactors = 32;
+
+}  // namespace
+
+Extent Extent::named(const std::string& name) {
+  Extent e(1);
+  e.names_ = {name};
+  return e;
+}
+
+std::string Extent::text() const {
+  if (fixed()) return std::to_string(number_);
+  std::string names = fmt::format("{}", fmt::join(names_, "*"));
+  return number_ == 1 ? names : fmt::format("{}*{}", number_, names);
+}
+
+Extent Extents::declare(const std::string& name, const DimSize& range) {
+  if (!range.is_dynamic()) return range.min;
+  ranges_[name] = range;
+  return Extent::named(name);
+}
+
+std::optional<Extent> Extents::derived(const std::string& text, int64_t least, int64_t most) {
+  if (text.size() > kMaxText) return std::nullopt;
+  return declare("(" + text + ")", {least, most});
+}
+
+std::optional<DimSize> Extents::range(const Extent& e) const {
+  DimSize range{e.number_, e.number_};
+  for (const std::string& name : e.names_) {
+    const DimSize& factor = ranges_.at(name);
+    if (__builtin_mul_overflow(range.min, factor.min, &range.min) ||
+        __builtin_mul_overflow(range.max, factor.max, &range.max)) {
+      return std::nullopt;
+    }
+  }
+  if (range.min > range.max) std::swap(range.min, range.max);  // of a negative number
+  return range;
+}
+
+std::optional<Extent> Extents::plus(const Extent& a, const Extent& b) {
+  if (a.names_ == b.names_) {
+    Extent sum = a;
+    if (__builtin_add_overflow(a.number_, b.number_, &sum.number_)) return std::nullopt;
+    if (sum.number_ == 0) sum.names_.clear();
+    return sum;
+  }
+  if (a == Extent(0)) return b;
+  if (b == Extent(0)) return a;
+  auto x = range(a), y = range(b);
+  int64_t least = 0, most = 0;
+  if (!x || !y || __builtin_add_overflow(x->min, y->min, &least) ||
+      __builtin_add_overflow(x->max, y->max, &most)) {
+    return std::nullopt;
+  }
+  return derived(std::min(a.text(), b.text()) + "+" + std::max(a.text(), b.text()), least, most);
+}
+
+std::optional<Extent> Extents::minus(const Extent& a, const Extent& b) {
+  std::optional<Extent> negative = times(b, -1);
+  return negative ? plus(a, *negative) : std::nullopt;
+}
+
+std::optional<Extent> Extents::times(const Extent& a, const Extent& b) const {
+  Extent product = a;
+  if (__builtin_mul_overflow(a.number_, b.number_, &product.number_)) return std::nullopt;
+  product.names_.insert(product.names_.end(), b.names_.begin(), b.names_.end());
+  if (product.names_.size() > kMaxFactors) return std::nullopt;
+  std::sort(product.names_.begin(), product.names_.end());
+  if (product.number_ == 0) product.names_.clear();
+  return product;
+}
+
+std::optional<Extent> Extents::quotient(const Extent& a, const Extent& b) {
+  auto x = range(a), y = range(b);
+  if (!x || !y || y->min <= 0 || b.number_ < 1) return std::nullopt;
+  Extent rest = a;
+  bool divides = true;
+  for (const std::string& name : b.names_) {
+    auto at = std::find(rest.names_.begin(), rest.names_.end(), name);
+    if (at == rest.names_.end()) {
+      divides = false;
+      break;
+    }
+    rest.names_.erase(at);
+  }
+  auto floor = [](int64_t n, int64_t d) { return n / d - (n % d < 0 ? 1 : 0); };
+  if (divides && (rest.number_ % b.number_ == 0 || rest.fixed())) {
+    rest.number_ = floor(rest.number_, b.number_);
+    return rest;
+  }
+  int64_t least = floor(x->min, x->min < 0 ? y->min : y->max);
+  int64_t most = floor(x->max, x->max < 0 ? y->max : y->min);
+  return derived(a.text() + "//" + b.text(), least, most);
+}
+
+std::optional<Extent> Extents::product(const Shape& sizes, size_t from, size_t to) const {
+  Extent all = 1;
+  for (size_t d = from; d < std::min(to, sizes.size()); ++d) {
+    std::optional<Extent> next = times(all, sizes[d]);
+    if (!next) return std::nullopt;
+    all = *next;
+  }
+  return all;
+}
+
+}  // namespace tilewright::onnx

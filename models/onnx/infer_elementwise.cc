@@ -1,0 +1,179 @@
+// Operators that keep the shape of what they take, or combine shapes.
+#include <algorithm>
+
+#include "models/onnx/step.h"
+
+namespace tilewright::onnx {
+namespace {
+
+void cast(Step& s) {
+  s.set(0, static_cast<DataType>(s.node.integer("to", 0)), s.shape(0), s.input(0).contents);
+}
+
+void cast_like(Step& s) { s.set(0, s.type(1), s.shape(0), s.input(0).contents); }
+
+// The element at a place of the combined shape: contents are scalars or of one length.
+std::optional<Extent> element(const Shape& contents, size_t i, size_t count) {
+  if (contents.size() == 1) return contents[0];
+  return contents.size() == count ? std::optional(contents[i]) : std::nullopt;
+}
+
+std::optional<Extent> combine(Step& s, const Extent& a, const Extent& b) {
+  const std::string& op = s.node.op;
+  if (op == "Add") return s.extents.plus(a, b);
+  if (op == "Sub") return s.extents.minus(a, b);
+  if (op == "Mul") return s.extents.times(a, b);
+  if (op == "Div") return s.extents.quotient(a, b);
+  if (op == "Equal") {
+    if (a == b) return Extent(1);
+    auto x = s.extents.range(a), y = s.extents.range(b);
+    if (x && y && (x->max < y->min || y->max < x->min)) return Extent(0);
+    return std::nullopt;
+  }
+  if (!a.fixed() || !b.fixed()) return a == b ? std::optional(a) : std::nullopt;
+  if (op == "Max") return std::max(a.number(), b.number());
+  if (op == "Min") return std::min(a.number(), b.number());
+  return std::nullopt;
+}
+
+std::optional<Shape> combined_contents(Step& s) {
+  const auto &a = s.input(0).contents, &b = s.input(1).contents;
+  if (!a || !b || s.node.inputs.size() != 2) return std::nullopt;
+  const size_t count = std::max(a->size(), b->size());
+  Shape out;
+  for (size_t i = 0; i < count; ++i) {
+    std::optional<Extent> x = element(*a, i, count), y = element(*b, i, count);
+    std::optional<Extent> z = x && y ? combine(s, *x, *y) : std::nullopt;
+    if (!z) return std::nullopt;
+    out.push_back(*z);
+  }
+  return out;
+}
+
+std::optional<Shape> combined_shape(Step& s) {
+  std::optional<Shape> shape = s.shape(0);
+  for (size_t i = 1; i < s.node.inputs.size() && shape; ++i) {
+    shape = s.shape(i) ? broadcast(*shape, *s.shape(i)) : std::nullopt;
+  }
+  return shape;
+}
+
+void combine(Step& s) { s.set(0, s.type(), combined_shape(s), combined_contents(s)); }
+
+void compare(Step& s) { s.set(0, DataType::Bool, combined_shape(s), combined_contents(s)); }
+
+void where(Step& s) {
+  std::optional<Shape> chosen;
+  const auto &condition = s.input(0).contents, &a = s.input(1).contents, &b = s.input(2).contents;
+  if (condition && a && b) {
+    const size_t count = std::max({condition->size(), a->size(), b->size()});
+    chosen.emplace();
+    for (size_t i = 0; i < count && chosen; ++i) {
+      auto c = element(*condition, i, count), x = element(*a, i, count), y = element(*b, i, count);
+      if (!c || !x || !y || !c->fixed()) {
+        chosen.reset();
+      } else {
+        chosen->push_back(c->number() != 0 ? *x : *y);
+      }
+    }
+  }
+  s.set(0, s.type(1), combined_shape(s), chosen);
+}
+
+// Kept as it is, but with the element type of another input.
+void dequantize(Step& s) { s.set(0, s.type(1), s.shape(0)); }
+
+void quantize(Step& s) {
+  const auto given = static_cast<DataType>(s.node.integer("output_dtype", 0));
+  DataType type = s.node.has_input(2) ? s.type(2) : DataType::Uint8;
+  if (given != DataType::Undefined) type = given;
+  s.set(0, type, s.shape(0));
+}
+
+void dynamic_quantize(Step& s) {
+  s.set(0, DataType::Uint8, s.shape(0));
+  s.set(1, DataType::Float, Shape{});
+  s.set(2, DataType::Uint8, Shape{});
+}
+
+void dropout(Step& s) {
+  s.keep();
+  s.set(1, DataType::Bool, s.shape(0));
+}
+
+Rules make_elementwise_rules() {
+  Rules rules = {{"Cast", cast},
+                 {"CastLike", cast_like},
+                 {"Where", where},
+                 {"Dropout", dropout},
+                 {"DequantizeLinear", dequantize},
+                 {"QuantizeLinear", quantize},
+                 {"com.microsoft.DequantizeLinear", dequantize},
+                 {"com.microsoft.QuantizeLinear", quantize},
+                 {"DynamicQuantizeLinear", dynamic_quantize},
+                 {"com.microsoft.BiasGelu", keep},
+                 {"com.microsoft.FastGelu", keep},
+                 {"com.microsoft.Gelu", keep},
+                 {"com.microsoft.QuickGelu", keep}};
+  for (const char* op : {"Relu",
+                         "Gelu",
+                         "Sigmoid",
+                         "Tanh",
+                         "Erf",
+                         "Exp",
+                         "Log",
+                         "Sqrt",
+                         "Abs",
+                         "Neg",
+                         "Reciprocal",
+                         "Clip",
+                         "LeakyRelu",
+                         "Elu",
+                         "Selu",
+                         "Celu",
+                         "HardSwish",
+                         "HardSigmoid",
+                         "Softplus",
+                         "Softsign",
+                         "Mish",
+                         "Swish",
+                         "Floor",
+                         "Ceil",
+                         "Round",
+                         "Sign",
+                         "Sin",
+                         "Cos",
+                         "Tan",
+                         "Not",
+                         "ThresholdedRelu",
+                         "PRelu",
+                         "BitwiseNot",
+                         "CumSum",
+                         "Trilu",
+                         "BatchNormalization",
+                         "InstanceNormalization",
+                         "GroupNormalization",
+                         "LpNormalization",
+                         "LRN",
+                         "Hardmax"}) {
+    rules[op] = keep;
+  }
+  for (const char* op : {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mean", "Sum", "Mod",
+                         "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor"}) {
+    rules[op] = combine;
+  }
+  for (const char* op :
+       {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor"}) {
+    rules[op] = compare;
+  }
+  return rules;
+}
+
+}  // namespace
+
+const Rules& elementwise_rules() {
+  static const Rules kRules = make_elementwise_rules();
+  return kRules;
+}
+
+}  // namespace tilewright::onnx

@@ -1,0 +1,119 @@
+// Reductions, normalizations of rows, attention.
+#include <algorithm>
+
+#include "models/onnx/step.h"
+
+namespace tilewright::onnx {
+namespace {
+
+std::optional<Shape> reduced(Step& s, const std::optional<std::vector<int64_t>>& axes, bool kept) {
+  const Shape& from = *s.shape(0);
+  std::vector<bool> over(from.size(), !axes);
+  for (int64_t a : axes.value_or(std::vector<int64_t>())) {
+    auto axis = axis_of(a, from.size());
+    if (!axis) return std::nullopt;
+    over[*axis] = true;
+  }
+  Shape out;
+  for (size_t d = 0; d < from.size(); ++d) {
+    if (!over[d]) out.push_back(from[d]);
+    if (over[d] && kept) out.emplace_back(1);
+  }
+  return out;
+}
+
+void reduce(Step& s) {
+  if (!s.shape(0)) return s.set(0, s.type(), std::nullopt);
+  auto axes = s.numbers("axes", 1);
+  if (!axes && s.node.has_input(1)) return s.set(0, s.type(), std::nullopt);
+  if (axes && axes->empty()) axes.reset();
+  if (!axes && s.node.integer("noop_with_empty_axes", 0) != 0) return s.keep();
+  std::optional<Shape> contents;
+  if (s.node.op == "ReduceProd" && s.input(0).contents && s.shape(0)->size() <= 1) {
+    if (auto all = s.extents.product(*s.input(0).contents)) contents = Shape{*all};
+  }
+  s.set(0, s.type(), reduced(s, axes, s.node.integer("keepdims", 1) != 0), contents);
+}
+
+void arg_reduce(Step& s) {
+  if (!s.shape(0)) return;
+  std::vector<int64_t> axis = {s.node.integer("axis", 0)};
+  s.set(0, DataType::Int64, reduced(s, axis, s.node.integer("keepdims", 1) != 0));
+}
+
+// The sum of the two comes out last, in some versions third, in others fourth.
+void skip_norm(Step& s) {
+  s.keep();
+  s.set(3, s.type(), s.shape(0));
+}
+
+// Queries [batch, rows, hidden] or [batch, heads, rows, head]; values alike.
+void attention(Step& s) {
+  if (!s.shape(0)) return;
+  Shape out = *s.shape(0);
+  const std::optional<Shape>& v = s.shape(2);
+  if (v && v->size() == out.size() && out.size() == 4) out[3] = (*v)[3];
+  if (v && v->size() == out.size() && out.size() == 3) {
+    const int64_t heads = s.node.integer("q_num_heads", s.node.integer("num_heads", 0));
+    const int64_t sources = s.node.integer("kv_num_heads", heads);
+    auto head = sources > 0 ? s.extents.quotient((*v)[2], sources) : std::nullopt;
+    auto all = head ? s.extents.times(*head, heads) : std::nullopt;
+    if (all) out[2] = *all;
+  }
+  s.set(0, s.type(), out);
+}
+
+// Keys and values that are kept grow by the new rows.
+void group_query_attention(Step& s) {
+  s.keep();
+  const std::optional<Shape>& past = s.shape(3);
+  if (!past || past->size() != 4 || !s.shape(0) || s.shape(0)->size() != 3) return;
+  Shape present = *past;
+  auto rows = s.extents.plus((*past)[2], (*s.shape(0))[1]);
+  if (!rows) return;
+  present[2] = *rows;
+  s.set(1, s.type(), present);
+  s.set(2, s.type(), present);
+}
+
+// Input [batch, rows, k] and weights [k, 3 hidden] in one.
+void packed_attention(Step& s) {
+  if (!s.shape(0) || !s.shape(1) || s.shape(0)->size() != 3 || s.shape(1)->size() != 2) return;
+  auto hidden = s.extents.quotient((*s.shape(1))[1], 3);
+  if (!hidden || s.node.find("qkv_hidden_sizes") != nullptr) return;
+  Shape out = *s.shape(0);
+  out[2] = *hidden;
+  s.set(0, s.type(), out);
+}
+
+Rules make_row_rules() {
+  Rules rules = {{"ArgMax", arg_reduce},
+                 {"ArgMin", arg_reduce},
+                 {"Attention", attention},
+                 {"RotaryEmbedding", keep},
+                 {"com.microsoft.RotaryEmbedding", keep},
+                 {"com.microsoft.MultiHeadAttention", attention},
+                 {"com.microsoft.GroupQueryAttention", group_query_attention},
+                 {"com.microsoft.Attention", packed_attention},
+                 {"com.microsoft.SkipLayerNormalization", skip_norm},
+                 {"com.microsoft.SkipSimplifiedLayerNormalization", skip_norm}};
+  for (const char* op :
+       {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+        "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"}) {
+    rules[op] = reduce;
+  }
+  for (const char* op : {"Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization",
+                         "SimplifiedLayerNormalization"}) {
+    rules[op] = keep;
+  }
+  return rules;
+}
+
+}  // namespace
+
+const Rules& row_rules() {
+  static const Rules kRules = make_row_rules();
+  return kRules;
+}
+
+}  // namespace tilewright::onnx

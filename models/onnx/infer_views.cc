@@ -1,0 +1,357 @@
+// Operators that move elements or name them anew, and those that models calculate shapes with.
+#include <algorithm>
+
+#include "models/onnx/step.h"
+
+namespace tilewright::onnx {
+namespace {
+
+void identity(Step& s) { s.set(0, s.type(), s.shape(0), s.input(0).contents); }
+
+void constant(Step& s) {
+  if (const Attribute* a = s.node.find("value_int")) {
+    s.set(0, DataType::Int64, Shape{}, Shape{a->i});
+  } else if (const Attribute* a = s.node.find("value_ints")) {
+    const auto count = static_cast<int64_t>(a->ints.size());
+    s.set(0, DataType::Int64, Shape{count}, Shape(a->ints.begin(), a->ints.end()));
+  } else if (const Attribute* a = s.node.find("value_float")) {
+    s.set_real(a->f);
+  } else if (const Attribute* a = s.node.find("value_floats")) {
+    s.set(0, DataType::Float, Shape{static_cast<int64_t>(a->floats.size())});
+  }
+}
+
+// 0 keeps the size that stands there, -1 is what is left.
+void reshape(Step& s) {
+  const std::optional<Shape>& wanted = s.input(1).contents;
+  if (!wanted) return s.set(0, s.type(), std::nullopt);
+  Shape out = *wanted;
+  size_t open = out.size();
+  const bool zero_is_zero = s.node.integer("allowzero", 0) != 0;
+  for (size_t d = 0; d < out.size(); ++d) {
+    if (out[d] == Extent(-1)) {
+      open = d;
+      out[d] = 1;
+    } else if (out[d] == Extent(0) && !zero_is_zero) {
+      if (!s.shape(0) || d >= s.shape(0)->size()) return s.set(0, s.type(), std::nullopt);
+      out[d] = (*s.shape(0))[d];
+    }
+  }
+  if (open < out.size()) {
+    auto all = s.shape(0) ? s.extents.product(*s.shape(0)) : std::nullopt;
+    auto rest = s.extents.product(out);
+    auto size = all && rest ? s.extents.quotient(*all, *rest) : std::nullopt;
+    if (!size) return s.set(0, s.type(), std::nullopt);
+    out[open] = *size;
+  }
+  s.set(0, s.type(), out, s.input(0).contents);
+}
+
+void flatten(Step& s) {
+  if (!s.shape(0)) return;
+  const auto rank = static_cast<int64_t>(s.shape(0)->size());
+  int64_t axis = s.node.integer("axis", 1);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis > rank) return;
+  auto rows = s.extents.product(*s.shape(0), 0, static_cast<size_t>(axis));
+  auto columns = s.extents.product(*s.shape(0), static_cast<size_t>(axis));
+  if (rows && columns) s.set(0, s.type(), Shape{*rows, *columns});
+}
+
+void transpose(Step& s) {
+  if (!s.shape(0)) return;
+  const Shape& from = *s.shape(0);
+  std::vector<int64_t> order;
+  for (size_t d = from.size(); d > 0; --d) order.push_back(static_cast<int64_t>(d) - 1);
+  order = s.node.integers("perm").value_or(order);
+  Shape out;
+  for (int64_t d : order) {
+    if (d < 0 || d >= static_cast<int64_t>(from.size())) return;
+    out.push_back(from[static_cast<size_t>(d)]);
+  }
+  if (out.size() == from.size()) s.set(0, s.type(), out);
+}
+
+void squeeze(Step& s) {
+  if (!s.shape(0)) return;
+  const Shape& from = *s.shape(0);
+  std::vector<bool> gone(from.size());
+  if (auto axes = s.numbers("axes", 1)) {
+    for (int64_t a : *axes) {
+      auto axis = axis_of(a, from.size());
+      if (!axis) return;
+      gone[*axis] = true;
+    }
+  } else if (s.node.has_input(1)) {
+    return;
+  } else {
+    for (size_t d = 0; d < from.size(); ++d) gone[d] = from[d] == Extent(1);
+  }
+  Shape out;
+  for (size_t d = 0; d < from.size(); ++d) {
+    if (!gone[d]) out.push_back(from[d]);
+  }
+  s.set(0, s.type(), out, s.input(0).contents);
+}
+
+void unsqueeze(Step& s) {
+  auto axes = s.numbers("axes", 1);
+  if (!s.shape(0) || !axes) return;
+  const size_t rank = s.shape(0)->size() + axes->size();
+  std::vector<bool> fresh(rank);
+  for (int64_t a : *axes) {
+    auto axis = axis_of(a, rank);
+    if (!axis || fresh[*axis]) return;
+    fresh[*axis] = true;
+  }
+  Shape out;
+  size_t next = 0;
+  for (size_t d = 0; d < rank; ++d) out.push_back(fresh[d] ? Extent(1) : (*s.shape(0))[next++]);
+  s.set(0, s.type(), out, s.input(0).contents);
+}
+
+std::optional<Shape> joined_shape(Step& s) {
+  if (!s.shape(0)) return std::nullopt;
+  Shape out = *s.shape(0);
+  auto axis = axis_of(s.node.integer("axis", 0), out.size());
+  if (!axis) return std::nullopt;
+  Extent& along = out[*axis];
+  for (size_t i = 1; i < s.node.inputs.size(); ++i) {
+    const std::optional<Shape>& more = s.shape(i);
+    if (!more || more->size() != out.size()) return std::nullopt;
+    auto size = s.extents.plus(along, (*more)[*axis]);
+    if (!size) return std::nullopt;
+    along = *size;
+  }
+  return out;
+}
+
+std::optional<Shape> joined_contents(Step& s) {
+  Shape all;
+  for (size_t i = 0; i < s.node.inputs.size(); ++i) {
+    const std::optional<Shape>& contents = s.input(i).contents;
+    if (!contents) return std::nullopt;
+    all.insert(all.end(), contents->begin(), contents->end());
+  }
+  return all;
+}
+
+void concat(Step& s) { s.set(0, s.type(), joined_shape(s), joined_contents(s)); }
+
+void split(Step& s) {
+  if (!s.shape(0)) return;
+  auto axis = axis_of(s.node.integer("axis", 0), s.shape(0)->size());
+  if (!axis) return;
+  const auto parts = static_cast<int64_t>(s.node.outputs.size());
+  const Extent whole = (*s.shape(0))[*axis];
+  auto sizes = s.numbers("split", 1);
+  if (!sizes && s.node.has_input(1)) return;
+  // Equal parts, the last one of what is left.
+  auto rounded = s.extents.plus(whole, parts - 1);
+  auto share = rounded ? s.extents.quotient(*rounded, parts) : std::nullopt;
+  for (int64_t i = 0; i < parts; ++i) {
+    const auto at = static_cast<size_t>(i);
+    std::optional<Extent> size = share;
+    if (sizes) {
+      size = at < sizes->size() ? std::optional<Extent>((*sizes)[at]) : std::nullopt;
+    } else if (share && i + 1 == parts) {
+      auto before = s.extents.times(*share, parts - 1);
+      size = before ? s.extents.minus(whole, *before) : std::nullopt;
+    }
+    if (!size) return;
+    Shape out = *s.shape(0);
+    out[*axis] = *size;
+    s.set(at, s.type(), out);
+  }
+}
+
+// A bound of a slice counted from the front and kept within the size.
+std::optional<Extent> bound(Step& s, const Extent& at, const Extent& size) {
+  auto range = s.extents.range(size);
+  if (!range) return std::nullopt;
+  if (!at.fixed()) {  // of a size that is sliced by itself or by less
+    return at == size ? std::optional(at) : std::nullopt;
+  }
+  if (at.number() >= range->max) return size;
+  if (at.number() < 0) {
+    if (at.number() <= -range->max) return Extent(0);
+    return at.number() >= -range->min ? s.extents.plus(size, at) : std::nullopt;
+  }
+  return at.number() <= range->min ? std::optional(at) : std::nullopt;
+}
+
+struct Slice {
+  size_t axis;
+  Extent start, end;
+  int64_t step;
+};
+
+std::optional<std::vector<Slice>> slices(Step& s, size_t rank) {
+  auto list = [&](const char* attribute, size_t input) -> std::optional<Shape> {
+    if (auto own = s.node.integers(attribute)) return Shape(own->begin(), own->end());
+    return s.input(input).contents;
+  };
+  auto starts = list("starts", 1), ends = list("ends", 2);
+  auto axes = s.numbers("axes", 3);
+  auto steps = s.numbers("steps", 4);
+  if (!starts || !ends || starts->size() != ends->size()) return std::nullopt;
+  if ((!axes && s.node.has_input(3)) || (!steps && s.node.has_input(4))) return std::nullopt;
+  std::vector<Slice> out;
+  for (size_t i = 0; i < starts->size(); ++i) {
+    if ((axes && i >= axes->size()) || (steps && i >= steps->size())) return std::nullopt;
+    auto axis = axis_of(axes ? (*axes)[i] : static_cast<int64_t>(i), rank);
+    if (!axis) return std::nullopt;
+    out.push_back({*axis, (*starts)[i], (*ends)[i], steps ? (*steps)[i] : 1});
+  }
+  return out;
+}
+
+void slice(Step& s) {
+  if (!s.shape(0)) return;
+  Shape out = *s.shape(0);
+  auto list = slices(s, out.size());
+  if (!list) return;
+  std::optional<Shape> contents = s.input(0).contents;
+  for (const Slice& part : *list) {
+    if (part.step <= 0) return;
+    auto from = bound(s, part.start, out[part.axis]), to = bound(s, part.end, out[part.axis]);
+    auto span = from && to ? s.extents.minus(*to, *from) : std::nullopt;
+    auto rounded = span ? s.extents.plus(*span, part.step - 1) : std::nullopt;
+    auto size = rounded ? s.extents.quotient(*rounded, part.step) : std::nullopt;
+    if (!size) return;
+    out[part.axis] = size->fixed() && size->number() < 0 ? Extent(0) : *size;
+    if (!contents || out.size() != 1 || !from->fixed() || !out[0].fixed()) {
+      contents.reset();
+      continue;
+    }
+    Shape kept;
+    for (int64_t i = 0; i < out[0].number(); ++i) {
+      kept.push_back((*contents)[static_cast<size_t>(from->number() + i * part.step)]);
+    }
+    contents = kept;
+  }
+  s.set(0, s.type(), out, contents);
+}
+
+void expand(Step& s) {
+  const std::optional<Shape>& to = s.input(1).contents;
+  if (s.shape(0) && to) s.set(0, s.type(), broadcast(*s.shape(0), *to));
+}
+
+void tile(Step& s) {
+  const std::optional<Shape>& times = s.input(1).contents;
+  if (!s.shape(0) || !times || times->size() != s.shape(0)->size()) return;
+  Shape out;
+  for (size_t d = 0; d < times->size(); ++d) {
+    auto size = s.extents.times((*s.shape(0))[d], (*times)[d]);
+    if (!size) return;
+    out.push_back(*size);
+  }
+  s.set(0, s.type(), out);
+}
+
+void shape(Step& s) {
+  if (!s.shape(0)) return s.set(0, DataType::Int64, std::nullopt);
+  const auto rank = static_cast<int64_t>(s.shape(0)->size());
+  auto clamp = [&](int64_t at) { return std::clamp(at < 0 ? at + rank : at, int64_t{0}, rank); };
+  const int64_t from = clamp(s.node.integer("start", 0)), to = clamp(s.node.integer("end", rank));
+  Shape sizes;
+  for (int64_t d = from; d < to; ++d) sizes.push_back((*s.shape(0))[static_cast<size_t>(d)]);
+  s.set(0, DataType::Int64, Shape{static_cast<int64_t>(sizes.size())}, sizes);
+}
+
+void size(Step& s) {
+  auto count = s.shape(0) ? s.extents.product(*s.shape(0)) : std::nullopt;
+  s.set(0, DataType::Int64, Shape{}, count ? std::optional<Shape>({*count}) : std::nullopt);
+}
+
+void gather(Step& s) {
+  if (!s.shape(0) || !s.shape(1)) return;
+  auto axis = axis_of(s.node.integer("axis", 0), s.shape(0)->size());
+  if (!axis) return;
+  Shape out = *s.shape(0);
+  out.erase(out.begin() + static_cast<int64_t>(*axis));
+  out.insert(out.begin() + static_cast<int64_t>(*axis), s.shape(1)->begin(), s.shape(1)->end());
+  std::optional<Shape> contents;
+  auto indices = s.numbers(1);
+  if (const auto& from = s.input(0).contents; from && indices && s.shape(0)->size() == 1) {
+    contents.emplace();
+    for (int64_t i : *indices) {
+      auto at = axis_of(i, from->size());
+      if (!at) return;
+      contents->push_back((*from)[*at]);
+    }
+  }
+  s.set(0, s.type(), out, contents);
+}
+
+void constant_of_shape(Step& s) {
+  const std::optional<Shape>& sizes = s.input(0).contents;
+  const Attribute* value = s.node.find("value");
+  const bool has = value != nullptr && value->t && value->t->count == 1 && value->t->readable();
+  const DataType type = has ? value->t->type : DataType::Float;
+  std::optional<Shape> contents;
+  if (sizes && sizes->size() == 1 && (*sizes)[0].fixed() && has && type == DataType::Int64) {
+    const int64_t count = (*sizes)[0].number();
+    if (count >= 0 && count <= kMaxContents) {
+      contents = Shape(static_cast<size_t>(count), value->t->whole_at(0));
+    }
+  }
+  s.set(0, type, sizes, contents);
+}
+
+void range(Step& s) {
+  const auto &from = s.input(0).contents, &to = s.input(1).contents;
+  auto step = s.numbers(2);
+  if (!from || !to || !step || from->size() != 1 || to->size() != 1 || step->size() != 1 ||
+      (*step)[0] <= 0) {
+    return;
+  }
+  auto span = s.extents.minus((*to)[0], (*from)[0]);
+  auto rounded = span ? s.extents.plus(*span, (*step)[0] - 1) : std::nullopt;
+  auto count = rounded ? s.extents.quotient(*rounded, (*step)[0]) : std::nullopt;
+  if (count) s.set(0, s.type(), Shape{*count});
+}
+
+void pad(Step& s) {
+  auto pads = s.numbers("pads", 1);
+  if (!s.shape(0) || !pads || s.node.has_input(3)) return;
+  Shape out = *s.shape(0);
+  if (pads->size() != 2 * out.size()) return;
+  for (size_t d = 0; d < out.size(); ++d) {
+    auto size = s.extents.plus(out[d], (*pads)[d]);
+    if (size) size = s.extents.plus(*size, (*pads)[d + out.size()]);
+    if (!size) return;
+    out[d] = *size;
+  }
+  s.set(0, s.type(), out);
+}
+
+// Its inputs end with the results of its branches, of which it gives out one. What these agree in is
+// known.
+void either_branch(Step& s) {
+  const size_t outputs = s.node.outputs.size();
+  if (s.node.inputs.size() != 1 + 2 * outputs) return;
+  for (size_t i = 0; i < outputs; ++i) {
+    const Value &a = s.input(1 + i), &b = s.input(1 + outputs + i);
+    if (a.type == b.type) s.set(i, a.type, a.shape == b.shape ? a.shape : std::nullopt);
+  }
+}
+
+}  // namespace
+
+const Rules& view_rules() {
+  static const Rules kRules = {{"Identity", identity},   {"Constant", constant},
+                               {"Reshape", reshape},     {"Flatten", flatten},
+                               {"Transpose", transpose}, {"Squeeze", squeeze},
+                               {"Unsqueeze", unsqueeze}, {"Concat", concat},
+                               {"Split", split},         {"Slice", slice},
+                               {"Expand", expand},       {"Tile", tile},
+                               {"Shape", shape},         {"Size", size},
+                               {"Gather", gather},       {"ConstantOfShape", constant_of_shape},
+                               {"Range", range},         {"Pad", pad},
+                               {"If", either_branch}};
+  return kRules;
+}
+
+}  // namespace tilewright::onnx

@@ -1,0 +1,127 @@
+#include "models/onnx/layers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "base/utf8.h"
+#include "ir/ops/spec.h"
+#include "models/onnx/mapping.h"
+#include "models/onnx/patterns.h"
+
+namespace tilewright::onnx {
+namespace {
+
+MapFn find_mapping(const std::string& op) {
+  for (const MapFns* mappings :
+       {&product_mappings(), &quantized_mappings(), &convolution_mappings(), &row_mappings(),
+        &elementwise_mappings(), &attention_mappings()}) {
+    auto it = mappings->find(op);
+    if (it != mappings->end()) return it->second;
+  }
+  return nullptr;
+}
+
+const std::set<std::string>& views() {
+  static const std::set<std::string> kOps = {"Constant", "Identity", "Reshape",
+                                             "Flatten",  "Squeeze",  "Unsqueeze",
+                                             "Shape",    "Size",     "Dropout"};
+  return kOps;
+}
+
+const std::set<std::string>& moves() {
+  static const std::set<std::string> kOps = {"Transpose", "Concat",          "Split",
+                                             "Slice",     "Expand",          "Tile",
+                                             "Pad",       "DepthToSpace",    "GatherND",
+                                             "ScatterND", "SpaceToDepth",    "GatherElements",
+                                             "Range",     "ScatterElements", "ConstantOfShape"};
+  return kOps;
+}
+
+// Whether the node does nothing when the model runs: all that comes out is constant or part of the
+// calculation of shapes, or other names for the same elements.
+bool is_free(const Graph& graph, const Node& node) {
+  if (node.domain.empty() && views().contains(node.op)) return true;
+  return std::all_of(node.outputs.begin(), node.outputs.end(), [&](const std::string& name) {
+    const Value& v = graph.value(name);
+    return name.empty() || v.constant || v.contents;
+  });
+}
+
+class Finder {
+ public:
+  Finder(const Graph& graph, const LayerOptions& options)
+      : graph_(graph), mapping_(graph, options, taken_) {}
+
+  Layers find() {
+    for (const Node& node : graph_.model().nodes) {
+      if (taken_.contains(&node) || is_free(graph_, node)) continue;
+      try {
+        for (Draft& d : map(node)) add(std::move(d));
+      } catch (const NotMapped& e) {
+        out_.left_out.push_back({&node, to_utf8(e.what())});
+      } catch (const std::out_of_range&) {
+        out_.left_out.push_back({&node, "it lacks an input, or an input lacks an axis"});
+      }
+    }
+    // Nodes that a later node has taken in.
+    std::erase_if(out_.left_out, [&](const LeftOut& l) { return taken_.contains(l.node); });
+    return std::move(out_);
+  }
+
+ private:
+  std::vector<Draft> map(const Node& node) const;
+  void add(Draft d);
+
+  const Graph& graph_;
+  std::set<const Node*> taken_;
+  Mapping mapping_;
+  Layers out_;
+};
+
+std::vector<Draft> Finder::map(const Node& node) const {
+  if (node.holds_graphs) {
+    throw NotMapped(node.op == "If"
+                        ? "it runs one of its branches, whose nodes count for themselves"
+                        : "it repeats its body, whose nodes count once each");
+  }
+  if (node.inputs.empty() || node.outputs.empty()) throw NotMapped("it takes or gives nothing");
+  if (node.domain.empty() && moves().contains(node.op)) {
+    throw NotMapped("it moves elements and computes nothing");
+  }
+  if (auto norm = written_out_norm(mapping_, node)) return {*norm};
+  for (const std::string& input : node.inputs) {
+    auto fn = match_function(graph_, input);
+    if (!fn || fn->nodes.size() == 1) continue;
+    const bool part = std::find(fn->nodes.begin(), fn->nodes.end(), &node) != fn->nodes.end();
+    if (part) return {written_out_function(mapping_, node, input, *fn)};
+  }
+  MapFn mapping = find_mapping(node.full_op());
+  if (mapping == nullptr) throw NotMapped("there is no spec for this operator");
+  return mapping(mapping_, node);
+}
+
+void Finder::add(Draft d) {
+  d.layer.spec = d.spec.json();
+  try {
+    parse_spec(d.layer.spec);
+  } catch (const SpecError& e) {
+    const std::string what = e.what();
+    throw NotMapped(what.substr(0, what.find('\n')));
+  }
+  if (const std::string& within = d.layer.nodes[0]->within; !within.empty()) {
+    d.layer.note += (d.layer.note.empty() ? "" : "; ") + within;
+  }
+  taken_.insert(d.layer.nodes.begin(), d.layer.nodes.end());
+  out_.layers.push_back(std::move(d.layer));
+}
+
+}  // namespace
+
+Layers find_layers(const Graph& graph, const LayerOptions& options) {
+  return Finder(graph, options).find();
+}
+
+}  // namespace tilewright::onnx

@@ -1,0 +1,213 @@
+// Convolutions.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/onnx/mapping.h"
+#include "models/onnx/window.h"
+
+namespace tilewright::onnx {
+namespace {
+
+constexpr int64_t kMostChannels = int64_t{1} << 24;
+constexpr const char* kSizes[] = {"", "l", "hw", "dhw"};
+
+// The geometry of one convolution.
+struct Geometry {
+  Shape sizes;  // of the input, between channels and batch
+  Window window;
+  Extent batch = 1;
+  int64_t channels_in = 0, channels_out = 0, groups = 1;
+  std::string note;
+};
+
+std::vector<int64_t> kernel_of(const Mapping& m, const Shape& weight) {
+  std::vector<int64_t> kernel;
+  for (size_t d = 2; d < weight.size(); ++d) {
+    kernel.push_back(m.fixed_size(weight[d], "the sizes of the kernel"));
+  }
+  return kernel;
+}
+
+void add_note(std::string* note, const std::string& more) {
+  *note += (note->empty() ? "" : "; ") + more;
+}
+
+// Padding on one side only is done before: a larger input with less padding.
+void even_out(const Mapping& m, Geometry* g) {
+  for (size_t d = 0; d < g->window.rank(); ++d) {
+    int64_t &before = g->window.before[d], &after = g->window.after[d];
+    if (before == after) continue;
+    auto size = m.extents().plus(g->sizes[d], std::max(before, after) - std::min(before, after));
+    if (!size) throw NotMapped("a padded size overflows");
+    add_note(&g->note, fmt::format("X has {} zeros {} along axis {}", std::abs(after - before),
+                                   after > before ? "behind" : "in front", d + 2));
+    g->sizes[d] = *size;
+    before = after = std::min(before, after);
+  }
+}
+
+Geometry geometry_of(const Mapping& m, const Node& node, const std::string& x, const std::string& w,
+                     bool transposed) {
+  const Shape &input = m.shape(x), &weight = m.shape(w);
+  if (input.size() != weight.size() || input.size() < 3 || input.size() > 5) {
+    throw NotMapped(fmt::format("X has {} axes and W has {}; expected 3 to 5 of both", input.size(),
+                                weight.size()));
+  }
+  Geometry g;
+  g.batch = input[0];
+  g.sizes = Shape(input.begin() + 2, input.end());
+  g.groups = node.integer("group", 1);
+  if (g.groups < 1 || g.groups > kMostChannels) {
+    throw NotMapped(fmt::format("it has {} groups; expected 1 or more", g.groups));
+  }
+  g.channels_in = m.fixed_size(input[1], "the channels");
+  const int64_t others = m.fixed_size(weight[transposed ? 1 : 0], "the channels");
+  if (others > kMostChannels) throw NotMapped(fmt::format("it has {} channels", others));
+  g.channels_out = transposed ? others * g.groups : others;
+  auto window = window_of(node, g.sizes, kernel_of(m, weight), transposed);
+  if (!window) {
+    throw NotMapped("its kernel, strides, dilations and pads are not such as were expected");
+  }
+  g.window = *window;
+  even_out(m, &g);
+  return g;
+}
+
+void add_sizes(const Mapping& m, SpecText* spec, const Geometry& g) {
+  const std::string names = kSizes[g.sizes.size()];
+  spec->size("n", m.size(g.batch));
+  for (size_t d = 0; d < g.sizes.size(); ++d) {
+    spec->size(std::string(1, names[d]), m.size(g.sizes[d]));
+  }
+}
+
+void add_window(SpecText* spec, const Geometry& g) {
+  spec->extents("kernel", g.window.kernel, 0);
+  spec->extents("stride", g.window.stride, 1).extents("pad", g.window.before, 0);
+}
+
+// The convolution alone: sizes, window, layout.
+Draft plain_convolution(const Mapping& m, const Node& node, const std::string& x,
+                        const std::string& w) {
+  Geometry g = geometry_of(m, node, x, w, false);
+  const bool last = m.options.channels_last;
+  const bool depthwise = last && g.sizes.size() == 2 && g.groups > 1 && g.groups == g.channels_in &&
+                         g.groups == g.channels_out;
+  Draft d = m.draft(depthwise ? "depthwise_conv2d" : fmt::format("conv{}d", g.sizes.size()), node);
+  add_sizes(m, &d.spec, g);
+  if (depthwise) {
+    d.spec.number("c", g.channels_in);
+  } else {
+    d.spec.number("ci", g.channels_in).number("co", g.channels_out);
+  }
+  add_window(&d.spec, g);
+  d.spec.extents("dilation", g.window.dilation, 1);
+  if (!depthwise && g.groups > 1) d.spec.number("groups", g.groups);
+  if (!last) d.spec.text("layout", "nchw");
+  if (last) add_note(&g.note, "the channels of X, W and Y come last");
+  d.layer.operands = {{"X", x}, {"W", w}};
+  d.layer.note = g.note;
+  return d;
+}
+
+std::vector<std::string> bias_of(const Node& node, size_t i, Draft* d) {
+  if (!node.has_input(i)) return {};
+  d->layer.operands["bias"] = node.inputs[i];
+  return {"bias"};
+}
+
+// A normalization with fixed statistics scales the weight and shifts the bias: both are known ahead.
+void take_batch_norm(const Mapping& m, Draft* d, std::vector<std::string>* steps) {
+  const Node* norm = m.graph.only_user(d->layer.output);
+  if (norm == nullptr || norm->op != "BatchNormalization" || norm->inputs.size() != 5 ||
+      norm->inputs[0] != d->layer.output || norm->integer("training_mode", 0) != 0) {
+    return;
+  }
+  for (size_t i = 1; i < 5; ++i) {
+    if (!m.input(*norm, i).constant) return;
+  }
+  if (steps->empty()) {
+    d->layer.operands["bias"] = norm->inputs[2];
+    steps->emplace_back("bias");
+  }
+  add_note(&d->layer.note, fmt::format("W and bias take in {} '{}'", norm->op, norm->label()));
+  d->layer.nodes.push_back(norm);
+  d->layer.output = norm->outputs.at(0);
+}
+
+Mapped map_conv(const Mapping& m, const Node& node) {
+  Draft d = plain_convolution(m, node, node.inputs.at(0), node.inputs.at(1));
+  m.add_type(&d, m.elem(node.inputs[0]));
+  std::vector<std::string> steps = bias_of(node, 2, &d);
+  const std::string activation = node.text("activation", "");
+  if (node.has_input(3) || (!activation.empty() && activation != "Relu")) {
+    throw NotMapped(fmt::format("its activation is {}; expected Relu", activation));
+  }
+  if (activation.empty()) {
+    take_batch_norm(m, &d, &steps);
+  } else {
+    steps.emplace_back("relu");
+  }
+  add_stored_weight(m, &d, "W", 1, 0);
+  m.fuse(&d, 1, steps);
+  return {d};
+}
+
+Mapped map_conv_transpose(const Mapping& m, const Node& node) {
+  Geometry g = geometry_of(m, node, node.inputs.at(0), node.inputs.at(1), true);
+  const std::vector<int64_t> more =
+      node.integers("output_padding").value_or(std::vector<int64_t>());
+  auto some = [](int64_t v) { return v != 0; };
+  auto spread = [](int64_t v) { return v != 1; };
+  if (g.sizes.size() != 2) throw NotMapped("only images are convolved transposed");
+  if (g.groups != 1) throw NotMapped(fmt::format("it has {} groups; expected 1", g.groups));
+  if (std::any_of(more.begin(), more.end(), some) || node.find("output_shape") != nullptr) {
+    throw NotMapped("its output is padded");
+  }
+  if (std::any_of(g.window.dilation.begin(), g.window.dilation.end(), spread)) {
+    throw NotMapped("its kernel is dilated");
+  }
+  if (!g.note.empty()) throw NotMapped("it crops one side of an axis more than the other");
+  Draft d = m.draft("conv2d_transpose", node);
+  add_sizes(m, &d.spec, g);
+  d.spec.number("ci", g.channels_in).number("co", g.channels_out);
+  add_window(&d.spec, g);
+  m.add_type(&d, m.elem(node.inputs[0]));
+  d.layer.operands = {{"X", node.inputs[0]}, {"W", node.inputs[1]}};
+  d.layer.note = "the channels of X, W and Y come last";
+  m.fuse(&d, 1, bias_of(node, 2, &d));
+  return {d};
+}
+
+// Integer products with zero points that are subtracted outside.
+Mapped map_integer_conv(const Mapping& m, const Node& node, size_t w, const std::string& note) {
+  Draft d = plain_convolution(m, node, node.inputs.at(0), node.inputs.at(w));
+  const ElemType type = m.elem(node.inputs[0]), weight = m.elem(node.inputs[w]);
+  d.spec.text("dtype", to_string(type));
+  if (weight != type) d.spec.text("w.dtype", to_string(weight));
+  add_note(&d.layer.note, note);
+  return {d};
+}
+
+Mapped map_conv_integer(const Mapping& m, const Node& node) {
+  return map_integer_conv(m, node, 1, "zero points are taken into account outside");
+}
+
+Mapped map_qlinear_conv(const Mapping& m, const Node& node) {
+  return map_integer_conv(m, node, 3,
+                          "zero points, bias and the scaling to integers are applied outside");
+}
+
+}  // namespace
+
+const MapFns& convolution_mappings() {
+  static const MapFns kMappings = {{"Conv", map_conv},
+                                   {"com.microsoft.FusedConv", map_conv},
+                                   {"ConvTranspose", map_conv_transpose},
+                                   {"ConvInteger", map_conv_integer},
+                                   {"QLinearConv", map_qlinear_conv}};
+  return kMappings;
+}
+
+}  // namespace tilewright::onnx

@@ -1,0 +1,216 @@
+#include "models/onnx/values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ir/ops/operator.h"
+#include "models/onnx/step.h"
+
+namespace tilewright::onnx {
+namespace {
+
+const Rule* find_rule(const std::string& op) {
+  for (const Rules* rules : {&elementwise_rules(), &view_rules(), &product_rules(), &row_rules()}) {
+    auto it = rules->find(op);
+    if (it != rules->end()) return &it->second;
+  }
+  return nullptr;
+}
+
+Value value_of(const Tensor& t) {
+  Value v;
+  v.type = t.type;
+  v.shape = Shape(t.shape.begin(), t.shape.end());
+  v.tensor = &t;
+  v.constant = true;
+  const std::optional<ElemType> elem = elem_type(t.type);
+  const bool whole = elem && (is_integer(*elem) || *elem == ElemType::boolean);
+  if (whole && t.readable() && t.count <= kMaxContents) {
+    v.contents.emplace();
+    for (int64_t i = 0; i < t.count; ++i) v.contents->push_back(t.whole_at(i));
+  }
+  return v;
+}
+
+// The name of an input's dimension on the command line.
+std::string size_name(const DeclaredValue& input, size_t axis) {
+  const std::string& name = (*input.shape)[axis].name;
+  return name.empty() ? fmt::format("{}.{}", input.name, axis) : name;
+}
+
+}  // namespace
+
+std::optional<double> Value::scalar() const {
+  if (real) return real;
+  if (tensor == nullptr || tensor->count != 1 || !tensor->readable()) return std::nullopt;
+  return tensor->at(0);
+}
+
+Values::Values(const Model& model, const std::map<std::string, DimSize>& sizes) {
+  declare_inputs(model, sizes);
+  for (const auto& [name, tensor] : model.constants) values_[name] = value_of(tensor);
+  for (const DeclaredValue& v : model.body_inputs) {
+    values_[v.name].type = v.type;
+    values_[v.name].shape = noted_shape(v);
+  }
+  for (const DeclaredValue& v : model.values) noted_[v.name] = &v;
+  for (const DeclaredValue& v : model.outputs) noted_[v.name] = &v;
+  for (const Node& node : model.nodes) {
+    auto version = model.opsets.find(node.domain);
+    infer(node, version == model.opsets.end() ? 1 : version->second);
+  }
+}
+
+void Values::declare_inputs(const Model& model, const std::map<std::string, DimSize>& sizes) {
+  std::vector<std::string> missing;
+  std::set<std::string> known;
+  for (const DeclaredValue& input : model.inputs) {
+    for (size_t d = 0; input.shape && d < input.shape->size(); ++d) {
+      if ((*input.shape)[d].number) continue;
+      const std::string name = size_name(input, d);
+      if (!known.insert(name).second) continue;
+      auto given = sizes.find(name);
+      if (given != sizes.end()) {
+        named_.emplace(name, extents_.declare(name, given->second));
+      } else {
+        missing.push_back(fmt::format("{} ({}, axis {})", name, input.name, d));
+      }
+    }
+  }
+  for (const auto& [name, size] : sizes) {
+    if (known.contains(name)) continue;
+    throw UsageError(
+        fmt::format("--dim {}={}: the inputs of {} have no dimension of that name; they have: {}",
+                    name, to_string(SpecValue(size)), model.path,
+                    known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
+  }
+  if (!missing.empty()) {
+    throw UsageError(fmt::format(
+        "{}: the inputs have dimensions without sizes: {}; give each a size or a range, such as "
+        "--dim '{}=1' or --dim '{}=1..512'",
+        model.path, fmt::join(missing, ", "), missing[0].substr(0, missing[0].find(" (")),
+        missing[0].substr(0, missing[0].find(" ("))));
+  }
+  for (const DeclaredValue& input : model.inputs) {
+    Value v;
+    v.type = input.type;
+    if (input.shape) {
+      v.shape.emplace();
+      for (size_t d = 0; d < input.shape->size(); ++d) {
+        const DeclaredSize& size = (*input.shape)[d];
+        v.shape->push_back(size.number ? Extent(*size.number) : named_.at(size_name(input, d)));
+      }
+    }
+    values_[input.name] = v;
+  }
+}
+
+// The shape that the model notes for a value, where all its names are known.
+std::optional<Shape> Values::noted_shape(const DeclaredValue& value) const {
+  if (!value.shape) return std::nullopt;
+  Shape shape;
+  for (const DeclaredSize& size : *value.shape) {
+    auto named = named_.find(size.name);
+    if (size.number) {
+      shape.emplace_back(*size.number);
+    } else if (named != named_.end()) {
+      shape.push_back(named->second);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return shape;
+}
+
+const Value& Values::at(const std::string& name) const {
+  static const Value kUnknown;
+  auto it = values_.find(name);
+  return it == values_.end() ? kUnknown : it->second;
+}
+
+void Values::infer(const Node& node, int64_t opset) {
+  Step step(node, opset, *this);
+  const bool constant = std::all_of(node.inputs.begin(), node.inputs.end(), [&](const auto& name) {
+    return name.empty() || at(name).constant;
+  });
+  if (const Attribute* value = node.op == "Constant" ? node.find("value") : nullptr;
+      value != nullptr && value->t && !node.outputs.empty()) {
+    values_[node.outputs[0]] = value_of(*value->t);
+  } else if (const Rule* rule = find_rule(node.full_op())) {
+    (*rule)(step);
+  }
+  const bool random = node.op.rfind("Random", 0) == 0 || node.op == "Bernoulli";
+  for (const std::string& output : node.outputs) {
+    if (output.empty()) continue;
+    Value& v = values_[output];
+    v.constant = v.constant || (constant && !random && node.op != "If");
+    auto noted = noted_.find(output);
+    if (noted == noted_.end()) continue;
+    if (v.type == DataType::Undefined) v.type = noted->second->type;
+    if (!v.shape) v.shape = noted_shape(*noted->second);
+  }
+}
+
+const Value& Step::input(size_t i) const {
+  static const std::string kNone;
+  return values_.at(node.has_input(i) ? node.inputs[i] : kNone);
+}
+
+std::optional<std::vector<int64_t>> Step::numbers(size_t i) const {
+  const std::optional<Shape>& contents = input(i).contents;
+  if (!contents) return std::nullopt;
+  std::vector<int64_t> numbers;
+  for (const Extent& e : *contents) {
+    if (!e.fixed()) return std::nullopt;
+    numbers.push_back(e.number());
+  }
+  return numbers;
+}
+
+std::optional<std::vector<int64_t>> Step::numbers(const std::string& attribute, size_t i) const {
+  std::optional<std::vector<int64_t>> own = node.integers(attribute);
+  return own ? own : numbers(i);
+}
+
+void Step::set(size_t output, DataType type, std::optional<Shape> shape,
+               std::optional<Shape> contents) {
+  if (output >= node.outputs.size() || node.outputs[output].empty()) return;
+  Value& v = values_.values_[node.outputs[output]];
+  v.type = type;
+  v.shape = std::move(shape);
+  if (v.shape && v.shape->size() > kMaxAxes) v.shape.reset();
+  // Contents that do not fill the shape come of a model that is not right.
+  auto count = v.shape ? extents.product(*v.shape) : std::nullopt;
+  const bool fits = contents && count && *count == Extent(static_cast<int64_t>(contents->size()));
+  if (fits && count->number() <= kMaxContents) v.contents = std::move(contents);
+}
+
+void Step::set_real(double value) {
+  set(0, DataType::Float, Shape{});
+  if (!node.outputs.empty()) values_.values_[node.outputs[0]].real = value;
+}
+
+std::optional<size_t> axis_of(int64_t axis, size_t rank) {
+  const auto count = static_cast<int64_t>(rank);
+  if (axis < -count || axis >= count) return std::nullopt;
+  return static_cast<size_t>(axis < 0 ? axis + count : axis);
+}
+
+std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
+  const Shape& longer = a.size() >= b.size() ? a : b;
+  const Shape& shorter = a.size() >= b.size() ? b : a;
+  Shape out = longer;
+  const size_t first = longer.size() - shorter.size();
+  for (size_t d = 0; d < shorter.size(); ++d) {
+    const Extent &x = longer[first + d], &y = shorter[d];
+    if (x == y || y == Extent(1)) continue;
+    if (x != Extent(1) && x.fixed() && y.fixed()) return std::nullopt;
+    // Of two that differ in name the model claims that they are equal; a number says more.
+    out[first + d] = x == Extent(1) || y.fixed() ? y : x;
+  }
+  return out;
+}
+
+}  // namespace tilewright::onnx

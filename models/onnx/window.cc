@@ -1,0 +1,90 @@
+#include "models/onnx/window.h"
+
+#include <algorithm>
+
+namespace tilewright::onnx {
+namespace {
+
+constexpr int64_t kMost = int64_t{1} << 20;
+
+bool within(const std::vector<int64_t>& values, int64_t least) {
+  return std::all_of(values.begin(), values.end(),
+                     [&](int64_t v) { return v >= least && v <= kMost; });
+}
+
+// Zeros such that there is an output for each `stride` inputs, the odd one behind or in front.
+bool pad_to_same(Window* w, const Shape& sizes, bool odd_behind) {
+  for (size_t d = 0; d < w->rank(); ++d) {
+    const int64_t span = w->dilation[d] * (w->kernel[d] - 1) + 1;
+    int64_t total = span - 1;  // with a stride of 1, whatever the size
+    if (w->stride[d] != 1) {
+      if (!sizes[d].fixed()) return false;
+      const int64_t size = sizes[d].number(), outputs = (size + w->stride[d] - 1) / w->stride[d];
+      total = std::max<int64_t>(0, (outputs - 1) * w->stride[d] + span - size);
+    }
+    w->before[d] = odd_behind ? total / 2 : total - total / 2;
+    w->after[d] = total - w->before[d];
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Window> window_of(const Node& node, const Shape& sizes,
+                                std::optional<std::vector<int64_t>> kernel, bool transposed) {
+  const size_t rank = sizes.size();
+  Window w;
+  w.kernel = node.integers("kernel_shape").value_or(kernel.value_or(std::vector<int64_t>()));
+  w.stride = node.integers("strides").value_or(std::vector<int64_t>(rank, 1));
+  w.dilation = node.integers("dilations").value_or(std::vector<int64_t>(rank, 1));
+  std::vector<int64_t> pads = node.integers("pads").value_or(std::vector<int64_t>(2 * rank, 0));
+  if (w.kernel.size() != rank || w.stride.size() != rank || w.dilation.size() != rank ||
+      pads.size() != 2 * rank || !within(w.kernel, 1) || !within(w.stride, 1) ||
+      !within(w.dilation, 1) || !within(pads, 0)) {
+    return std::nullopt;
+  }
+  if (kernel && w.kernel != *kernel) return std::nullopt;
+  w.before.assign(pads.begin(), pads.begin() + static_cast<int64_t>(rank));
+  w.after.assign(pads.begin() + static_cast<int64_t>(rank), pads.end());
+  const std::string rule = node.text("auto_pad", "NOTSET");
+  if (rule == "SAME_UPPER" || rule == "SAME_LOWER") {
+    if (transposed || !pad_to_same(&w, sizes, rule == "SAME_UPPER")) return std::nullopt;
+  } else if (rule == "VALID") {
+    w.before.assign(rank, 0);
+    w.after.assign(rank, 0);
+  }
+  return w;
+}
+
+std::optional<Shape> windowed(Extents& extents, const Window& w, const Shape& sizes,
+                              bool round_up) {
+  Shape out;
+  for (size_t d = 0; d < w.rank(); ++d) {
+    const int64_t span = w.dilation[d] * (w.kernel[d] - 1) + 1;
+    auto room = extents.plus(sizes[d], w.before[d] + w.after[d] - span);
+    if (room && round_up) room = extents.plus(*room, w.stride[d] - 1);
+    auto steps = room ? extents.quotient(*room, w.stride[d]) : std::nullopt;
+    auto size = steps ? extents.plus(*steps, 1) : std::nullopt;
+    if (!size) return std::nullopt;
+    out.push_back(*size);
+  }
+  return out;
+}
+
+std::optional<Shape> transposed(Extents& extents, const Window& w, const Shape& sizes,
+                                const std::vector<int64_t>& output_padding) {
+  Shape out;
+  for (size_t d = 0; d < w.rank(); ++d) {
+    const int64_t span = w.dilation[d] * (w.kernel[d] - 1) + 1;
+    auto steps = extents.minus(sizes[d], 1);
+    auto spread = steps ? extents.times(*steps, w.stride[d]) : std::nullopt;
+    const int64_t more = d < output_padding.size() ? output_padding[d] : 0;
+    auto size =
+        spread ? extents.plus(*spread, span + more - w.before[d] - w.after[d]) : std::nullopt;
+    if (!size) return std::nullopt;
+    out.push_back(*size);
+  }
+  return out;
+}
+
+}  // namespace tilewright::onnx

@@ -1,0 +1,31 @@
+// Weights out of files as operands of a workload.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/weights/layers.h"
+#include "runtime/tensor/operands.h"
+
+namespace tilewright::weights {
+
+struct Filled {
+  std::vector<std::string> names;  // the operands that have their values now
+  // The order of an act-order layer's rows, in which the other factor's columns have to be taken,
+  // too. Else empty.
+  std::vector<int64_t> order;
+};
+
+// Fills the operand `name` from a layer. Where the workload has `name`.scale, it takes the packed
+// numbers, and `name`.scale and `name`.zero are filled along (zero points that the layer lacks are
+// none); else it takes the dequantized values. A layer counts as [k, n], or as [n, k] when
+// `transposed`. Throws FileError when it does not fit, with the keys of the spec that would take it.
+Filled fill_operands(OperandSet* operands, const std::string& name, const TensorFile& file,
+                     const Layer& layer, const LayerOptions& options, bool transposed);
+
+// Takes the columns of the matrix in this order: column j of the result is column order[j].
+// Requires an order of as many columns.
+void take_columns(HostArray* matrix, const std::vector<int64_t>& order);
+
+}  // namespace tilewright::weights

@@ -1,0 +1,269 @@
+#include "runtime/check/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/machine/timer.h"
+
+namespace tilewright {
+namespace {
+
+using Poison = HostArray::Poison;
+
+std::string describe(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+CheckResult fault(Verdict verdict, std::string message, int64_t index = -1) {
+  CheckResult result;
+  result.verdict = verdict;
+  result.message = std::move(message);
+  result.index = index;
+  return result;
+}
+
+// The first element that kept its poison in a run of either kind. The kernel computes the same both
+// times, so what it writes can equal one of the two patterns, not each in its turn.
+std::optional<int64_t> unwritten_element(BoundKernel& kernel) {
+  HostArray& output = kernel.operands().output();
+  std::vector<int64_t> first = output.poisoned(Poison::First);
+  if (first.empty() || output.poison_is_proof()) {
+    return first.empty() ? std::nullopt : std::optional(first.front());
+  }
+  std::vector<bool> suspects = output.poison_map(Poison::First);
+  output.poison(Poison::Second);
+  kernel.run();
+  std::vector<bool> again = output.poison_map(Poison::Second);
+  for (size_t i = 0; i < suspects.size(); ++i) {
+    if (suspects[i] && again[i]) return static_cast<int64_t>(i);
+  }
+  return std::nullopt;
+}
+
+CheckResult inspect(BoundKernel& kernel, const Reference& reference) {
+  OperandSet& operands = kernel.operands();
+  HostArray& output = operands.output();
+  if (auto guard = kernel.guard_fault()) return fault(Verdict::OutOfBounds, guard->message);
+  CheckResult result = compare(output, reference);
+  // Said first: an element that was not written is a clearer story than a wrong value there.
+  if (auto index = unwritten_element(kernel)) {
+    return fault(
+        Verdict::Wrong,
+        fmt::format("{}{} was not written", output.name(), subscripts(output.shape(), *index)),
+        *index);
+  }
+  if (auto name = operands.changed_input()) {
+    return fault(Verdict::Wrong, fmt::format("the kernel changed its input '{}'", *name));
+  }
+  return result;
+}
+
+// Carries out parallel loops in the calling thread. Its pool's pointer is to one of these.
+struct OneThread {
+  BoundKernel::Order order;
+  Garbage garbage;
+  int32_t workers;
+
+  void loop(int64_t n, void (*body)(void*, int64_t, int64_t, int32_t), void* closure) const {
+    constexpr int64_t kFreshStacks = 16;  // the others find what these have left
+    if (order == BoundKernel::Order::AtOnce) {
+      leave_garbage(garbage);
+      if (n > 0) body(closure, 0, n, 0);
+      return;
+    }
+    for (int64_t i = n; i-- > 0;) {
+      if (n - i <= kFreshStacks) leave_garbage(garbage);
+      body(closure, i, i + 1, static_cast<int32_t>(i % workers));
+    }
+  }
+  tw_context context(tw_context c) {
+    c.parallel_for = [](void* self, int64_t n, void (*body)(void*, int64_t, int64_t, int32_t),
+                        void* closure) {
+      static_cast<const OneThread*>(self)->loop(n, body, closure);
+    };
+    c.pool = this;
+    return c;
+  }
+};
+
+// The orders that kernels of little work run in besides the pool's, each on other garbage.
+constexpr std::pair<BoundKernel::Order, Garbage> kOrders[] = {
+    {BoundKernel::Order::AtOnce, Garbage::High}, {BoundKernel::Order::Backwards, Garbage::Low}};
+
+// Kernels whose runs in one thread take about this long at most are run in other orders, too.
+constexpr double kOrderSeconds = 0.005;
+
+// Whether the output, which is right, comes out the same however loops are shared out (a serving
+// process has threads of its own: each element is computed by one iteration, in one order) and
+// whatever memory held before.
+bool depends_on_surroundings(const BoundKernel& kernel, HostArray& output) {
+  if (bits_of(output.elem()) < 8) return false;  // bits behind the last element keep their poison
+  const uint64_t right = output.hash();
+  for (const auto& [order, garbage] : kOrders) {
+    std::memset(output.data(), static_cast<int>(garbage), static_cast<size_t>(output.bytes()));
+    kernel.forget(garbage);
+    kernel.run(order, garbage);
+    if (output.hash() != right) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void BoundKernel::run(Order order, Garbage garbage) const {
+  OneThread thread{order, garbage, context_.threads};
+  kernel_.launch(args_.data(), dims_.data(), thread.context(context_));
+}
+
+void BoundKernel::forget(Garbage garbage) const {
+  if (workspace_) {
+    std::memset(workspace_->data(), static_cast<int>(garbage),
+                static_cast<size_t>(workspace_->bytes()));
+  }
+  leave_garbage(garbage);
+}
+
+BoundKernel::BoundKernel(const Kernel& kernel, OperandSet& operands, std::vector<int64_t> dims,
+                         ThreadPool& pool)
+    : kernel_(kernel), operands_(operands), dims_(std::move(dims)) {
+  make_workspace(pool);
+  for (const KernelParam& p : kernel.description().main.params) args_.push_back(bind(p)->data());
+  run_packs(pool);
+}
+
+BoundKernel::BoundKernel(const BoundKernel& packed, OperandSet& operands, std::vector<int64_t> dims,
+                         ThreadPool& pool)
+    : kernel_(packed.kernel_), operands_(operands), dims_(std::move(dims)), packed_(packed.packed_),
+      pack_fault_(packed.pack_fault_) {
+  make_workspace(pool);
+  for (const KernelParam& p : kernel_.description().main.params) args_.push_back(bind(p)->data());
+}
+
+void BoundKernel::make_workspace(ThreadPool& pool) {
+  const KernelDescription& description = kernel_.description();
+  int64_t workspace = workspace_bytes(description.main, pool.threads());
+  for (const KernelFunction& f : description.packs) {
+    workspace = std::max(workspace, workspace_bytes(f, pool.threads()));
+  }
+  if (workspace > 0) {
+    workspace_ = std::make_unique<HostArray>(
+        "workspace", ElemType::u8, std::vector<int64_t>{workspace}, HostArray::Place::BeforeFence);
+    workspace_->poison();
+  }
+  context_ = pool.context(workspace_ ? workspace_->data() : nullptr);
+}
+
+HostArray* BoundKernel::bind(const KernelParam& param) {
+  for (const KernelFunction& pack : kernel_.description().packs) {
+    if (pack.params.back().name != param.name) continue;
+    for (const auto& array : packed_) {
+      if (array->name() == param.name) return array.get();
+    }
+    return make_packed(pack.params.back());
+  }
+  HostArray* array = operands_.find(param.name);
+  if (array == nullptr) {
+    throw KernelError(fmt::format(
+        "kernel parameter '{}' is no operand of the workload, and no packing function fills it",
+        param.name));
+  }
+  std::vector<int64_t> shape = concrete_shape(param, dims_);
+  if (array->elem() != param.elem || array->shape() != shape) {
+    throw KernelError(fmt::format("kernel parameter '{}' is {}{}, the workload's operand is {}{}",
+                                  param.name, to_string(param.elem), describe(shape),
+                                  to_string(array->elem()), describe(array->shape())));
+  }
+  return array;
+}
+
+HostArray* BoundKernel::make_packed(const KernelParam& param) {
+  packed_.push_back(std::make_shared<HostArray>(param.name, param.elem,
+                                                concrete_shape(param, dims_), operands_.place()));
+  packed_.back()->poison();
+  return packed_.back().get();
+}
+
+HostArray& BoundKernel::packed_by(const KernelFunction& pack) {
+  for (const auto& array : packed_) {
+    if (array->name() == pack.params.back().name) return *array;
+  }
+  throw KernelError(fmt::format("packing function '{}' fills '{}', which the kernel never takes",
+                                pack.symbol, pack.params.back().name));
+}
+
+void BoundKernel::pack(size_t index, const tw_context& context) {
+  const KernelFunction& pack = kernel_.description().packs[index];
+  std::vector<void*> args;
+  for (size_t p = 0; p + 1 < pack.params.size(); ++p) {
+    args.push_back(operands_.at(pack.params[p].name).data());
+  }
+  args.push_back(packed_by(pack).data());
+  kernel_.pack(index, args.data(), context);
+}
+
+// Whether the packed weight has the same bytes however the loops of its packing are shared out.
+bool BoundKernel::packs_alike(size_t index) {
+  HostArray& packed = packed_by(kernel_.description().packs[index]);
+  if (bits_of(packed.elem()) < 8) return true;  // bits behind the last element keep their poison
+  const uint64_t right = packed.hash();
+  bool alike = true;
+  for (const auto& [order, garbage] : kOrders) {
+    packed.poison();
+    forget(garbage);
+    OneThread thread{order, garbage, context_.threads};
+    pack(index, thread.context(context_));
+    alike = alike && packed.hash() == right;
+  }
+  return alike;
+}
+
+void BoundKernel::run_packs(ThreadPool& pool) {
+  const std::vector<KernelFunction>& packs = kernel_.description().packs;
+  forget(Garbage::Nan);
+  const double begin = steady_seconds();
+  for (size_t i = 0; i < packs.size(); ++i) pack(i, context_);
+  pack_seconds_ = steady_seconds() - begin;
+  const bool cheap = pack_seconds_ * pool.threads() < kOrderSeconds;
+  for (size_t i = 0; i < packs.size() && cheap && !pack_fault_; ++i) {
+    if (!packs_alike(i)) pack_fault_ = packs[i].params.back().name;
+  }
+  for (const auto& array : packed_) array->protect(true);
+}
+
+std::optional<HostArray::GuardFault> BoundKernel::guard_fault() const {
+  if (auto fault = operands_.guard_fault()) return fault;
+  for (const auto& array : packed_) {
+    if (auto fault = array->guard_fault()) return fault;
+  }
+  return workspace_ ? workspace_->guard_fault() : std::nullopt;
+}
+
+CheckResult check_kernel(BoundKernel& kernel, const Reference& reference) {
+  HostArray& output = kernel.operands().output();
+  if (kernel.pack_fault()) {
+    return fault(
+        Verdict::Wrong,
+        fmt::format("packed weight '{}' depends on how the loops of its packing are shared "
+                    "out among threads",
+                    *kernel.pack_fault()));
+  }
+  output.poison(Poison::First);
+  kernel.forget(Garbage::Nan);
+  const double seconds = seconds_of_run([&] { kernel.run(); }, kernel.threads());
+  CheckResult result = inspect(kernel, reference);
+  const bool cheap = seconds * kernel.threads() < kOrderSeconds;
+  if (result.verdict == Verdict::Ok && cheap && depends_on_surroundings(kernel, output)) {
+    result =
+        fault(Verdict::Wrong,
+              fmt::format("'{}' depends on how parallel loops are shared out among threads, or "
+                          "on what memory held before",
+                          output.name()));
+  }
+  result.run_seconds = seconds;
+  if (result.verdict != Verdict::Ok) kernel.operands().restore();
+  return result;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,76 @@
+// Runs a kernel on operands and checks it against a reference.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/check/garbage.h"
+#include "runtime/check/reference.h"
+#include "runtime/load/kernel.h"
+#include "runtime/tensor/operands.h"
+#include "runtime/thread_pool.h"
+
+namespace tilewright {
+
+// A kernel with its arguments: operands by name, packed weights, workspace, threads. All of them
+// must outlive it. The packed weights are made once, at construction, and read-only from then on.
+class BoundKernel {
+ public:
+  // Throws KernelError for a parameter that is neither an operand of the same type and shape nor
+  // filled by a packing function.
+  BoundKernel(const Kernel& kernel, OperandSet& operands, std::vector<int64_t> dims,
+              ThreadPool& pool);
+  // The same kernel on operands of other sizes of its dynamic dimensions, with the weights that
+  // `packed` has packed.
+  BoundKernel(const BoundKernel& packed, OperandSet& operands, std::vector<int64_t> dims,
+              ThreadPool& pool);
+
+  void run() const { kernel_.launch(args_.data(), dims_.data(), context_); }
+  // How parallel loops are carried out: all iterations at once by one worker, or each by itself,
+  // the last one first, by workers in turn.
+  enum class Order : uint8_t { AtOnce, Backwards };
+  // In this thread alone; bodies find the garbage on their stack.
+  void run(Order order, Garbage garbage) const;
+  // Leaves garbage in the workspace and on this thread's stack, in the place of an earlier run's values.
+  void forget(Garbage garbage) const;
+  int threads() const { return context_.threads; }
+  const Kernel& kernel() const { return kernel_; }
+  OperandSet& operands() { return operands_; }
+  // Of the operands, the packed weights, and the workspace.
+  std::optional<HostArray::GuardFault> guard_fault() const;
+  // A packed weight whose bytes depend on how the loops of its packing are shared out among threads.
+  const std::optional<std::string>& pack_fault() const { return pack_fault_; }
+  // Seconds that packing took.
+  double pack_seconds() const { return pack_seconds_; }
+
+ private:
+  void make_workspace(ThreadPool& pool);
+  HostArray* bind(const KernelParam& param);
+  HostArray* make_packed(const KernelParam& param);
+  void run_packs(ThreadPool& pool);
+  HostArray& packed_by(const KernelFunction& pack);
+  void pack(size_t index, const tw_context& context);
+  bool packs_alike(size_t index);
+
+  const Kernel& kernel_;
+  OperandSet& operands_;
+  std::vector<int64_t> dims_;
+  std::vector<std::shared_ptr<HostArray>> packed_;
+  std::unique_ptr<HostArray> workspace_;
+  std::vector<void*> args_;
+  tw_context context_{};
+  double pack_seconds_ = 0;
+  std::optional<std::string> pack_fault_;
+};
+
+// Runs the kernel on a poisoned output and compares. Right means: every element of the reference is
+// within its bound, no element kept its poison, no guard changed, no input changed. Types in which poison
+// is a legal value are run a second time with another poison where the first run left some. Kernels
+// of little work have to compute the same bits however their parallel loops are shared out, and whatever
+// the output, the workspace and the stack held before.
+// Everything is in order afterwards: a kernel that broke something has it restored.
+CheckResult check_kernel(BoundKernel& kernel, const Reference& reference);
+
+}  // namespace tilewright

@@ -1,0 +1,116 @@
+#include "runtime/load/kernel.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "kernel/cpu_features.h"
+#include "runtime/load/loader.h"
+#include "runtime/load/object_state.h"
+
+namespace tilewright {
+namespace {
+
+tw_kernel_fn resolve(void* handle, const std::string& symbol) {
+  // "system" would be found, too: in the C library that every kernel needs.
+  void* address = symbol_of(handle, symbol);
+  if (address == nullptr) {
+    dlclose(handle);
+    throw KernelError("the kernel's object has no function '" + symbol + "'");
+  }
+  return reinterpret_cast<tw_kernel_fn>(address);
+}
+
+void run_serially(void*, int64_t n, void (*body)(void*, int64_t, int64_t, int32_t), void* closure) {
+  if (n > 0) body(closure, 0, n, 0);
+}
+
+}  // namespace
+
+void require_runnable(const KernelDescription& description) {
+  if (description.abi != TW_KERNEL_ABI_VERSION) {
+    throw KernelError(fmt::format("the kernel has calling convention {}, this build speaks {}",
+                                  description.abi, TW_KERNEL_ABI_VERSION));
+  }
+  for (const std::string& feature : description.features) {
+    if (cpu_features().count(feature) == 0) {
+      throw KernelError(fmt::format("the kernel needs {}, which this processor lacks", feature));
+    }
+  }
+}
+
+Kernel::Kernel(std::string_view object, KernelDescription description)
+    : description_(std::move(description)) {
+  require_runnable(description_);
+  if (const std::string problem = object_state(object); !problem.empty()) {
+    throw KernelError("the kernel's results may depend on earlier calls: " + problem);
+  }
+  handle_ = load_shared_object(object);
+  main_ = resolve(handle_, description_.main.symbol);
+  for (const KernelFunction& f : description_.packs) packs_.push_back(resolve(handle_, f.symbol));
+}
+
+Kernel::~Kernel() {
+  if (handle_ != nullptr) dlclose(handle_);
+}
+
+Kernel::Kernel(Kernel&& other) noexcept
+    : description_(std::move(other.description_)), handle_(std::exchange(other.handle_, nullptr)),
+      main_(std::exchange(other.main_, nullptr)), packs_(std::move(other.packs_)) {}
+
+Kernel& Kernel::operator=(Kernel&& other) noexcept {
+  std::swap(description_, other.description_);
+  std::swap(handle_, other.handle_);
+  std::swap(main_, other.main_);
+  std::swap(packs_, other.packs_);
+  return *this;
+}
+
+void Kernel::pack(size_t index, void* const* args, const tw_context& context) const {
+  TW_ASSERT(index < packs_.size(), "the kernel has that many packing functions");
+  if (int32_t status = packs_[index](args, nullptr, &context); status != 0) fail(status);
+}
+
+void Kernel::fail(int32_t status) const {
+  throw KernelError(fmt::format("kernel '{}' returned {}", description_.main.symbol, status));
+}
+
+int64_t workspace_bytes(const KernelFunction& function, int threads) {
+  return function.workspace_bytes + threads * function.workspace_bytes_per_thread;
+}
+
+std::vector<int64_t> concrete_shape(const KernelParam& param, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> shape;
+  for (const KernelExtent& extent : param.shape) {
+    if (extent.factors.size() > dims.size()) {
+      throw KernelError(fmt::format("operand '{}' has dynamic dimension {}, but {} were given",
+                                    param.name, extent.factors.size() - 1, dims.size()));
+    }
+    shape.push_back(extent.at(dims));
+  }
+  return shape;
+}
+
+tw_context serial_context(void* workspace) { return {1, run_serially, nullptr, workspace}; }
+
+Workspace::Workspace(int64_t bytes) : bytes_(bytes) {
+  if (bytes <= 0) return;
+  data_ = std::aligned_alloc(64, static_cast<size_t>((bytes + 63) / 64 * 64));
+  if (data_ == nullptr) throw std::bad_alloc();
+}
+
+Workspace::~Workspace() { std::free(data_); }
+
+Workspace::Workspace(Workspace&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+Workspace& Workspace::operator=(Workspace&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,199 @@
+// Configs are checked on smaller instances of their workloads.
+#include "tuner/measure/emulated_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "codegen/codegen.h"
+#include "ir/ops/spec.h"
+#include "tuner/measure/emulated_instances.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+std::string shrunk_spec(const std::string& spec, int64_t limit) {
+  auto w = shrunk(parse_workload(spec), limit);
+  return w ? spec_to_inline(parse_spec(w->canonical)) : "none";
+}
+
+TEST(EmulatedCheck, SizesShrinkAndKeepTheirRemainders) {
+  EXPECT_EQ(shrunk_spec("matmul:m=4096,n=4100,k=300", 128), "matmul:m=128,n=132,k=172");
+  EXPECT_EQ(shrunk_spec("matmul:m=200,n=7,k=128", 128), "matmul:m=200,n=7,k=128");
+  EXPECT_EQ(shrunk_spec("matmul:m=16..4096,n=512,k=64", 64), "matmul:m=16..64,n=64,k=64");
+  EXPECT_EQ(shrunk_spec("elementwise:shape=1000x4x999,fn=relu", 100),
+            "elementwise:shape=[100,4,199],fn=relu");
+}
+
+TEST(EmulatedCheck, SizesThatDoNotGoTogetherAnyMoreAreNotTaken) {
+  // 96 channels in 3 groups; 8 + 96 % 8 is not divisible by 3.
+  EXPECT_EQ(shrunk_spec("conv2d:n=1,h=9,w=9,ci=96,co=96,kernel=3,groups=3", 8), "none");
+}
+
+TEST(EmulatedCheck, AKernelIsProvedOnALargeWorkloadsSmallInstance) {
+  Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16");
+  Target target = Target::parse("cuda:sm_80");
+  const Sketch& sketch = cuda_sketches().front();
+  Trial trial = Trial::first();
+  apply_sketch(sketch, {w, target, 1}, trial);
+  EmulatedCheck check = check_emulated(w, target, sketch, trial.config());
+  EXPECT_TRUE(check.passed()) << check.run.problem;
+  EXPECT_EQ(check.instance, "matmul:m=256,n=256,k=256,dtype=f16");
+  EXPECT_GT(check.run.counters.mma, 0);
+}
+
+TEST(EmulatedCheck, InstancesAreMadeOnceForAllConfigs) {
+  const Target target = Target::parse("cuda:sm_80");
+  const Sketch& sketch = cuda_sketches().front();
+  EmulatedInstances instances(parse_workload("matmul:m=512,n=64,k=64,dtype=f16"));
+  Trial trial = Trial::first();
+  apply_sketch(sketch, {instances.workload(), target, 1}, trial);
+  const Workload* made = instances.all().data();
+  const EmulatedCheck check = check_emulated(instances, target, sketch, trial.config());
+  EXPECT_TRUE(check.passed()) << check.run.problem;
+  EXPECT_EQ(check.instance,
+            emulated_instance(instances.workload(), target, sketch, trial.config()));
+  EXPECT_EQ(instances.all().data(), made);
+  EXPECT_EQ(instances.all().size(), emulated_instances(instances.workload()).size());
+}
+
+// The kernel takes the weight in the layout of its packing program, not in the workload's.
+TEST(EmulatedCheck, WeightsAreLaidOutForTheKernel) {
+  Workload w = parse_workload("matmul:m=64,n=4096,k=4096,dtype=f16,w.dtype=u4,w.group=128");
+  Target target = Target::parse("cuda:sm_80");
+  const Sketch& sketch = cuda_sketches().front();
+  Trial trial = Trial::first();
+  Schedule schedule = apply_sketch(sketch, {w, target, 1}, trial);
+  ASSERT_FALSE(schedule.module().packs.empty());
+  EmulatedCheck check = check_emulated(w, target, sketch, trial.config());
+  EXPECT_TRUE(check.passed()) << check.run.problem;
+  EXPECT_GT(check.run.counters.mma, 0);
+}
+
+// A typical first choice of the model for large products: wide tiles in groups of sixteen tile
+// rows.
+TEST(EmulatedCheck, WideTilesInLongGroupsAreProved) {
+  Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16,trans_b=true");
+  EmulatedCheck check = check_emulated(
+      w, Target::parse("cuda:sm_90a"), cuda_sketches().front(),
+      R"({"C_acc.B.layout":"none","C_acc.mma":"wgmma_f32_f16","C_acc.tile":"128x256x64/64x256",)"
+      R"("C_acc.copies":"roles","C_acc.stages":3,"C_acc.pending":1,"C_acc.stores":"shared",)"
+      R"("C_acc.group":16,"C_acc.grid":"persistent","C_acc.blocks":1})");
+  EXPECT_TRUE(check.passed()) << check.run.problem;
+  EXPECT_THAT(check.instance, HasSubstr("m=2048,n=256"));
+}
+
+// Groups of tiles need many rows, and split-K needs a long k.
+TEST(EmulatedCheck, WhatTakesOneLongSizeIsProvedOnSuchAnInstance) {
+  Target target = Target::parse("cuda:sm_80");
+  const Sketch& sketch = cuda_sketches().front();
+  auto instance = [&](const char* spec, const char* answer) {
+    Workload w = parse_workload(spec);
+    Trial trial = Trial::first();
+    apply_sketch(sketch, {w, target, 1}, trial);
+    EXPECT_THAT(trial.config(), HasSubstr(answer));
+    EmulatedCheck check = check_emulated(w, target, sketch, trial.config());
+    EXPECT_TRUE(check.passed()) << check.instance << check.run.problem << trial.config();
+    return check.instance;
+  };
+  EXPECT_THAT(instance("matmul:m=4096,n=8192,k=4096,dtype=f16", R"("C_acc.group":8)"),
+              HasSubstr("m=1024"));
+  EXPECT_THAT(instance("matmul:m=128,n=512,k=4096,dtype=f16", ".parts"), HasSubstr("k="));
+}
+
+// Stacks and images are cut to a few, so that the remaining sizes fill wide tiles.
+TEST(EmulatedCheck, StacksShrinkBeforeTheirMatrices) {
+  const Target target = Target::parse("cuda:sm_90a");
+  auto instance = [&](const char* spec, const std::string& config) {
+    return emulated_instance(parse_workload(spec), target, cuda_sketches().front(), config);
+  };
+  EXPECT_THAT(instance("matmul:batch=16,m=512,n=512,k=64,dtype=f16",
+                       R"({"C_acc.mma":"wgmma_f32_f16","C_acc.tile":"128x256x64/64x256",)"
+                       R"("C_acc.copies":"roles","C_acc.stages":3,"C_acc.pending":1,)"
+                       R"("C_acc.stores":"tensor","C_acc.group":4,"C_acc.grid":"tiles"})"),
+              HasSubstr("m=512,n=512,k=64,batch=2"));
+  EXPECT_THAT(instance("conv2d:n=8,h=28,w=28,ci=128,co=128,kernel=3,pad=1,dtype=f16",
+                       R"({"Y_acc.operands":"gathered","Y_acc.mma":"wgmma_f32_f16",)"
+                       R"("Y_acc.tile":"64x128x64/64x128","Y_acc.stages":3,"Y_acc.pending":1,)"
+                       R"("Y_acc.stores":"direct","Y_acc.group":1,"Y_acc.grid":"tiles"})"),
+              HasSubstr("co=128"));
+  // Slower instances come last, the smallest of them first.
+  double last = 0;
+  for (const Workload& w : emulated_instances(parse_workload("matmul:batch=16,m=512,n=512,k=64"))) {
+    EXPECT_LE(w.flops, 6 << 27) << w.canonical;
+    if (last > 1 << 27) {
+      EXPECT_GE(w.flops, last) << w.canonical;
+    }
+    last = w.flops;
+  }
+  EXPECT_GT(last, 1 << 27);
+  // Groups of eight tile rows, which no smaller image has.
+  EXPECT_THAT(instance("conv2d:n=32,h=56,w=56,ci=96,co=192,kernel=3,pad=1,dtype=f16",
+                       R"({"Y_acc.operands":"gathered","Y_acc.mma":"wgmma_f32_f16",)"
+                       R"("Y_acc.tile":"128x192x64/64x192","Y_acc.copies":"roles",)"
+                       R"("Y_acc.stages":3,"Y_acc.pending":0,"Y_acc.cluster":"1x1",)"
+                       R"("Y_acc.stores":"shared","Y_acc.order":"rows","Y_acc.group":8,)"
+                       R"("Y_acc.grid":"tiles"})"),
+              HasSubstr("co=192"));
+}
+
+// Query heads shrink with key heads: two of each leave room for long sequences.
+TEST(EmulatedCheck, SizesThatGoTogetherShrinkTogether) {
+  auto has = [](const std::string& spec, const std::string& part) {
+    for (const Workload& i : emulated_instances(parse_workload(spec))) {
+      if (spec_to_inline(parse_spec(i.canonical)).find(part) != std::string::npos) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(has("attention:heads=16,m=4096,n=4096,d=128,dtype=f16", "m=256,n=256,d=128,heads=2"));
+  EXPECT_TRUE(has("attention:heads=32,kv_heads=8,m=4096,n=4096,d=128,dtype=f16",
+                  "d=128,heads=8,kv_heads=2"));
+  EXPECT_TRUE(has("attention:heads=128,m=4096,n=4096,d=128,dtype=f16", "d=128,heads=2"));
+}
+
+TEST(EmulatedCheck, SizesKnownOnlyAtLaunchAreGivenToTheKernel) {
+  Workload w = parse_workload("softmax:m=1..64,n=40");
+  Target target = Target::parse("cuda:sm_80");
+  Trial trial = Trial::first();
+  CudaSource source =
+      generate_cuda(apply_sketch(cuda_sketches().front(), {w, target, 1}, trial).module(), target);
+  for (int64_t m : {1, 37, 64}) EXPECT_EQ(run_emulated(w, source, {{"m", m}}, 1).problem, "");
+}
+
+TEST(EmulatedCheck, AParameterThatIsNoOperandIsTold) {
+  Workload w = parse_workload("matmul:m=16,n=16,k=16");
+  CudaSource source;
+  source.params = {{"packed", ElemType::f32, {16, 16}, ParamRole::Weight}};
+  EXPECT_EQ(run_emulated(w, source, {}, 1).problem,
+            "kernel parameter 'packed' is no operand of the workload, and nothing packs it");
+}
+
+TEST(EmulatedCheck, AWrongKernelIsFound) {
+  Workload w = parse_workload("matmul:m=64,n=64,k=64,dtype=f16");
+  Target target = Target::parse("cuda:sm_80");
+  Trial trial = Trial::first();
+  Schedule s = apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
+  CudaSource source = generate_cuda(s.module(), target);
+  EXPECT_EQ(run_emulated(w, source, {}, 1).problem, "");
+  const std::string barrier = "__syncthreads();";
+  for (size_t at = source.text.find(barrier); at != std::string::npos;
+       at = source.text.find(barrier)) {
+    source.text.erase(at, barrier.size());
+  }
+  // The order of threads decides which one shows first.
+  EXPECT_THAT(run_emulated(w, source, {}, 1).problem,
+              AnyOf(HasSubstr("race"), HasSubstr("which nothing has written so far")));
+}
+
+TEST(EmulatedCheck, WhatNoSmallInstanceTakesIsNotProved) {
+  Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16");
+  EmulatedCheck check = check_emulated(w, Target::parse("cuda:sm_80"), cuda_sketches().front(),
+                                       R"({"no such question": 1})");
+  EXPECT_FALSE(check.passed());
+  EXPECT_EQ(check.instance, "");
+}
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,233 @@
+// Kernels that multiply AMX tiles, run on processors without AMX. In the generated C the four tile
+// operations are macros, which a header of this test defines anew.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "codegen/intrinsics/intrinsics.h"
+#include "ir/interpreter/interpreter.h"
+#include "ir/ops/spec.h"
+#include "tests/codegen/support.h"
+#include "tests/tuner/choices.h"
+#include "tests/tuner/kernel_check.h"
+#include "tuner/sketch.h"
+
+namespace tilewright {
+namespace {
+
+// Intel SDM volume 2, TDPBF16PS and TDPBSSD: row m of the first tile and row k of the second. Their
+// columns are groups of k elements in 32 bits. The instruction's name gives the types of bytes.
+constexpr const char* kEmulation = R"(
+typedef unsigned char tw_bytes __attribute__((vector_size(1024), aligned(1), may_alias));
+typedef int tw_words __attribute__((aligned(1), may_alias));
+typedef float tw_floats __attribute__((aligned(1), may_alias));
+typedef unsigned short tw_halves __attribute__((aligned(1), may_alias));
+#define TW_TILES
+#define tw_tile_load(tile, p) tw_bytes tile_##tile = *(const tw_bytes*)(p)
+#define tw_tile_store(tile, p) *(tw_bytes*)(p) = tile_##tile
+#define tw_tile_multiply(instruction) tw_##instruction(&tile_0, &tile_1, &tile_2)
+static inline void tw_amx_begin(void) {}
+static inline void tw_amx_end(void) {}
+static inline float tw_half(unsigned short h) {
+  union { unsigned bits; float value; } u = {(unsigned)h << 16};
+  return u.value;
+}
+static inline void tw_tdpbf16ps(void* c, const void* a, const void* b) {
+  for (int m = 0; m < 16; ++m)
+    for (int k = 0; k < 16; ++k)
+      for (int n = 0; n < 16; ++n)
+        for (int p = 0; p < 2; ++p)
+          ((tw_floats*)c)[m * 16 + n] += tw_half(((const tw_halves*)a)[m * 32 + k * 2 + p]) *
+                                         tw_half(((const tw_halves*)b)[k * 32 + n * 2 + p]);
+}
+#define TW_BYTES(name, first, second)                                              \
+  static inline void name(void* c, const void* a, const void* b) {                 \
+    for (int m = 0; m < 16; ++m)                                                   \
+      for (int k = 0; k < 16; ++k)                                                 \
+        for (int n = 0; n < 16; ++n)                                               \
+          for (int p = 0; p < 4; ++p)                                              \
+            ((tw_words*)c)[m * 16 + n] += ((const first*)a)[m * 64 + k * 4 + p] *  \
+                                          ((const second*)b)[k * 64 + n * 4 + p];  \
+  }
+TW_BYTES(tw_tdpbssd, signed char, signed char)
+TW_BYTES(tw_tdpbusd, unsigned char, signed char)
+)";
+
+constexpr const char* kFeatures = "+amx-tile+amx-bf16+amx-int8";
+
+// The machine's widest target, with tiles added.
+Target with_tiles() { return Target::parse(Target::widest(cpu_features()).name + kFeatures); }
+
+KernelSource emulated(KernelSource source) {
+  std::erase_if(source.flags, [](const std::string& flag) { return flag.starts_with("-mamx"); });
+  std::erase_if(source.description.features,
+                [](const std::string& feature) { return feature.starts_with("amx"); });
+  source.code = kEmulation + source.code;
+  return source;
+}
+
+// The first line that multiplies tiles in a thread without a tile configuration, or empty. A parallel
+// loop ends the configuration, since its body may run in this thread.
+std::string unconfigured_line(const std::string& code) {
+  bool configured = false;
+  std::istringstream lines(code);
+  for (std::string line; std::getline(lines, line);) {
+    const bool begins_function = !line.empty() && line[0] != ' ' && line[0] != '}';
+    if (line.find("tw_amx_begin();") != std::string::npos) {
+      configured = true;
+    } else if (begins_function || line.find("tw_amx_end();") != std::string::npos ||
+               line.find("->parallel_for(") != std::string::npos) {
+      configured = false;
+    } else if (line.find("= tw_amx_tdp") != std::string::npos && !configured) {
+      return line;
+    }
+  }
+  return "";
+}
+
+CheckResult check_emulated(const Workload& w, const Schedule& s, const Target& target) {
+  return check_source(w, emulated(generate_c(s.module(), target)), 400);
+}
+
+// The choice of the knob whose name ends with `ending`.
+// Each tile row is checked with three products into each of two results.
+TEST(Tiles, AreMultipliedByTheEmulationAsTheirRowsSay) {
+  for (const Intrinsic& row : intrinsics()) {
+    if (!row.name.starts_with("amx.")) continue;
+    SCOPED_TRACE(row.name);
+    Schedule s = test::tensorized(row);
+    NdArrays arrays = test::arrays_of(s.program(), false);
+    interpret(s.program(), arrays);
+    KernelSource source = emulated(generate_c(s.module(), with_tiles()));
+    Kernel kernel(compile(source).object, source.description);
+    std::vector<HostArray> host;
+    std::vector<void*> args;
+    for (const Param& p : s.program().params) {
+      host.emplace_back(p.buffer->name, p.buffer->elem, const_shape(p.buffer));
+      if (p.role == ParamRole::Output) continue;
+      const NdArray& a = arrays.at(p.buffer->name);
+      for (size_t i = 0; i < a.data.size(); ++i)
+        host.back().set(static_cast<int64_t>(i), a.data[i]);
+    }
+    for (HostArray& a : host) args.push_back(a.data());
+    kernel.launch(args.data(), nullptr, serial_context());
+    const bool exact = !is_float(host.back().elem());
+    for (int64_t i = 0; i < host.back().count(); ++i) {
+      double want = arrays.at("C").data[static_cast<size_t>(i)];
+      ASSERT_NEAR(host.back().get(i), want, exact ? 0 : 1e-3) << "element " << i;
+    }
+  }
+}
+
+struct AmxCase {
+  const char* spec;
+  const char* row;
+};
+
+void PrintTo(const AmxCase& c, std::ostream* out) { *out << c.spec; }
+
+class TileKernels : public testing::TestWithParam<AmxCase> {};
+
+TEST_P(TileKernels, AreRightUnderTheEmulation) {
+  Workload w = make_workload(parse_spec(GetParam().spec));
+  Target target = with_tiles();
+  int checked = 0;
+  for (uint64_t seed = 0; seed < 40 && checked < 3; ++seed) {
+    Trial trial = seed == 0 ? Trial::first() : Trial::random(seed);
+    try {
+      Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, trial);
+      const std::string chosen = choice_of(trial, ".tiles");
+      if (seed == 0) {
+        EXPECT_EQ(chosen, GetParam().row);
+      }
+      if (chosen != GetParam().row) continue;
+      SCOPED_TRACE(trial.config());
+      EXPECT_EQ(unconfigured_line(generate_c(s.module(), target).code), "");
+      CheckResult result = check_emulated(w, s, target);
+      EXPECT_EQ(result.verdict, Verdict::Ok) << result.message << "\n" << s.trace().str();
+      ++checked;
+    } catch (const ScheduleError&) {
+    }
+  }
+  EXPECT_EQ(checked, 3);
+}
+
+// The compiler makes code for features that the processor lacks.
+TEST_P(TileKernels, CompileForTheirProcessor) {
+  Workload w = make_workload(parse_spec(GetParam().spec));
+  Trial first = Trial::first();
+  Schedule s = apply_sketch(cpu_sketches()[0], {w, with_tiles(), 2}, first);
+  KernelSource source = generate_c(s.module(), with_tiles());
+  std::vector<std::string> features = source.description.features;
+  EXPECT_EQ(std::count(features.begin(), features.end(), "amx-tile"), 1);
+  EXPECT_FALSE(compile(source).object.empty());
+}
+
+// The programs themselves, without generated C, compute the product.
+TEST_P(TileKernels, MeanTheProduct) {
+  Workload w = make_workload(parse_spec(GetParam().spec));
+  Trial first = Trial::first();
+  Schedule s = apply_sketch(cpu_sketches()[0], {w, with_tiles(), 2}, first);
+  NdArrays want = test::arrays_of(lower(w), false), got = want;
+  interpret(lower(w), want);
+  interpret(s.module(), got);
+  const std::vector<double>&a = want.at("C").data, &b = got.at("C").data;
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-3) << "element " << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Matmul, TileKernels,
+    testing::Values(
+        AmxCase{"matmul:m=32,n=48,k=64,dtype=bf16,out=f32", "amx.tdpbf16ps"},
+        AmxCase{"matmul:m=20,n=40,k=70,dtype=bf16,out=f32", "amx.tdpbf16ps"},
+        AmxCase{"matmul:m=32,n=32,k=96,trans_b=true,dtype=bf16,out=f32,epilogue=[bias,relu]",
+                "amx.tdpbf16ps"},
+        AmxCase{"matmul:m=32,n=48,k=128,dtype=i8", "amx.tdpbssd"},
+        AmxCase{"matmul:m=17,n=64,k=100,dtype=i8", "amx.tdpbssd"}));
+
+// The processor faults where tiles are used without a configuration; the emulation does not.
+TEST(Tiles, AreUsedOnlyWhereTheyAreConfigured) {
+  const Intrinsic& row = *find_intrinsic("amx.tdpbssd");
+  Schedule s = test::tensorized(row);
+  const std::string code = generate_c(s.module(), with_tiles()).code;
+  EXPECT_EQ(unconfigured_line(code), "");
+  std::string broken = code;
+  const size_t begin = broken.rfind("  tw_amx_begin();");
+  ASSERT_NE(begin, std::string::npos);
+  broken.insert(begin + 18, "  context->parallel_for(context->pool, 2, body, &c);\n");
+  EXPECT_NE(unconfigured_line(broken), "");
+}
+
+// With fewer rows than half a tile, most work would be padding.
+TEST(Tiles, AreNotOfferedForFewRows) {
+  Workload w = make_workload(parse_spec("matmul:m=7,n=48,k=64,dtype=bf16,out=f32"));
+  Trial first = Trial::first();
+  apply_sketch(cpu_sketches()[0], {w, with_tiles(), 2}, first);
+  EXPECT_EQ(choice_of(first, ".tiles"), "not asked");
+}
+
+TEST(Targets, TakeFeaturesOfProcessors) {
+  Target t = Target::parse("avx512+amx-tile+amx-bf16");
+  EXPECT_EQ(t.name, "avx512+amx-tile+amx-bf16");
+  EXPECT_EQ(t.extensions, (std::set<std::string>{"amx-tile", "amx-bf16"}));
+  std::set<std::string> available = t.features;
+  available.insert({"avx512cd", "amx-tile"});
+  EXPECT_EQ(t.missing_features(available), std::vector<std::string>{"amx-bf16"});
+  for (const char* name : {"avx512+", "avx512+amx-nothing", "cuda:sm_80+amx-tile"}) {
+    try {
+      Target::parse(name);
+      ADD_FAILURE() << name << " was taken";
+    } catch (const TargetError& e) {
+      std::string feature = std::string(name).substr(std::string(name).find('+') + 1);
+      EXPECT_NE(std::string(e.what()).find("takes no feature '" + feature + "'; those of "),
+                std::string::npos)
+          << e.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tilewright

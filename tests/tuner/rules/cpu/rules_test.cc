@@ -1,0 +1,200 @@
+// Facts behind the decisions of the generated sketch's rules.
+#include <gtest/gtest.h>
+
+#include "codegen/lowering.h"
+#include "ir/interpreter/interpreter.h"
+#include "ir/ops/spec.h"
+#include "ir/text/printer.h"
+#include "tuner/candidate.h"
+#include "tuner/rules/analysis.h"
+
+namespace tilewright {
+namespace {
+
+using Periods = std::vector<int64_t>;
+
+Periods periods(const std::string& spec, const std::string& block) {
+  Schedule s(lower(make_workload(parse_spec(spec))));
+  return zero_periods(s.node(s.block(block)));
+}
+
+TEST(ZeroPeriods, AreTheStridesOfATransposedConvolution) {
+  EXPECT_EQ(periods("conv2d_transpose:n=1,h=4,w=4,ci=2,co=2,kernel=4,stride=2,pad=1", "X_pad"),
+            (Periods{1, 2, 2, 1}));
+  EXPECT_EQ(periods("conv2d_transpose:n=1,h=4,w=4,ci=2,co=2,kernel=3,stride=3", "X_pad"),
+            (Periods{1, 3, 3, 1}));
+}
+
+TEST(ZeroPeriods, OrdinaryPaddingHasNone) {
+  EXPECT_EQ(periods("conv2d:n=1,h=4,w=4,ci=2,co=2,kernel=3,pad=1", "X_pad"), (Periods{1, 1, 1, 1}));
+}
+
+// The sketch's first choices, with one part of the config replaced.
+std::optional<Candidate> candidate(const Workload& w, const std::string& replaced,
+                                   const std::string& by) {
+  Target target = Target::parse("avx512");
+  CandidateMaker maker(w, target, 2);
+  auto first = maker.make(cpu_sketches().front(), Trial::first());
+  if (!first) return std::nullopt;
+  std::string config = first->config;
+  size_t at = config.find(replaced);
+  EXPECT_NE(at, std::string::npos) << replaced << " is not in " << config;
+  if (at == std::string::npos) return std::nullopt;
+  config.replace(at, replaced.size(), by);
+  return maker.make(cpu_sketches().front(), Trial::mutate(config, 0, 0));
+}
+
+void expect_same_results(const Workload& w, const Module& scheduled, bool flat = false) {
+  NdArrays want, got;
+  Program plain = lower(w);
+  for (const Param& p : plain.params) {
+    if (p.role == ParamRole::Output) continue;
+    want[p.buffer->name] = NdArray::random(p.buffer->elem, const_shape(p.buffer), 7);
+    got[p.buffer->name] = want[p.buffer->name];
+  }
+  for (auto& [name, array] : got) {
+    if (flat) array.shape = {static_cast<int64_t>(array.data.size())};
+  }
+  interpret(plain, want);
+  interpret(scheduled, got);
+  for (const Param& p : scheduled.main.params) {
+    if (p.role != ParamRole::Output) continue;
+    const auto &a = want[p.buffer->name].data, &b = got[p.buffer->name].data;
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-4) << "element " << i;
+  }
+}
+
+TEST(TileContraction, TakesThePhasesOfATransposedConvolutionApart) {
+  Workload w =
+      make_workload(parse_spec("conv2d_transpose:n=1,h=3,w=3,ci=2,co=16,kernel=4,stride=2,pad=1"));
+  auto c = candidate(w, R"("Y.W":"tiles")", R"("Y.W":"none")");
+  ASSERT_TRUE(c);
+  EXPECT_NE(c->config.find(R"("Y.X_pad.phases":"apart")"), std::string::npos) << c->config;
+  expect_same_results(w, c->module);
+}
+
+// An epilogue, and an output narrower than its accumulator, then remain separate stages.
+TEST(TileContraction, PhasesGoWithEpilogues) {
+  for (const char* extra : {",epilogue=[relu]", ",dtype=bf16"}) {
+    SCOPED_TRACE(extra);
+    Workload w = make_workload(parse_spec(
+        "conv2d_transpose:n=1,h=4,w=4,ci=6,co=10,kernel=4,stride=2,pad=1" + std::string(extra)));
+    Target target = Target::parse("avx512");
+    CandidateMaker maker(w, target, 2);
+    EXPECT_TRUE(maker.make(cpu_sketches().front(), Trial::first()))
+        << maker.illegal().by_reason.begin()->first;
+  }
+}
+
+// Rows of 7 would leave most of 16 lanes empty, and the weight can be laid out by channels.
+TEST(TileContraction, RunsVectorsAlongTheChannelsWhereRowsAreShort) {
+  Workload w = make_workload(
+      parse_spec("conv2d:n=1,h=7,w=7,ci=4,co=32,kernel=3,pad=1,layout=nchw,epilogue=[relu]"));
+  auto c = candidate(w, R"("Y_acc.W":"tiles")", R"("Y_acc.W":"none")");
+  ASSERT_TRUE(c);
+  EXPECT_NE(c->config.find(R"("Y_acc.lanes":"vco")"), std::string::npos) << c->config;
+  expect_same_results(w, c->module);
+}
+
+// Scalar stores before vector loads would stall once per group.
+TEST(TileContraction, SumsOfIntrinsicsStartAsVectors) {
+  Workload w =
+      make_workload(parse_spec("matmul:m=1,n=64,k=64,dtype=i8,acc=f32,w.dtype=i4,w.group=32"));
+  Target target = Target::parse("avx512");
+  target.extensions.insert("avx512vnni");
+  CandidateMaker maker(w, target, 1);
+  auto c = maker.make(cpu_sketches().front(), Trial::first());
+  ASSERT_TRUE(c);
+  EXPECT_NE(c->config.find(R"("C.intrinsic":"avx512.vpdpbusd)"), std::string::npos) << c->config;
+  std::string text = to_string(c->module.main);
+  size_t zero = text.find("_zero in 0..16 "), line = text.find('\n', zero);
+  ASSERT_NE(zero, std::string::npos) << text;
+  EXPECT_NE(text.substr(zero, line - zero).find("vectorized"), std::string::npos) << text;
+}
+
+// The transposing write is inside the tile's own loops, while the tile is in cache.
+TEST(TileContraction, WritesAcrossTileByTile) {
+  Workload w =
+      make_workload(parse_spec("conv2d:n=1,h=7,w=7,ci=4,co=32,kernel=3,pad=1,layout=nchw"));
+  auto c = candidate(w, R"("Y.W":"tiles")", R"("Y.W":"none")");
+  ASSERT_TRUE(c);
+  expect_same_results(w, c->module);
+  std::string text = to_string(c->module.main);
+  size_t sums = text.find("block Y("), parallel = text.rfind(" parallel {");
+  ASSERT_NE(sums, std::string::npos);
+  EXPECT_LT(parallel, sums) << text;
+}
+
+// K is read across its rows, so a copy of it is the first choice; a copy of Q is a second one.
+TEST(TileContraction, CopiesOperandsThatAreReadAcross) {
+  Workload w = make_workload(parse_spec(
+      R"x(expr:expr="C[h,i,j] += Q[i,h,d] * K[j,h,d]",dims.h=2,dims.i=17,dims.j=20,dims.d=5)x"));
+  auto c = candidate(w, R"("C.Q":"none")", R"("C.Q":"copy")");
+  ASSERT_TRUE(c);
+  EXPECT_NE(c->config.find(R"("C.K":"copy")"), std::string::npos) << c->config;
+  Schedule s(c->module.main);
+  EXPECT_EQ(s.blocks().size(), 4u) << "two copies, initial values, and the sum";
+  expect_same_results(w, c->module);
+}
+
+// A contraction's result for the next one is written in blocks, not copied into them.
+TEST(ChainedContractions, ShareABlockedLayout) {
+  for (
+      const char* expr :
+      {R"(expr="T[i,k] += A[i,l] * B[l,k]; C[i,j] += T[i,k] * D[k,j]")",
+       R"(expr="T[i,l] += A[i,k] * B[k,l]; R[i,l] = max(T[i,l], 0); C[i,j] += R[i,l] * D[l,j]")",
+       R"(expr="T[p,l] += X[p+r,k] * U[r,k,l]; C[i,j] += T[i+r,l] * V[r,l,j]",dims.r=2,dims.p=6)"}) {
+    SCOPED_TRACE(expr);
+    bool conv = std::string(expr).find("T[p") != std::string::npos;
+    Workload w =
+        make_workload(parse_spec(std::string("expr:") + expr + (conv ? ",dims.i=5" : ",dims.i=6") +
+                                 ",dims.j=40,dims.k=36,dims.l=36"));
+    const std::string between = w.stages[w.stages.size() - 2].output->name;
+    std::string question = "\"C." + between + ".block\":";
+    auto c = candidate(w, question + "0", question + "16");
+    ASSERT_TRUE(c);
+    EXPECT_NE(c->config.find(question + "16"), std::string::npos) << c->config;
+    std::string text = to_string(c->module.main);
+    EXPECT_NE(text.find(between + ": f32[3, 6, 16]"), std::string::npos) << text;
+    EXPECT_EQ(text.find(between + "_global"), std::string::npos) << text;
+    expect_same_results(w, c->module);
+    Module lowered{lower_for_cpu(c->module.main, Target::parse("avx512")), {}};
+    for (const Program& pack : c->module.packs) {
+      lowered.packs.push_back(lower_for_cpu(pack, Target::parse("avx512")));
+    }
+    expect_same_results(w, lowered, true);
+  }
+}
+
+// Also with zero padding in between: the padded source is blocked if the padding is read in place,
+// otherwise the padded copy is.
+TEST(ChainedContractions, ShareABlockedLayoutAcrossPadding) {
+  Workload w = make_workload(parse_spec(
+      R"(expr:expr="T[p,l] += X[p+r,k] * U[r,k,l]; P[q,l] = select(q >= 1 && q < 7, T[q-1,l], 0); )"
+      R"(C[i,j] += P[i+s,l] * V[s,l,j]",dims.r=2,dims.s=3,dims.p=6,dims.q=8,dims.i=6,dims.j=40,)"
+      R"(dims.k=36,dims.l=36)"));
+  Target target = Target::parse("avx512");
+  for (const char* way : {"inline", "root"}) {
+    SCOPED_TRACE(way);
+    auto first = candidate(w, R"("C.P":"root")", std::string(R"("C.P":")") + way + "\"");
+    ASSERT_TRUE(first);
+    const std::string between = std::string(way) == "inline" ? "T" : "P";
+    const std::string question = "\"C." + between + ".block\":";
+    std::string config = first->config;
+    size_t at = config.find(question);
+    ASSERT_NE(at, std::string::npos) << config;
+    size_t value = at + question.size(), end = config.find_first_of(",}", value);
+    config.replace(value, end - value, "16");
+    CandidateMaker maker(w, target, 2);
+    auto c = maker.make(cpu_sketches().front(), Trial::replay(config));
+    ASSERT_TRUE(c);
+    std::string text = to_string(c->module.main);
+    const std::string shape = between == "T" ? "T: f32[3, 6, 16]" : "P: f32[3, 8, 16]";
+    EXPECT_NE(text.find(shape), std::string::npos) << text;
+    expect_same_results(w, c->module);
+  }
+}
+
+}  // namespace
+}  // namespace tilewright

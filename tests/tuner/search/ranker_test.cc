@@ -1,0 +1,137 @@
+// Knowledge before the first trial, and what a workload's measurements add to it.
+#include "tuner/search/ranker.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/ops/spec.h"
+#include "tuner/backend.h"
+#include "tuner/features/features.h"
+#include "tuner/search/pretrained.h"
+#include "tuner/search/search.h"
+
+namespace tilewright {
+namespace {
+
+Candidate candidate(float feature, AnswerValues answers) {
+  Candidate c;
+  c.features = {feature, 1};
+  c.answers = std::move(answers);
+  return c;
+}
+
+// Samples whose speed depends on one choice, all with the same features.
+std::vector<RankedSample> decided_by_an_answer() {
+  std::vector<RankedSample> samples;
+  for (int i = 0; i < 24; ++i) {
+    float rows = static_cast<float>(i % 4);
+    samples.push_back({{0, 1}, {{"C.i.rows", rows}}, 0.25f + 0.2f * rows});
+  }
+  return samples;
+}
+
+TEST(Ranker, LearnsFromAnswersWhatFeaturesDoNotTell) {
+  CostModel untrained;
+  Ranker ranker({});
+  EXPECT_FALSE(ranker.trained());
+  ranker.train(decided_by_an_answer(), scores_of(untrained));
+  ASSERT_TRUE(ranker.trained());
+  std::vector<float> scores =
+      ranker.predict({candidate(0, {{"C.i.rows", 0}}), candidate(0, {{"C.i.rows", 3}})});
+  EXPECT_LT(scores[0] + 0.2f, scores[1]);
+}
+
+TEST(Ranker, KeepsThePriorsOrderWhereNothingWasMeasured) {
+  std::vector<Sample> others;
+  for (int i = 0; i < 40; ++i) {
+    float x = static_cast<float>(i % 10) / 10;
+    others.push_back({{x, 1}, x});
+  }
+  CostModel prior;
+  prior.train(others);
+  Ranker ranker({});
+  ranker.train(decided_by_an_answer(), scores_of(prior));  // all at feature 0
+  std::vector<float> scores =
+      ranker.predict({candidate(0.1f, {{"C.i.rows", 2}}), candidate(0.9f, {{"C.i.rows", 2}})});
+  EXPECT_LT(scores[0] + 0.2f, scores[1]);
+}
+
+TEST(Ranker, TakesCandidatesThatAnsweredOtherQuestions) {
+  CostModel untrained;
+  Ranker ranker({});
+  ranker.train(decided_by_an_answer(), scores_of(untrained));
+  std::vector<float> scores =
+      ranker.predict({candidate(0, {{"C.j.vectors", 2}}), candidate(0, {})});
+  EXPECT_TRUE(std::isfinite(scores[0]));
+  EXPECT_EQ(scores[0], scores[1]);
+}
+
+TEST(CostModel, FurtherTreesKeepWhatWasLearnt) {
+  std::vector<Sample> first, second;
+  for (int i = 0; i < 64; ++i) {
+    float x = static_cast<float>(i % 8) / 8, y = static_cast<float>(i % 2);
+    first.push_back({{x, 0.5f}, x});
+    second.push_back({{0.5f, y}, 0.25f + 0.5f * y});
+  }
+  CostModel model;
+  model.train(first);
+  CostModel loaded;
+  loaded.load(model.save());
+  loaded.train_further(second);
+  std::vector<float> scores = loaded.predict({{0.1f, 0}, {0.9f, 0}, {0.5f, 0}, {0.5f, 1}});
+  EXPECT_LT(scores[0] + 0.2f, scores[1]);
+  EXPECT_LT(scores[2] + 0.2f, scores[3]);
+}
+
+TEST(AnswerValues, AreNumbersOfAllKindsOfAnswers) {
+  Trial t = Trial::first();
+  t.choose("rows", std::vector<int64_t>{7, 1, 3});
+  t.choose("order", std::vector<std::string>{"spatial", "reversed"});
+  std::vector<int64_t> factors = t.split("k", 12, 2);
+  AnswerValues values = values_of(t);
+  EXPECT_FLOAT_EQ(values.at("rows"), 3);  // log2(1 + 7)
+  EXPECT_FLOAT_EQ(values.at("order"), 0);
+  EXPECT_FLOAT_EQ(values.at("k.0"), std::log2(1 + static_cast<float>(factors[0])));
+  EXPECT_FLOAT_EQ(values.at("k.1"), std::log2(1 + static_cast<float>(factors[1])));
+  EXPECT_EQ(values.size(), 4u);
+}
+
+// The shipped model matches this version's features: scripts/pretrain makes a new one when their
+// meaning changes.
+class PretrainedModel : public testing::TestWithParam<const char*> {};
+
+TEST_P(PretrainedModel, TellsFillingTheRegistersFromScalarCode) {
+  Workload workload = make_workload(parse_spec("matmul:m=192,n=320,k=160"));
+  Target target = Target::parse(GetParam());
+  CostModel model;
+  model.load(pretrained_model(target));
+  CandidateMaker maker(workload, target, 1);
+  auto with = [&](int64_t vectors, int64_t rows) {
+    std::string config = R"({"C.vj.vectors":)" + std::to_string(vectors) + R"(,"C.vi.rows":)" +
+                         std::to_string(rows) + "}";
+    std::vector<std::vector<float>> features;
+    for (uint64_t seed = 0; features.size() < 8 && seed < 64; ++seed) {
+      auto c = maker.make(cpu_sketches()[0], Trial::mutate(config, 0, seed));
+      if (c) features.push_back(c->features);
+    }
+    float sum = 0;
+    for (float score : model.predict(features)) sum += score;
+    return sum / static_cast<float>(features.size());
+  };
+  ASSERT_NE(maker.make(cpu_sketches()[0], Trial::first())->answers.count("C.vj.vectors"), 0u);
+  const int64_t vectors = target.vector_bits == 512 ? 4 : 2;
+  EXPECT_GT(with(vectors, 6), with(1, 1) + 0.1f);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, PretrainedModel, testing::Values("avx512", "avx2"));
+
+TEST(PretrainedModels, AreOfKindsOfProcessors) {
+  EXPECT_NE(pretrained_model(Target::parse("avx512")), pretrained_model(Target::parse("avx2")));
+  EXPECT_EQ(pretrained_model(Target::parse("generic")), pretrained_model(Target::parse("avx2")));
+  EXPECT_TRUE(cuda_backend().pretrained(Target::parse("cuda:sm_80")).empty());
+}
+
+}  // namespace
+}  // namespace tilewright

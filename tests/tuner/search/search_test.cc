@@ -1,0 +1,259 @@
+// Search policies, the cost model and the task scheduler.
+#include "tuner/search/search.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <set>
+#include <stdexcept>
+
+#include "ir/ops/spec.h"
+#include "tuner/features/features.h"
+#include "tuner/parallel.h"
+#include "tuner/search/task_scheduler.h"
+
+namespace tilewright {
+namespace {
+
+class SearchTest : public testing::Test {
+ protected:
+  Workload workload_ = make_workload(parse_spec("matmul:m=96,n=128,k=64"));
+  Target target_ = Target::parse("avx512");
+
+  // The configs of three batches; each candidate's "time" depends on its features.
+  std::vector<std::string> run(SearchKind kind, uint64_t seed) {
+    CandidateMaker maker(workload_, target_, 2);
+    SearchOptions options;
+    options.kind = kind;
+    options.seed = seed;
+    options.population = 32;
+    SearchPolicy policy(maker, options);
+    CostModel model;
+    std::vector<std::string> configs;
+    for (int batch = 0; batch < 3; ++batch) {
+      for (Candidate& c : policy.propose(8, model)) {
+        configs.push_back(c.config);
+        policy.tell(
+            {c.sketch, c.config, c.fingerprint, c.features, c.answers, 1.0 / (5 + c.features[10])});
+      }
+      model.train(policy.samples());
+    }
+    return configs;
+  }
+};
+
+TEST_F(SearchTest, EqualSeedsProposeEqualSequences) {
+  for (SearchKind kind : {SearchKind::Evolutionary, SearchKind::Random, SearchKind::Annealing}) {
+    SCOPED_TRACE(name_of(kind));
+    EXPECT_EQ(run(kind, 7), run(kind, 7));
+    EXPECT_NE(run(kind, 7), run(kind, 8));
+  }
+}
+
+TEST_F(SearchTest, NoProgramIsProposedTwice) {
+  std::vector<std::string> configs = run(SearchKind::Evolutionary, 3);
+  std::set<std::string> distinct(configs.begin(), configs.end());
+  EXPECT_EQ(distinct.size(), configs.size());
+  EXPECT_EQ(configs.size(), 24u);
+}
+
+TEST_F(SearchTest, AConfigReplaysToTheSameProgram) {
+  CandidateMaker maker(workload_, target_, 2);
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    auto c = maker.make(cpu_sketches()[0], Trial::random(seed));
+    if (!c) continue;
+    auto again = maker.make(cpu_sketches()[0], Trial::replay(c->config));
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->fingerprint, c->fingerprint) << c->config;
+  }
+}
+
+// Candidates made in parallel are the same as those made alone, and in order.
+TEST_F(SearchTest, ManyAtOnceAreMadeInTheirOrder) {
+  CandidateMaker one(workload_, target_, 2), many(workload_, target_, 2);
+  std::vector<Draft> drafts;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    drafts.push_back({cpu_sketches().data(), Trial::random(seed)});
+  }
+  const auto made = many.make_all(drafts);
+  ASSERT_EQ(made.size(), drafts.size());
+  for (size_t i = 0; i < drafts.size(); ++i) {
+    auto alone = one.make(*drafts[i].sketch, drafts[i].trial);
+    ASSERT_EQ(made[i].has_value(), alone.has_value()) << i;
+    if (alone) {
+      EXPECT_EQ(made[i]->fingerprint, alone->fingerprint) << i;
+    }
+  }
+  EXPECT_EQ(many.illegal().by_reason, one.illegal().by_reason);
+}
+
+// Before any measurement on a GPU, the analytical model leads the search further than its initial
+// sample.
+TEST(GpuSearch, FirstBatchIsEvolvedOnTheModel) {
+  const Workload w = make_workload(parse_spec("matmul:m=512,n=1024,k=512,dtype=f16,trans_b=true"));
+  const Target target = Target::parse("cuda:sm_90a");
+  auto fastest = [&](int generations, uint64_t seed) {
+    CandidateMaker maker(w, target, 1);
+    SearchOptions options;
+    options.seed = seed;
+    options.generations = generations;
+    options.population = 32 * (generations + 1);
+    SearchPolicy policy(maker, options);
+    policy.start_by([](std::vector<Candidate>& candidates) {
+      for (Candidate& c : candidates) {
+        c.score = c.predicted_seconds > 0 ? static_cast<float>(1 / c.predicted_seconds) : 0;
+      }
+    });
+    double best = 1;
+    for (const Candidate& c : policy.propose(4, CostModel())) {
+      if (c.predicted_seconds > 0) best = std::min(best, c.predicted_seconds);
+    }
+    return best;
+  };
+  double evolved = 0, sampled = 0;
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    evolved += fastest(3, seed);
+    sampled += fastest(0, seed);
+  }
+  EXPECT_LT(evolved, sampled);
+}
+
+TEST(GpuSearch, ProposesNothingWhereNothingIsAskedForOrLegal) {
+  const Workload w = make_workload(parse_spec("matmul:m=64,n=64,k=64,dtype=f16"));
+  const Target target = Target::parse("cuda:sm_90a");
+  CandidateMaker maker(w, target, 1);
+  SearchPolicy policy(maker, {});
+  policy.start_by([](std::vector<Candidate>& candidates) { EXPECT_FALSE(candidates.empty()); });
+  EXPECT_TRUE(policy.propose(0, CostModel()).empty());
+  EXPECT_EQ(policy.propose(1, CostModel()).size(), 1u);
+}
+
+// The model's result for a candidate does not depend on the thread that made it.
+TEST(GpuSearch, PredictionsAreTheSameOnAllThreads) {
+  const Workload w = make_workload(parse_spec("matmul:m=4096,n=8192,k=8192,dtype=f16"));
+  const Target target = Target::parse("cuda:sm_90a");
+  CandidateMaker one(w, target, 1), many(w, target, 1);
+  std::vector<Draft> drafts;
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    drafts.push_back({cuda_sketches().data(), Trial::random(seed)});
+  }
+  const auto made = many.make_all(drafts);
+  for (size_t i = 0; i < drafts.size(); ++i) {
+    auto alone = one.make(*drafts[i].sketch, drafts[i].trial);
+    ASSERT_EQ(made[i].has_value(), alone.has_value()) << i;
+    if (!alone) continue;
+    EXPECT_EQ(made[i]->predicted_seconds, alone->predicted_seconds) << alone->config;
+    EXPECT_EQ(made[i]->features, alone->features) << alone->config;
+  }
+}
+
+TEST(ForEachInParallel, DoesEachOnceAndTellsTheFirstFailure) {
+  std::vector<std::atomic<int>> done(100);
+  for_each_in_parallel(done.size(), [&](size_t i) { ++done[i]; });
+  for (const auto& times : done) EXPECT_EQ(times, 1);
+  try {
+    for_each_in_parallel(done.size(), [&](size_t i) {
+      ++done[i];
+      if (i % 10 == 7) throw std::runtime_error(std::to_string(i));
+    });
+    FAIL() << "nothing was thrown";
+  } catch (const std::runtime_error& e) {
+    EXPECT_STREQ(e.what(), "7");
+  }
+  for (const auto& times : done)
+    EXPECT_EQ(times, 2) << "a failure keeps nothing else from being done";
+}
+
+TEST_F(SearchTest, FeaturesHaveTheirNamesNumberAndTellCandidatesApart) {
+  CandidateMaker maker(workload_, target_, 2);
+  std::set<std::vector<float>> distinct;
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    auto c = maker.make(cpu_sketches()[0], Trial::random(seed));
+    if (!c) continue;
+    EXPECT_EQ(c->features.size(), feature_names().size());
+    distinct.insert(c->features);
+  }
+  EXPECT_GT(distinct.size(), 8u);
+}
+
+TEST(CostModel, LearnsAnOrderAndKeepsItWhenSaved) {
+  std::vector<Sample> samples;
+  for (int i = 0; i < 64; ++i) {
+    float x = static_cast<float>(i) / 64;
+    samples.push_back({{x, 1 - x, static_cast<float>(i % 5)}, x});
+  }
+  CostModel model;
+  EXPECT_FALSE(model.trained());
+  model.train(samples);
+  std::vector<std::vector<float>> rows = {{0.1f, 0.9f, 1}, {0.9f, 0.1f, 1}};
+  std::vector<float> scores = model.predict(rows);
+  EXPECT_LT(scores[0] + 0.3f, scores[1]);
+  CostModel copy;
+  copy.load(model.save());
+  EXPECT_EQ(copy.predict(rows), scores);
+  CostModel again;
+  again.train(samples);
+  EXPECT_EQ(again.predict(rows), scores);
+}
+
+TEST(CostModel, RefusesBytesThatAreNoModel) {
+  CostModel model;
+  EXPECT_THROW(model.load(std::vector<std::byte>(100, std::byte{7})), Error);
+  EXPECT_FALSE(model.trained());
+}
+
+TEST(TaskScheduler, VisitsEachOnceThenTheOneThatPromisesMost) {
+  TaskScheduler s(std::vector<double>{1, 1, 1});
+  EXPECT_EQ(s.next(), 0);
+  s.report(0, 1e-3, 16);
+  EXPECT_EQ(s.next(), 1);
+  s.report(1, 5e-3, 16);
+  EXPECT_EQ(s.next(), 2);
+  s.report(2, 2e-3, 16);
+  EXPECT_EQ(s.next(), 1) << "the slowest has the most to gain";
+  s.exhaust(1);
+  EXPECT_EQ(s.next(), 2);
+  s.exhaust(0);
+  s.exhaust(2);
+  EXPECT_EQ(s.next(), -1);
+}
+
+TEST(TaskScheduler, FirstRoundsShareTheTime) {
+  TaskScheduler s(4);
+  EXPECT_EQ(s.round_end(100, 180), 120);
+  s.report(0, 1e-3, 5);
+  s.exhaust(1);
+  EXPECT_EQ(s.round_end(120, 180), 150);
+  EXPECT_EQ(s.round_end(177, 180), 180) << "nothing comes of less";
+  s.report(2, 1e-3, 5);
+  EXPECT_EQ(s.round_end(150, 180), 180) << "the last one may take what is left";
+  s.report(3, 1e-3, 5);
+  EXPECT_EQ(s.round_end(160, 180), 180);
+  EXPECT_EQ(s.round_end(160, HUGE_VAL), HUGE_VAL);
+}
+
+TEST(TaskScheduler, AShortRoundProposesLittle) {
+  EXPECT_EQ(TaskScheduler::first_trials(0), 2);
+  EXPECT_EQ(TaskScheduler::first_trials(4), 8);
+  EXPECT_EQ(TaskScheduler::first_trials(HUGE_VAL), 64);
+}
+
+TEST(TaskScheduler, WithoutUsesGainsAreRelative) {
+  TaskScheduler s(2);
+  s.report(0, 5e-3, 16);
+  s.report(1, 4e-6, 16);
+  s.report(0, 4.9e-3, 32);
+  s.report(1, 3e-6, 32);
+  EXPECT_EQ(s.next(), 1) << "a quarter of 4 us is more than a fiftieth of 5 ms";
+}
+
+TEST(TaskScheduler, WeighsByUse) {
+  TaskScheduler s(std::vector<double>{100, 1});
+  s.report(0, 1e-3, 16);
+  s.report(1, 5e-3, 16);
+  EXPECT_EQ(s.next(), 0);
+}
+
+}  // namespace
+}  // namespace tilewright

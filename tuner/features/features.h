@@ -1,0 +1,28 @@
+// The cost model's features of a candidate.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/stmt.h"
+#include "kernel/target.h"
+
+namespace tilewright {
+
+// Changes whenever the meaning of a feature changes: models and samples of another version are not
+// used. GPU kernels have their own features (gpu_features.h).
+inline constexpr int kFeatureVersion = 1, kGpuFeatureVersion = 2;
+
+// Features of a program scheduled for a CPU. Their number is fixed: feature_names().size().
+// - Whole program: work, parallel grain, code size.
+// - The two most expensive statements: loop structure, vector width, register pressure.
+// - The three most touched buffers of each statement: stride, footprint, bytes that must cross
+//   each cache level.
+//
+// The bytes are estimated as in "A data locality optimizing algorithm" (Wolf and Lam, PLDI 1991). A
+// loop nest whose working set fits a cache loads its footprint once; the loops around it repeat
+// that. Quantities that span orders of magnitude are log2(1 + x).
+std::vector<float> extract_features(const Program& scheduled, const Target& target, int threads);
+const std::vector<std::string>& feature_names();
+
+}  // namespace tilewright

@@ -1,0 +1,125 @@
+// The counter behind gpu_work.cc: the state of a walk over one kernel.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ceil_div.h"
+#include "codegen/cuda/cuda_async_op.h"
+#include "codegen/cuda/instructions/cuda_mma.h"
+#include "codegen/cuda/instructions/cuda_wgmma_nest.h"
+#include "ir/arith/simplify.h"
+#include "ir/visitor.h"
+#include "kernel/instructions/mma_rows.h"
+#include "tuner/gpu/gpu_work.h"
+
+namespace tilewright::emulator {
+struct LaneAccess;
+}
+
+namespace tilewright::gpu_work_detail {
+
+class Counter {
+ public:
+  Counter(const Program& program, const Target& target, const std::map<std::string, int64_t>& sizes)
+      : target_(target) {
+    for (const DimVar& d : program.dims) {
+      const auto size = sizes.find(d.var.name());
+      work_.values.set(d.var, size == sizes.end() ? d.max : size->second);
+      known_.bind(d.var, Interval{d.min, d.max});
+    }
+  }
+
+  GpuKernelWork count(const Stmt& kernel);
+
+ private:
+  void walk(const Stmt& s);
+  void loop(const ForNode& n);
+  void axis(const ForNode& n);
+  void lanes(const ForNode& loop);
+  void branch(const IfNode& n);
+  std::optional<double> share_of(const Expr& cond);
+  double trips_of(const ForNode& n);
+  void keep_lengths(const ForNode& n);
+  bool sample(const Expr& e, const std::function<void()>& fn);
+  void padded(const SelectNode& n);
+  void store(const StoreNode& n);
+  void unpack(const StoreNode& n);
+  void allocate(const AllocateNode& n);
+  void use_own(const Buffer& b, int64_t elements);
+  void evaluate(const Expr& e);
+  void asynchronous(const AsyncOp& op);
+  void part(const IfNode& n);
+  void mma(const ForNode& n);
+  void wgmma(const ForNode& n);
+  void sequence(const SeqNode& n);
+  void wait_for_group();
+  void matrices(const MmaOperand& o, int64_t count, int per_load);
+  void store_matrices(const ForNode& n);
+  // The byte offset of the element in its array, after swizzling.
+  int64_t byte_of(const Buffer& b, int64_t element) const;
+
+  // Counts the loads and the arithmetic of a value.
+  void value(const Expr& e);
+  void power(const BinaryNode& difference);
+  void binary(const BinaryNode& n);
+  void under(const Expr& cond, bool holds, const Expr& e);
+  void access(const Buffer& b, const Expr& index, bool is_store, bool is_async);
+  // How often iterations that compilers merge load the same address.
+  double repeats(const Expr& index) const;
+  // Adds the bytes that the active lanes of a warp touch.
+  void reach(int warp, const Buffer& b, const Expr& index, int bytes,
+             std::vector<emulator::LaneAccess>& at);
+  // Sectors that a load of these bytes requests from L2. L1 serves the rest of a partly read sector
+  // when another warp or a later iteration of an enclosing loop wants it. The average over the
+  // warps or iterations that share most.
+  double new_sectors(int warp, const Buffer& b, const Expr& index,
+                     const std::vector<emulator::LaneAccess>& at);
+  void issue(double instructions) { work_.instructions += instructions * warps() * times_; }
+
+  // Warps that execute the current statement.
+  int warps() const {
+    return role_warps_ > 0 ? role_warps_ : static_cast<int>(ceil_div(work_.threads, kWarp));
+  }
+  bool is_active() const;
+  // Calls `fn` for each active lane of a sampled warp.
+  template <class F>
+  void for_each_lane(int warp, const F& fn);
+  std::vector<int> sampled_warps() const;
+  void stand_at(int thread);
+
+  const Target& target_;
+  GpuKernelWork work_;
+  Analyzer known_;
+  std::vector<std::pair<Var, int>> thread_axes_;  // fastest first
+  struct Loop {
+    Var var;
+    int64_t min, trips;
+    bool is_one = false;  // unrolled, memory unchanged: compilers load an address once
+  };
+  std::vector<Loop> loops_;
+  std::map<const BufferNode*, int64_t> own_elements_;
+  std::map<std::string, int> peeled_;             // registers of private arrays, by name
+  std::map<std::string, int64_t> swizzled_rows_;  // of shared arrays, by name
+  VarMap lets_;                                   // values in terms of loops and axes
+  std::vector<std::pair<Expr, bool>> guards_;
+  std::vector<std::pair<Expr, bool>> branches_;  // enclosing branches that threads do not decide
+  double times_ = 1;                             // iterations of the enclosing loops
+  double rounds_ = 0;                            // global latencies since the last barrier
+  bool has_barrier_ = false;
+  bool is_rounded_ = false;                            // the current value, to 16 bits
+  bool has_pending_ = false;                           // wgmma groups, hidden by the next ones
+  std::optional<WgmmaNest> asked_;                     // the wgmma of the statement just walked
+  bool from_shared_ = false, from_registers_ = false;  // A operands of wgmma waited for
+  int64_t consumers_ = 0;                              // consumer threads, with warp specialization
+  int budget_ = 0;                                     // registers per consumer thread (setmaxnreg)
+  int role_warps_ = 0;                                 // warps of the current role; 0: no role
+  bool copies_ahead_ = false;                          // inside the producer role
+  bool along_curve_ = false;                           // blocks compute their tile along a curve
+};
+
+}  // namespace tilewright::gpu_work_detail

@@ -1,0 +1,165 @@
+#include "tuner/measure/emulated_check.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <optional>
+#include <utility>
+
+#include "codegen/codegen.h"
+#include "codegen/cuda_lowering.h"
+#include "emulator/emulate_program.h"
+#include "ir/ops/spec.h"
+#include "ir/visitor.h"
+#include "kernel/instructions/tensor_sums.h"
+#include "runtime/check/check_points.h"
+#include "runtime/check/reference.h"
+#include "runtime/check/same_rows.h"
+#include "runtime/error.h"
+#include "runtime/tensor/operands.h"
+#include "schedule/error.h"
+
+namespace tilewright {
+namespace {
+
+constexpr double kReferenceSeconds = 2;
+// The emulator is slow, and GPU tiles are padded to full size, so tails need no sizes of their own.
+constexpr CheckBudget kBudget = {
+    .times = 1.5, .seconds = 0, .least_points = 4, .most_points = 6, .has_tails = false};
+constexpr uint64_t kThreadOrder = 1, kOperandSeed = 1;
+
+}  // namespace
+
+EmulatedRun run_emulated(const Workload& w, const CudaSource& source,
+                         const std::map<std::string, int64_t>& dims, uint64_t seed) {
+  OperandSet operands(operands_of(w, dims), seed);
+  return run_emulated(w, source, dims, seed, operands);
+}
+
+EmulatedRun run_emulated(const Workload& w, const CudaSource& source,
+                         const std::map<std::string, int64_t>& dims, uint64_t seed,
+                         OperandSet& operands) {
+  EmulatorOptions options;
+  options.seed = kThreadOrder;
+  EmulatorResult result;
+  try {
+    result = emulate_program({source, {}}, operands, dim_values(w, dims), options);
+  } catch (const KernelError& e) {
+    return {e.what(), {}};
+  }
+  EmulatedRun run;
+  run.counters = result.counters;
+  if (!result.ok()) {
+    run.problem = result.fault->to_string();
+    return run;
+  }
+  if (const auto changed = operands.changed_input()) {
+    run.problem = fmt::format("the kernel changed its input '{}'", *changed);
+    return run;
+  }
+  const int capability = Target::parse(source.target).gpu.compute_capability;
+  const HostArray& output = operands.output();
+  const Reference reference = reference_of(oracle_on(w, operands, dims, narrow_sums(capability)),
+                                           output, {.seconds = kReferenceSeconds}, seed);
+  run.problem = compare(output, reference).message;
+  return run;
+}
+
+namespace {
+
+// Target chips on which a small instance may take the config: the target itself, and variants with
+// few SMs. With few SMs, each block of a persistent grid gets several tiles.
+std::vector<Target> chips_for(const Target& target, const std::string& config) {
+  constexpr int kFew[] = {5, 3, 2, 1};
+  std::vector<Target> chips = {target};
+  if (config.find(".grid\"") == std::string::npos) return chips;
+  for (int sms : kFew) {
+    chips.push_back(target);
+    chips.back().gpu.sms = sms;
+  }
+  return chips;
+}
+
+// Whether blocks share the reduction of tiles (stream-K), which depends on the number of tiles.
+bool shares_terms(const Program& program) {
+  bool shares = false;
+  for_each_stmt(program.body, [&](const Stmt& s) {
+    const auto* loop = s.as<ForNode>();
+    if (loop == nullptr) return;
+    for (const auto& [name, value] : loop->annotations) shares |= name == kStreamedKey;
+  });
+  return shares;
+}
+
+// A workload small enough for the emulator, with its kernels for a config.
+struct Proved {
+  Workload workload;
+  Program program;
+  CudaSource source;
+};
+
+EmulatedCheck check_instance(const Proved& proved) {
+  const Workload& w = proved.workload;
+  const CudaSource& source = proved.source;
+  EmulatedCheck check{spec_to_inline(parse_spec(w.canonical)), {}};
+  const auto largest = largest_sizes(w);
+  OperandSet operands(operands_of(w, largest), kOperandSeed);
+  check.run = run_emulated(w, source, largest, kOperandSeed, operands);
+  bool same_rows = !w.dims.empty() && !shares_terms(proved.program);
+  for (const auto& dims : check_points(w, source.sizes, kBudget)) {
+    if (!check.run.problem.empty()) return check;
+    OperandSet fewer(operands_of(w, dims), operands);
+    const EmulatedRun run = run_emulated(w, source, dims, kOperandSeed, fewer);
+    if (!run.problem.empty()) check.run.problem = run.problem + " at " + sizes_text(dims);
+    same_rows = same_rows && begins_alike(fewer, operands);
+  }
+  if (same_rows) check.rows = rows_identity(operands);
+  if (!check.run.problem.empty()) return check;
+  OperandSet hard(operands_of(w, largest), kOperandSeed, ValueKind::Hard);
+  check.run.problem = run_emulated(w, source, largest, kOperandSeed, hard).problem;
+  if (!check.run.problem.empty()) check.run.problem += ", on hard values";
+  return check;
+}
+
+// Applies a config to the first instance that takes it; nothing if none does.
+std::optional<Proved> proved_on(EmulatedInstances& instances, const Target& target,
+                                const Sketch& sketch, const std::string& config) {
+  const std::vector<Target> chips = chips_for(target, config);
+  for (const Workload& w : instances.all()) {
+    for (const Target& chip : chips) {
+      try {
+        Trial trial = Trial::replay(config);
+        Schedule schedule = apply_sketch(sketch, {w, chip, 1}, trial);
+        return Proved{w, schedule.module().main, generate_cuda(schedule.module(), chip)};
+      } catch (const ScheduleError& e) {  // other sizes may have other knobs
+        spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
+      } catch (const LoweringError& e) {
+        spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string emulated_instance(const Workload& workload, const Target& target, const Sketch& sketch,
+                              const std::string& config) {
+  EmulatedInstances instances(workload);
+  auto proved = proved_on(instances, target, sketch, config);
+  return proved ? spec_to_inline(parse_spec(proved->workload.canonical)) : "";
+}
+
+EmulatedCheck check_emulated(EmulatedInstances& instances, const Target& target,
+                             const Sketch& sketch, const std::string& config) {
+  auto proved = proved_on(instances, target, sketch, config);
+  return proved ? check_instance(*proved) : EmulatedCheck{};
+}
+
+EmulatedCheck check_emulated(const Workload& workload, const Target& target, const Sketch& sketch,
+                             const std::string& config) {
+  EmulatedInstances instances(workload);
+  return check_emulated(instances, target, sketch, config);
+}
+
+}  // namespace tilewright

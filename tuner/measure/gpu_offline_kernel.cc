@@ -1,0 +1,87 @@
+#include "tuner/measure/gpu_offline_kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "codegen/codegen.h"
+#include "codegen/cuda/cuda_roles.h"
+#include "runtime/check/weight_packing.h"
+#include "runtime/cuda/cubin.h"
+#include "runtime/cuda/nvrtc.h"
+#include "runtime/error.h"
+#include "tuner/measure/emulated_check.h"
+
+namespace tilewright {
+
+OfflineKernel::OfflineKernel(Candidate candidate, const Target& target)
+    : candidate_(std::move(candidate)), target_(&target) {
+  description_.source = generate_cuda(candidate_.module, target);
+  cubin_ = cuda::compile_to_cubin(description_.source.text, "kernel", architecture_of(target));
+  description_.packing = compile_packing(description_.source.packing);
+  description_.facts = facts_of_cubin(description_.source, cubin_);
+  for (const CudaKernelFacts& facts : description_.facts) {
+    if (facts.spills()) throw CompileError("spills registers");
+    registers_.push_back({facts.registers});
+  }
+  const std::string problem = budget_problem(description_.source, description_.facts, target.gpu);
+  if (!problem.empty()) throw CompileError(problem);
+}
+
+std::vector<double> OfflineKernel::seconds(const std::vector<Sizes>& sizes) {
+  std::vector<Sizes> fresh;
+  std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(fresh),
+               [&](const Sizes& at) { return !known_.contains(at); });
+  const auto estimates = estimate_gpu_at(candidate_.module.main, *target_, fresh, registers_);
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    known_[fresh[i]] = estimates[i].seconds;
+    if (!estimates[i].fits()) refusal_ = estimates[i].refusal;
+  }
+  std::vector<double> seconds;
+  for (const Sizes& at : sizes) seconds.push_back(known_.at(at));
+  return seconds;
+}
+
+bool OfflineKernel::is_right(EmulatedInstances& instances) {
+  if (proof_ != Proof::Open) return proof_ == Proof::Right;
+  const EmulatedCheck check =
+      check_emulated(instances, *target_, *candidate_.sketch, candidate_.config);
+  description_.emulated = {check.instance, check.run.counters.by_name()};
+  proof_ = check.passed() ? Proof::Right : Proof::Refuted;
+  rows_ = check.rows;
+  if (check.passed()) return true;
+  problem_ = ran() ? check.instance + " in the emulator: " + check.run.problem
+                   : "no instance of the workload that the emulator can run takes this config";
+  return false;
+}
+
+std::vector<CudaKernelFacts> facts_of_cubin(const CudaSource& source, const std::string& cubin) {
+  std::vector<CudaKernelFacts> list;
+  for (const CudaLaunch& l : source.launches) {
+    cuda::CubinFacts facts = cuda::cubin_facts(cubin, l.entry);
+    list.push_back({facts.registers, facts.stack_bytes, facts.instructions});
+  }
+  return list;
+}
+
+std::string budget_problem(const CudaSource& source, const std::vector<CudaKernelFacts>& facts,
+                           const GpuFacts& gpu) {
+  for (size_t i = 0; i < facts.size(); ++i) {
+    const bool shares = facts[i].instructions.count("USETMAXREG") > 0;
+    const int threads = source.launches[i].block[0];
+    if (shares && !has_registers_for(budget_of_all(threads, gpu), facts[i].registers)) {
+      return fmt::format(
+          "was compiled to {} registers for each of {} threads, fewer than its warps redistribute: "
+          "they would wait for ever",
+          facts[i].registers, threads);
+    }
+  }
+  return "";
+}
+
+std::string architecture_of(const Target& target) {
+  return target.name.substr(target.name.find(':') + 1);
+}
+
+}  // namespace tilewright

@@ -1,0 +1,148 @@
+// Builds, checks and times candidates.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "database/record.h"
+#include "ir/tensor_expr.h"
+#include "kernel/kernel_source.h"
+#include "kernel/target.h"
+#include "runtime/machine/timer.h"
+#include "runtime/worker/jobs.h"
+#include "tuner/candidate.h"
+
+namespace tilewright {
+
+using TrialVerdict = database::Verdict;
+
+struct Measurement {
+  TrialVerdict verdict = TrialVerdict::Illegal;
+  std::string reason;           // why it failed, in one or a few lines
+  std::vector<double> samples;  // seconds per run
+  double median = 0;
+  // Medians at the `points` of measure(), in order; empty if it failed.
+  std::vector<double> at_points = {};
+  double max_rel_error = 0;  // over the checked elements
+  KernelSource source;
+  std::string cuda;    // GPU: the CudaDescription, instead of `source`
+  std::string object;  // bytes of the compiled kernel; empty if it failed earlier
+  std::string compiler;
+};
+
+struct MeasureOptions {
+  int threads = 1;
+  uint64_t seed = 0;            // for the operands' values
+  double timeout_seconds = 10;  // of one candidate's job: operands, check, timing
+  // Timeout of the untuned default, which may be slow and is the baseline of all others. Under a
+  // deadline, at most half of the remaining time.
+  double default_timeout_seconds = 60;
+  bool cold = false;  // flush the caches before each run
+  int64_t memory_limit = int64_t{4} << 30;
+  int builders = 2;  // parallel compilers
+};
+
+// Values of the dynamic dimensions at several sizes.
+using SizeList = std::vector<std::map<std::string, int64_t>>;
+
+// Kernels' times at several sizes, and which kernels share a reduction order.
+struct SizeComparison {
+  std::vector<std::vector<double>> seconds;  // by kernel, then by size; 0: not measured
+  std::vector<std::string> rows;             // by kernel: MeasureResult::rows_identity
+};
+
+// Seconds on the clock that measuring took.
+struct SecondsSpent {
+  double building = 0;   // compilers, side by side
+  double reference = 0;  // operands and right values that candidates share
+  double checks = 0;     // of candidates, in one worker
+  double timing = 0;     // of candidates, in one worker, at all sizes
+
+  SecondsSpent& operator+=(const SecondsSpent& other);
+  SecondsSpent operator-(const SecondsSpent& other) const;
+};
+
+// Limits that end measuring early.
+struct MeasureLimits {
+  const std::atomic<bool>& cancelled;
+  // No candidate starts after this time of steady_seconds().
+  double deadline = std::numeric_limits<double>::infinity();
+  // Another round follows: a default that may run past the deadline is left to that round.
+  bool another_round = false;
+  // A deadline of its own until a first candidate was measured; 0: there is none. Without it compilers
+  // that take longer than a round would be ended in each.
+  double first_deadline = 0;
+
+  bool reached() const { return cancelled || steady_seconds() >= deadline; }
+};
+
+using MeasuredFn = std::function<void(size_t index, const Measurement&)>;
+
+// Owns the worker processes. Not thread-safe.
+class Measurer {
+ public:
+  // `worker_command` starts a worker: {"/path/tune-cli", "worker"}.
+  Measurer(std::vector<std::string> worker_command, Target target, MeasureOptions options);
+  ~Measurer();
+
+  // Returns one measurement per candidate, in order. Builds run in parallel; measurements run one
+  // at a time with nothing else running. At a limit, the rest is Illegal with an empty reason and
+  // must not be recorded. Only `cancelled` stops a candidate that is running.
+  //
+  // `measured` is called for each finished candidate with its index in the batch, but not for the
+  // rest. `points` are further sizes at which candidates are timed; each has the fastest time so
+  // far, which sets the cutoff.
+  std::vector<Measurement> measure(const Workload& workload, const std::vector<Candidate>& batch,
+                                   const MeasureLimits& limits, double best_seconds,
+                                   const MeasuredFn& measured = {},
+                                   const std::vector<SizePoint>& points = {});
+  // Times correct kernels in turns: at least one round, and no new round after the deadline. Slower
+  // kernels leave after the first few rounds. Kernels close to the fastest stay for more, while
+  // there is time. Returns medians in seconds: 0 for a kernel that failed, and for all when
+  // cancelled. A round in which something else had the processors counts only where a kernel has no
+  // other: `disturbed` then gets the reason.
+  std::vector<double> compare(const Workload& workload, const std::vector<Measurement>& kernels,
+                              const MeasureLimits& limits, std::string* disturbed = nullptr);
+  // Times correct kernels in turns: one kernel after the other at all sizes. There are `rounds`
+  // rounds, unless a limit is reached after the first. Kernels that are far behind everywhere leave
+  // after the first round. The least median of a kernel's rounds counts, since disturbances only
+  // slow a measurement. A kernel with a much slower median than another is not timed at sizes where
+  // one run takes half a second or more. Returns nothing when cancelled.
+  std::optional<SizeComparison> compare_at(const Workload& workload,
+                                           const std::vector<Measurement>& kernels,
+                                           const SizeList& sizes, int rounds,
+                                           const MeasureLimits& limits);
+  // Approximate duration of compare_at() with the largest number of finalists.
+  static double compare_at_seconds(size_t sizes);
+  // Approximate least duration of compare() on kernels with these medians.
+  static double compare_seconds(const std::vector<double>& medians);
+  // Of all calls so far.
+  const SecondsSpent& spent() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Adds the seconds of its scope, and what the measurer spends of them.
+class SpendingClock {
+ public:
+  SpendingClock(const Measurer& measurer, double& elapsed, SecondsSpent& spent)
+      : measurer_(measurer), watch_(elapsed), spent_(spent), before_(measurer.spent()) {}
+  ~SpendingClock() { spent_ += measurer_.spent() - before_; }
+  SpendingClock(const SpendingClock&) = delete;
+  SpendingClock& operator=(const SpendingClock&) = delete;
+
+ private:
+  const Measurer& measurer_;
+  Stopwatch watch_;
+  SecondsSpent& spent_;
+  SecondsSpent before_;
+};
+
+}  // namespace tilewright

@@ -1,0 +1,27 @@
+// A contraction in the form C[…, j] += A[…, k] * B[…, j, …, k, …].
+#pragma once
+
+#include <string>
+
+#include "tuner/rules/cpu/tensor_mapping.h"
+#include "tuner/rules/rules.h"
+
+namespace tilewright {
+
+// The buffers and iterators of that form.
+struct TensorView {
+  std::string a, b;  // buffers
+  int j = -1, k = -1;
+  bool weight = true;
+  bool own = false;  // a is an intermediate, laid out for this block only
+};
+
+// Rewrites the block until the mapping's iterators are single ones. j becomes the last index of the
+// result, k the last of the first operand, and each index of the second operand one iterator. Skips
+// what fits already. A second operand that is not a weight becomes an intermediate.
+TensorView view_as_intrinsic(RuleContext& c, const Block& block, const TensorMapping& mapping);
+
+// The block that writes a buffer.
+Block writer_of(const Schedule& s, const std::string& buffer);
+
+}  // namespace tilewright

@@ -1,0 +1,175 @@
+#include "tuner/rules/gpu/chain/gpu_chain_rows.h"
+
+#include <algorithm>
+#include <string>
+
+#include "codegen/cuda/instructions/cuda_mma.h"
+#include "codegen/cuda_lowering.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu/gpu.h"
+#include "tuner/rules/gpu/gpu_packed_layout.h"
+#include "tuner/rules/gpu/gpu_tensor_parts.h"
+#include "tuner/rules/gpu/gpu_units.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kFragment = 16;  // rows of a warp's instruction
+constexpr int64_t kRowLanes = 4;   // lanes per accumulator row
+
+// The type to which the weights are rounded, if they are.
+std::optional<ElemType> rounded_elem(const BlockNode& weights) {
+  auto* widened = store_of(weights).value.as<CastNode>();
+  if (!widened || !is_float(widened->value.type().elem)) return std::nullopt;
+  return widened->value.type().elem;
+}
+
+// Pads a product. Its readers read the result without the padding.
+void pad_product(Schedule& s, const Block& block, const std::vector<int64_t>& multiples) {
+  const std::string before = s.output(block)->name;
+  s.pad_einsum(block, multiples);
+  if (s.output(block)->name != before) s.compute_inline(gpu_writer(s, before));
+}
+
+}  // namespace
+
+std::optional<ElemType> chain_operand_elem(const Schedule& s, const SoftmaxChain& chain) {
+  const BlockNode &scores = s.node(chain.scores), &product = s.node(chain.product);
+  const ScoreOperands operands = score_operands(s, chain);
+  const ElemType elem = read_elem(scores, operands.keys);
+  const bool is_one = read_elem(scores, operands.rows) == elem &&
+                      read_elem(product, value_operand(s, chain)) == elem &&
+                      rounded_elem(s.node(chain.weights)) == elem &&
+                      store_of(scores).buffer->elem == store_of(product).buffer->elem;
+  return is_one ? std::optional(elem) : std::nullopt;
+}
+
+const MmaRow* chained_row(ElemType elem, ElemType sums, const Target& target) {
+  for (const MmaRow& row : mma_rows()) {
+    const bool fits = row.operand == elem && row.b_operand() == elem && row.acc == sums &&
+                      !row.tf32 && row.split.empty() && row.k == 2 * kFragmentColumns &&
+                      row.m == kFragment;
+    if (fits && is_printed(row) && row.runs_on(target.gpu.compute_capability)) return &row;
+  }
+  return nullptr;
+}
+
+void pad_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t rows, int64_t keys,
+                       int64_t terms) {
+  const size_t stacks = s.node(chain.top).iters.size() - 2;
+  auto multiples = [&](std::vector<int64_t> own) {
+    own.insert(own.begin(), stacks, 1);
+    return own;
+  };
+  pad_product(s, chain.scores, multiples({rows, keys, terms}));
+  // Inlining simplifies expressions, which removes the index of a single row.
+  const bool is_single = chain.rows == 1;
+  if (is_single) index_single_row(s, chain);
+  for (const Block& b : {chain.top, chain.weights}) s.pad_values(b, multiples({rows, keys}));
+  pad_product(s, chain.sum, multiples({rows, keys}));
+  pad_product(s, chain.product, multiples({rows, 1, keys}));
+  if (is_single) index_single_row(s, chain);
+}
+
+std::vector<Loop> ChainRows::split(const Loop& i) const {
+  return c_.s.split(i, {rows_ / warp_rows_, warp_rows_ / kFragment, kFragment});
+}
+
+void ChainRows::bind_softmax(const SoftmaxChain& chain, const std::vector<Block>& made,
+                             int64_t keys) const {
+  for (const Block& b : {chain.top, chain.sum}) reduce(b);
+  bind_sums(chain.weights, keys);
+  const std::string product = c_.s.output(chain.product)->name;
+  for (const Block& b : made) {
+    c_.s.output(b)->name == product ? bind_sums(b, chain.columns) : bind_values(b);
+  }
+  bind_sums(chain.result, chain.columns);
+  std::vector<Block> blocks = {chain.scores, chain.top, chain.sum, chain.weights, chain.product};
+  blocks.insert(blocks.end(), made.begin(), made.end());
+  for (const Block& b : blocks) c_.s.set_scope(c_.s.output(b)->name, Scope::Register);
+}
+
+void ChainRows::bind_sums(const Block& block, int64_t columns) const {
+  std::vector<Loop> loops = c_.s.loops(block);
+  std::vector<Loop> i = split(loops[loops.size() - 2]);
+  std::vector<Loop> j = c_.s.split(loops.back(), {columns / kFragmentColumns, kFragmentColumns});
+  c_.s.reorder({i[0], i[1], j[0], i[2], j[1]});
+  gpu_bind_lanes(c_, i[0], {i[1], j[0]}, i[2], j[1], kFragment);
+}
+
+void ChainRows::lay_out_operand(const Block& block, const MmaRow& row) const {
+  const int rank = c_.s.output(block)->rank();
+  c_.s.transform_layout(c_.s.output(block)->name, fragment_map(row, rank, rank - 2, rank - 1));
+}
+
+void ChainRows::hold(const Block& copy, const MmaRow& row) const {
+  lay_out_operand(copy, row);
+  const std::vector<Loop> loops = c_.s.loops(copy);
+  const std::vector<Loop> i = split(loops[loops.size() - 2]);
+  const std::vector<Loop> k = c_.s.split(loops.back(), {-1, kFragmentColumns});
+  gpu_bind_lanes(c_, i[0], {i[1], k[0]}, i[2], k[1], row.m);
+}
+
+void ChainRows::multiply(const Block& block, const MmaRow& row) const {
+  std::vector<Loop> loops = own_loops(c_.s, block);
+  const size_t n = loops.size();
+  std::vector<Loop> i = split(loops[n - 3]);
+  std::vector<Loop> j = c_.s.split(loops[n - 2], {-1, kFragmentColumns});
+  std::vector<Loop> k = c_.s.split(loops[n - 1], {-1, row.k});
+  c_.s.reorder({i[0], k[0], i[1], j[0], i[2], j[1], k[1]});
+  // Decomposed before binding: the loops of the initialization are bound differently.
+  if (c_.s.node(block).init.defined()) begin(block, i[0]);
+  c_.s.bind(i[0], ForKind::Warp);
+  c_.s.unroll(k[0]);
+  c_.s.annotate(warp_rows_ > kFragment ? i[1] : j[0], kMmaKey, std::string(row.name));
+}
+
+// Binds the initialization of a block's accumulators to the threads that hold them.
+void ChainRows::begin(const Block& block, const Loop& warp) const {
+  std::vector<Loop> loops = c_.s.loops(block);
+  const auto around = std::find(loops.begin(), loops.end(), warp) - loops.begin();
+  loops = c_.s.loops(c_.s.decompose_reduction(block, warp));
+  loops.erase(loops.begin(), loops.begin() + around);
+  // decompose_reduction() does not copy loops of one iteration, so a loop over a single warp is
+  // added again.
+  if (rows_ == warp_rows_) {
+    const std::vector<Loop> parts = c_.s.split(loops[0], {1, -1});
+    loops[0] = parts[1];
+    loops.insert(loops.begin(), parts[0]);
+  }
+  gpu_bind_lanes(c_, loops[0], {loops.begin() + 1, loops.end() - 2}, loops.end()[-2], loops.back(),
+                 kFragment);
+}
+
+ChainRows::RowLoops ChainRows::split_teams(const Loop& i) const {
+  std::vector<Loop> l = c_.s.split(i, {rows_ / warp_rows_, warp_rows_ / kBand, kBand});
+  return {l[0], l[1], l[2]};
+}
+
+void ChainRows::bind_team(const RowLoops& rows) const {
+  const Loop team = c_.s.fuse({rows.warp, rows.team});
+  c_.s.annotate(team, kTeamKey, kRowLanes);
+  c_.s.bind(team, ForKind::Warp);
+  c_.s.unroll(rows.band);
+}
+
+void ChainRows::bind_values(const Block& block) const {
+  const RowLoops rows = split_teams(c_.s.loops(block).back());
+  c_.s.reorder({rows.warp, rows.team, rows.band});
+  bind_team(rows);
+}
+
+// A row maximum or sum: each lane reduces its own elements, then the lanes of a row reduce
+// together.
+void ChainRows::reduce(const Block& block) const {
+  std::vector<Loop> loops = c_.s.loops(block);
+  const RowLoops rows = split_teams(loops[loops.size() - 2]);
+  std::vector<Loop> j = c_.s.split(loops.back(), {-1, kRowLanes, kFragmentColumns / kRowLanes});
+  c_.s.reorder({rows.warp, rows.team, rows.band, j[1], j[0], j[2]});
+  c_.s.annotate(j[1], kLanesKey, int64_t{1});
+  c_.s.unroll(j[0]);
+  c_.s.unroll(j[2]);
+  bind_team(rows);
+}
+
+}  // namespace tilewright

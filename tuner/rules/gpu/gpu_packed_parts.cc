@@ -1,0 +1,97 @@
+#include "tuner/rules/gpu/gpu_packed_parts.h"
+
+#include <utility>
+
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu/copy/gpu_tensor_copies.h"
+#include "tuner/rules/gpu/gpu.h"
+#include "tuner/rules/gpu/gpu_packed_layout.h"
+#include "tuner/rules/gpu/gpu_tiles.h"
+#include "tuner/rules/gpu/weight/gpu_grouped.h"
+
+namespace tilewright {
+
+void gpu_lay_out_packed_sums(RuleContext& c, const Block& block) {
+  std::string sums = c.s.output(block)->name;
+  int rank = c.s.output(block)->rank();
+  c.s.transform_layout(sums, IndexMap::make(rank, [&](const std::vector<Var>& x) {
+                         std::vector<Expr> out(x.begin(), x.end() - 2);
+                         const Expr &i = x[x.size() - 2], &j = x.back();
+                         out.push_back(floordiv(j, 16));
+                         out.push_back(floordiv(i, 8));
+                         out.push_back(floormod(j, 8) * 4 + floordiv(floormod(i, 8), 2));
+                         out.push_back(floordiv(floormod(j, 16), 8) * 2 + floormod(i, 2));
+                         return out;
+                       }));
+}
+
+void gpu_bind_packed_lanes(RuleContext& c, const Loop& warp, const std::vector<Loop>& fragments,
+                           const Loop& j, const Loop& i) {
+  std::vector<Loop> rows = c.s.split(j, {2, 8}), columns = c.s.split(i, {4, 2});
+  std::vector<Loop> order = {warp, rows[1], columns[0]};
+  std::vector<Loop> own = fragments;
+  own.push_back(rows[0]);
+  own.push_back(columns[1]);
+  order.insert(order.end(), own.begin(), own.end());
+  c.s.reorder(order);
+  c.s.bind(c.s.fuse({warp, rows[1], columns[0]}), ForKind::ThreadX);
+  for (const Loop& l : own) c.s.unroll(l);
+}
+
+void gpu_bind_packed_sums(RuleContext& c, const Block& block, size_t around) {
+  std::vector<Loop> loops = c.s.loops(block);
+  std::vector<Loop> i = c.s.split(loops.back(), {-1, 8});
+  gpu_bind_packed_lanes(c, loops[around], {i[0]}, loops[loops.size() - 2], i[1]);
+}
+
+void gpu_bind_packed_result(RuleContext& c, const Block& block, int64_t m, int64_t n) {
+  std::vector<Loop> loops = c.s.loops(block);
+  std::vector<Loop> i = c.s.split(loops[loops.size() - 2], {m / 8, 8});
+  std::vector<Loop> j = c.s.split(loops.back(), {n / kWeightRows, kWeightRows});
+  c.s.reorder({j[0], i[0], j[1], i[1]});
+  gpu_bind_packed_lanes(c, j[0], {i[0]}, j[1], i[1]);
+}
+
+void gpu_sum_apart(RuleContext& c, const Block& sums, const Loop& loop, ElemType elem) {
+  std::vector<Block> made = c.s.factor_scale(sums, loop, elem);
+  c.s.set_scope(c.s.output(made[0])->name, Scope::Register);
+  for (const Block& b : {made[1], sums}) gpu_bind_packed_sums(c, b, 2);
+}
+
+void gpu_store_packed_rows(RuleContext& c, const Block& last, int64_t threads, int64_t vector) {
+  const int64_t columns = as_int(c.s.output(last)->shape.back()).value();
+  std::vector<Loop> loops = c.s.loops(last);
+  Loop all = gpu_fused(c, {loops.begin() + 1, loops.end()});
+  while (columns % vector != 0) vector /= 2;
+  while (threads * vector > as_int(c.s.node(all).extent).value()) threads /= 2;
+  std::vector<Loop> parts = c.s.split(all, {-1, threads, vector});
+  c.s.unroll(parts[0]);
+  c.s.bind(parts[1], ForKind::ThreadX);
+  c.s.vectorize(parts[2]);
+}
+
+bool gpu_may_stage_scales(const RuleContext& c, const Packable& weight, int64_t columns,
+                          int64_t tile_n) {
+  auto in_pieces = [&](const std::string& buffer) {
+    auto elem = gpu_param_elem(c.s, buffer);
+    return !elem || tile_n * bits_of(*elem) % 128 == 0;
+  };
+  return weight.group > 0 && !weight.is_compressed() && columns % tile_n == 0 &&
+         weight.k % weight.group == 0 && in_pieces(weight.format.scale) &&
+         in_pieces(weight.format.zero);
+}
+
+void gpu_stage_scales(RuleContext& c, const ScaleReaders& readers, const WeightFormat& format,
+                      const Loop& k_outer, const GpuTileCopies& copies) {
+  const std::pair<Block, std::string> shared[] = {{readers.elements, format.zero},
+                                                  {readers.sums, format.scale}};
+  for (const auto& [reader, buffer] : shared) {
+    auto elem = gpu_param_elem(c.s, buffer);
+    if (!elem) continue;
+    Block copy = gpu_read_shared(c, reader, buffer);
+    c.s.compute_at(copy, k_outer);
+    copies.carry_out(c, c.s.output(copy)->name, 128 / bits_of(*elem));
+  }
+}
+
+}  // namespace tilewright

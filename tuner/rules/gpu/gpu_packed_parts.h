@@ -1,0 +1,48 @@
+// Shared parts of the ways to multiply a packed weight with matrix instructions. The operands are
+// swapped (swap AB): the weight is operand A. Accumulators lie as instructions leave them
+// (acc_place()), with the result's columns as rows.
+#pragma once
+
+#include <vector>
+
+#include "tuner/rules/gpu/gpu_packable.h"
+#include "tuner/rules/rules.h"
+
+namespace tilewright {
+
+struct GpuTileCopies;
+
+// Lays out the block's accumulators by 16 columns of the result, 8 of its rows, lane and register.
+void gpu_lay_out_packed_sums(RuleContext& c, const Block& block);
+
+// Binds loops over a tile of accumulators, warps outermost, to the threads that hold them. `j` runs
+// over the 16 columns of the result and `i` over the 8 rows of a fragment.
+void gpu_bind_packed_lanes(RuleContext& c, const Loop& warp, const std::vector<Loop>& fragments,
+                           const Loop& j, const Loop& i);
+
+// Binds a block over all accumulators of instructions that give a warp 16 columns of the result and
+// all rows of its tile. Its first `around` loops stay outside.
+void gpu_bind_packed_sums(RuleContext& c, const Block& block, size_t around);
+// Binds a block over a tile of the result, whose last two loops are `m` rows and `n` columns.
+void gpu_bind_packed_result(RuleContext& c, const Block& block, int64_t m, int64_t n);
+// Accumulates each iteration of `loop` in registers of its own, then adds the results.
+void gpu_sum_apart(RuleContext& c, const Block& sums, const Loop& loop, ElemType elem);
+
+// Stores the result tile that `last` reads from shared memory, coalesced along rows. A thread
+// stores `vector` neighbours if rows are multiples of that.
+void gpu_store_packed_rows(RuleContext& c, const Block& last, int64_t threads, int64_t vector = 4);
+
+// Whether rows of scales and zero points can be staged: tiles of `tile_n` columns must be copied as
+// 16-byte vectors, ahead of the accumulators. `columns` are those of the result.
+bool gpu_may_stage_scales(const RuleContext& c, const Packable& weight, int64_t columns,
+                          int64_t tile_n);
+
+// The readers of a group's values: of zero points, and of scales.
+struct ScaleReaders {
+  Block elements, sums;
+};
+// Stages these values in shared memory under the loop over k tiles, with the codes.
+void gpu_stage_scales(RuleContext& c, const ScaleReaders& readers, const WeightFormat& format,
+                      const Loop& k_outer, const GpuTileCopies& copies);
+
+}  // namespace tilewright

@@ -1,0 +1,128 @@
+#include "tuner/rules/gpu/gpu_tensor_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "codegen/cuda/instructions/cuda_stmatrix.h"
+#include "ir/visitor.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu/gpu.h"
+#include "tuner/rules/gpu/gpu_roles.h"
+
+namespace tilewright {
+
+namespace {
+
+// Maps [..., row, position] to [..., position / span, row, position % span], in the array and in
+// its writer.
+void lay_in_spans(RuleContext& c, const std::string& operand, int64_t span) {
+  const Block writer = gpu_writer(c.s, operand);
+  const IndexMap map = IndexMap::make(c.s.output(writer)->rank(), [&](const std::vector<Var>& x) {
+    std::vector<Expr> out(x.begin(), x.end() - 2);
+    out.push_back(floordiv(x.back(), span));
+    out.push_back(x[x.size() - 2]);
+    out.push_back(floormod(x.back(), span));
+    return out;
+  });
+  c.s.transform_layout(operand, map);
+  c.s.transform_block_layout(writer, map);
+}
+
+// Whether the operand is contiguous along the iterator `k`, as a whole or inside swizzle atoms.
+bool runs_along(const BlockNode& n, const std::string& operand, int k) {
+  return uses_var(indices_of(n, operand).back(), n.iters[static_cast<size_t>(k)].var);
+}
+
+}  // namespace
+
+ElemType gpu_result_elem(const RuleContext& c, const Block& block) {
+  return c.s.output(gpu_taker_of(c.s, block).value_or(block))->elem;
+}
+
+std::vector<std::string> gpu_ways_to_store(const RuleContext& c, const Block& block,
+                                           const TensorTileSizes& tile, const Expr& rows,
+                                           const Expr& columns, int instruction_rows) {
+  std::vector<std::string> ways = {"direct", "shared"};
+  constexpr int64_t kMatrix = 8;
+  auto divides = [](int64_t size, const Expr& extent) {
+    auto n = as_int(extent);
+    return n && *n % size == 0;
+  };
+  bool whole = divides(tile.m, rows) && divides(tile.n, columns);
+  bool by_matrices = has_stmatrix(c.input.target.gpu) && whole && instruction_rows == 2 * kMatrix &&
+                     tile.warp_n % (2 * kMatrix) == 0 && bits_of(gpu_result_elem(c, block)) == 16;
+  if (by_matrices) ways.emplace_back("stmatrix");
+  return ways;
+}
+
+void gpu_lay_along_terms(RuleContext& c, const Block& block, const std::string& operand, int k) {
+  const BlockNode& n = c.s.node(block);
+  const bool transposed_later = bits_of(read_elem(n, operand)) == 16;
+  if (transposed_later || runs_along(n, operand, k)) return;
+  auto rank = static_cast<int>(indices_of(n, operand).size());
+  c.s.transform_layout(operand, IndexMap::make(rank, [](const std::vector<Var>& x) {
+                         std::vector<Expr> out(x.begin(), x.end());
+                         std::swap(out[out.size() - 2], out.back());
+                         return out;
+                       }));
+}
+
+void gpu_lay_in_spans(RuleContext& c, const Block& block, const std::string& operand, int64_t size,
+                      int k) {
+  constexpr int64_t kSpanBytes = 128;
+  const BlockNode& n = c.s.node(block);
+  const int64_t span = kSpanBytes * 8 / bits_of(read_elem(n, operand));
+  if (runs_along(n, operand, k) || size <= span) return;
+  lay_in_spans(c, operand, span);
+}
+
+void gpu_lay_terms_in_spans(RuleContext& c, const std::string& operand, int64_t span) {
+  lay_in_spans(c, operand, span);
+}
+
+void gpu_lay_out_sums(RuleContext& c, const Block& block, int rows) {
+  std::string sums = c.s.output(block)->name;
+  int rank = c.s.output(block)->rank();
+  c.s.transform_layout(sums, IndexMap::make(rank, [&](const std::vector<Var>& x) {
+                         std::vector<Expr> out(x.begin(), x.end() - 2);
+                         const Expr &i = x[x.size() - 2], &j = x.back();
+                         out.push_back(floordiv(i, rows));
+                         out.push_back(floordiv(j, 8));
+                         out.push_back(floormod(i, 8) * 4 + floordiv(floormod(j, 8), 2));
+                         out.push_back(floordiv(floormod(i, rows), 8) * 2 + floormod(j, 2));
+                         return out;
+                       }));
+}
+
+void gpu_bind_lanes(RuleContext& c, const Loop& warp, const std::vector<Loop>& fragments,
+                    const Loop& i, const Loop& j, int rows) {
+  std::vector<Loop> row = c.s.split(i, {rows / 8, 8}), column = c.s.split(j, {4, 2});
+  std::vector<Loop> order = {warp, row[1], column[0]};
+  order.insert(order.end(), fragments.begin(), fragments.end());
+  order.push_back(row[0]);
+  order.push_back(column[1]);
+  c.s.reorder(order);
+  c.s.bind(c.s.fuse({warp, row[1], column[0]}), ForKind::ThreadX);
+  for (const Loop& f : fragments) c.s.unroll(f);
+  c.s.unroll(row[0]);
+  c.s.vectorize(column[1]);
+}
+
+void gpu_store_rows(RuleContext& c, const Block& copy, const TensorTileSizes& tile) {
+  const Buffer& result = c.s.output(copy);
+  int64_t vector = gpu_vector(c, copy, largest_extent(c.s, result->shape.back()));
+  std::vector<Loop> loops = c.s.loops(copy);
+  int64_t along = std::min(tile.n / vector, tile.threads());
+  // If the vectors per row are not a power of two, the largest number of threads that divides both
+  // shares a row.
+  while (tile.n / vector % along != 0 || tile.threads() % along != 0) --along;
+  std::vector<Loop> i = c.s.split(loops[loops.size() - 2], {-1, tile.threads() / along});
+  std::vector<Loop> j = c.s.split(loops.back(), {-1, along, vector});
+  c.s.reorder({i[1], j[1], i[0], j[0], j[2]});
+  c.s.bind(c.s.fuse({i[1], j[1]}), ForKind::ThreadX);
+  c.s.unroll(i[0]);
+  c.s.unroll(j[0]);
+  c.s.vectorize(j[2]);
+}
+
+}  // namespace tilewright

@@ -1,0 +1,49 @@
+// Shared parts of the tilings with matrix instructions, and of their epilogues. Accumulators have
+// the layout of `mma.sync`: 16 rows and several groups of 8 columns per warp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tuner/rules/gpu/gpu_tiles.h"
+#include "tuner/rules/rules.h"
+
+namespace tilewright {
+
+// The type of the block's results: of its own buffer, or of the epilogue block that reads it.
+ElemType gpu_result_elem(const RuleContext& c, const Block& block);
+
+// The options of the knob "stores": how a result tile gets to memory. `rows` and `columns` are the
+// extents of the result.
+std::vector<std::string> gpu_ways_to_store(const RuleContext& c, const Block& block,
+                                           const TensorTileSizes& tile, const Expr& rows,
+                                           const Expr& columns, int instruction_rows);
+
+// Makes the iterator `k` run along the rows of an operand that is not 16 bits wide. Such elements
+// are transposed on the way to shared memory, as they cannot be transposed on the way to registers.
+void gpu_lay_along_terms(RuleContext& c, const Block& block, const std::string& operand, int k);
+
+// Lays out an operand in shared memory in swizzle atoms of 128 bytes, each with the tile's whole k.
+// Does nothing if the operand is contiguous along the iterator `k`, or fits one atom. `size` is the
+// tile's extent along its rows.
+void gpu_lay_in_spans(RuleContext& c, const Block& block, const std::string& operand, int64_t size,
+                      int k);
+
+// Lays out a tile that is contiguous along k in consecutive swizzle atoms of `span` elements, each
+// with all rows.
+void gpu_lay_terms_in_spans(RuleContext& c, const std::string& operand, int64_t span);
+
+// Lays out accumulators as an instruction of `rows` rows leaves them: by fragment, lane and
+// register (acc_place()).
+void gpu_lay_out_sums(RuleContext& c, const Block& block, int rows);
+
+// Binds loops over a result tile, warps outermost, to the threads that hold its accumulators. `i`
+// and `j` run over the `rows` x 8 results of a fragment.
+void gpu_bind_lanes(RuleContext& c, const Loop& warp, const std::vector<Loop>& fragments,
+                    const Loop& i, const Loop& j, int rows);
+
+// Stores the result tile from shared memory, coalesced: 16-byte vectors per thread where rows allow
+// it, so that whole sectors are written.
+void gpu_store_rows(RuleContext& c, const Block& copy, const TensorTileSizes& tile);
+
+}  // namespace tilewright

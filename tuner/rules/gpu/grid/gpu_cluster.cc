@@ -1,0 +1,32 @@
+#include "tuner/rules/gpu/grid/gpu_cluster.h"
+
+#include <vector>
+
+#include "codegen/cuda/cuda_cluster.h"
+#include "codegen/cuda/cuda_tensor_copy.h"
+
+namespace tilewright {
+namespace {
+
+constexpr const char* kAlone = "1x1";
+constexpr const char* kRows = "2x1";
+constexpr const char* kTwoColumns = "1x2";
+constexpr int64_t kPair = 2;
+
+}  // namespace
+
+GpuCluster gpu_choose_cluster(RuleContext& c, const std::string& name, const std::string& copies,
+                              int64_t rows, int64_t columns) {
+  if (copies != kByRoles) return {};
+  std::vector<std::string> shapes = {kAlone};
+  if (rows >= kPair) shapes.emplace_back(kRows);
+  if (columns >= kPair) shapes.emplace_back(kTwoColumns);
+  const std::string shape = c.t.choose(name + ".cluster", shapes);
+  return {shape == kRows ? kPair : 1, shape == kTwoColumns ? kPair : 1};
+}
+
+void gpu_mark_cluster(RuleContext& c, const GpuCluster& cluster, const Loop& blocks) {
+  if (cluster.blocks() > 1) c.s.annotate(blocks, kClusterKey, cluster.blocks());
+}
+
+}  // namespace tilewright

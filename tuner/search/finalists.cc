@@ -1,0 +1,138 @@
+#include "tuner/search/finalists.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "tuner/backend.h"
+
+namespace tilewright {
+
+Finalist finalist_of(const database::Record& record, const database::Artifact& artifact,
+                     const Target& target) {
+  Measurement m;
+  m.verdict = TrialVerdict::Valid;
+  m.median = record.median_seconds;
+  Backend::of(target).describe(artifact.description, m);
+  m.object.assign(reinterpret_cast<const char*>(artifact.bytes.data()), artifact.bytes.size());
+  return {record, std::move(m)};
+}
+
+std::optional<Finalist> stored_best(const database::Store& store, const database::BestQuery& query,
+                                    const Target& target) {
+  database::BestResult best = store.best(query);
+  if (!best.record || !best.artifact) return std::nullopt;
+  return finalist_of(*best.record, *best.artifact, target);
+}
+
+std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists,
+                                const std::optional<Finalist>& untuned,
+                                const std::optional<Finalist>& champion) {
+  constexpr double kBeyondDoubt = 2;
+  std::vector<Finalist> candidates = finalists, rivals;
+  const bool has_default = std::any_of(candidates.begin(), candidates.end(),
+                                       [](const Finalist& f) { return f.record.is_default; });
+  if (!has_default && untuned) candidates.push_back(*untuned);
+  const auto is_champion = [&](const Finalist& f) {
+    return f.record.artifact_hash == champion->record.artifact_hash;
+  };
+  if (champion && std::none_of(candidates.begin(), candidates.end(), is_champion)) {
+    candidates.push_back(*champion);
+  }
+  for (Finalist& f : candidates) {
+    if (f.kernel.median <= kBeyondDoubt * finalists[0].kernel.median) {
+      rivals.push_back(std::move(f));
+    }
+  }
+  std::stable_sort(rivals.begin(), rivals.end(), [](const Finalist& a, const Finalist& b) {
+    return a.record.trial < b.record.trial;
+  });
+  return rivals;
+}
+
+std::vector<database::SizedTime> sized_times(const SizePlan& plan,
+                                             const std::vector<double>& at_points) {
+  std::vector<database::SizedTime> times;
+  for (size_t p = 0; p + 1 < plan.tuned.size() && p < at_points.size(); ++p) {
+    if (at_points[p] > 0) times.push_back({plan.at(plan.tuned[p]), at_points[p]});
+  }
+  return times;
+}
+
+std::vector<double> times_at(const SizePlan& plan, const database::Record& record) {
+  std::vector<double> times(plan.tuned.size(), 0);
+  if (record.verdict != TrialVerdict::Valid) return times;
+  for (size_t p = 0; p + 1 < times.size(); ++p) {
+    const database::Sizes sizes = plan.at(plan.tuned[p]);
+    for (const database::SizedTime& point : record.points) {
+      if (point.sizes == sizes) times[p] = point.seconds;
+    }
+  }
+  times.back() = record.median_seconds;
+  return times;
+}
+
+double PointFinalists::typical() const {
+  double logarithms = 0;
+  int measured = 0;
+  for (size_t p = 0; p < fastest_.size(); ++p) {
+    if (best(p) == 0) continue;
+    logarithms += std::log(best(p));
+    ++measured;
+  }
+  return measured == 0 ? 0 : std::exp(logarithms / measured);
+}
+
+double PointFinalists::best(size_t point) const {
+  return fastest_[point].empty() ? 0 : fastest_[point][0].kernel.at_points[point];
+}
+
+bool PointFinalists::is_promising(const std::vector<double>& seconds) const {
+  constexpr double kCloseBy = 1.1;
+  for (size_t p = 0; p < seconds.size() && p < fastest_.size(); ++p) {
+    const double fastest = best(p);
+    if (seconds[p] > 0 && (fastest == 0 || seconds[p] < kCloseBy * fastest)) return true;
+  }
+  return false;
+}
+
+void PointFinalists::keep(const Finalist& finalist) {
+  const std::vector<double>& seconds = finalist.kernel.at_points;
+  for (size_t p = 0; p < seconds.size() && p < fastest_.size(); ++p) {
+    if (seconds[p] <= 0) continue;
+    std::vector<Finalist>& list = fastest_[p];
+    const auto at = std::upper_bound(
+        list.begin(), list.end(), seconds[p],
+        [p](double time, const Finalist& other) { return time < other.kernel.at_points[p]; });
+    if (at == list.end() && list.size() == kEach) continue;
+    list.insert(at, finalist);
+    if (list.size() > kEach) list.pop_back();
+  }
+}
+
+std::vector<Finalist> PointFinalists::pick(const std::vector<Finalist>& first, size_t most) const {
+  std::vector<Finalist> picked;
+  std::set<std::string> taken;  // artifact hashes
+  auto take = [&](const Finalist& f) {
+    if (picked.size() < most && taken.insert(f.record.artifact_hash).second) picked.push_back(f);
+  };
+  for (const Finalist& f : first) take(f);
+  for (size_t place = 0; place < kEach; ++place) {
+    for (const std::vector<Finalist>& list : fastest_) {
+      if (place < list.size()) take(list[place]);
+    }
+  }
+  return picked;
+}
+
+std::vector<SizePoint> PointFinalists::beside_last(const SizePlan& plan) const {
+  std::vector<SizePoint> points;
+  for (size_t p = 0; p + 1 < plan.tuned.size(); ++p) {
+    SizePoint& point = points.emplace_back();
+    point.dims = plan.at(plan.tuned[p]);
+    if (best(p) > 0) point.cutoff_seconds = best(p);
+  }
+  return points;
+}
+
+}  // namespace tilewright

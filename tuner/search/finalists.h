@@ -1,0 +1,72 @@
+// Candidates that may win, kept until the end of a run.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "database/store.h"
+#include "kernel/target.h"
+#include "tuner/measure/measurer.h"
+#include "tuner/search/size_plan.h"
+
+namespace tilewright {
+
+struct Finalist {
+  database::Record record;
+  Measurement kernel;
+};
+
+// A stored kernel, to be measured again.
+Finalist finalist_of(const database::Record& record, const database::Artifact& artifact,
+                     const Target& target);
+
+// What a run has to beat: the best of the database, if its kernel may run. An earlier time alone is
+// no measure, since machines have faster and slower hours.
+std::optional<Finalist> stored_best(const database::Store& store, const database::BestQuery& query,
+                                    const Target& target);
+
+// Who may win: the finalists (the fastest first, one at least), the default and the best of the
+// database, as long as they are not so slow that measuring them again could not change anything. In
+// the order of their trials.
+std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists,
+                                const std::optional<Finalist>& untuned,
+                                const std::optional<Finalist>& champion);
+
+// A kernel's times at the plan's tuned sizes, in the form that records keep. Leaves out the last
+// and largest size, which has samples instead, and sizes at which the kernel was not timed.
+std::vector<database::SizedTime> sized_times(const SizePlan& plan,
+                                             const std::vector<double>& at_points);
+// The inverse: the times of a record's kernel at the plan's tuned sizes. 0 at sizes where it was
+// not timed; all 0 for a failure.
+std::vector<double> times_at(const SizePlan& plan, const database::Record& record);
+
+// For a workload with dynamic dimensions: the fastest kernels at each size where candidates are
+// timed, by Measurement::at_points.
+class PointFinalists {
+ public:
+  explicit PointFinalists(size_t points) : fastest_(points) {}
+
+  // Whether a kernel with these times is among the fastest so far at one of the sizes.
+  bool is_promising(const std::vector<double>& seconds) const;
+  // Seconds of the fastest kernel so far at a size; 0: none was measured there.
+  double best(size_t point) const;
+  // The search's measure of progress: the geometric mean of best() over sizes with a measured
+  // kernel. 0: there are no such sizes.
+  double typical() const;
+  void keep(const Finalist& finalist);
+  // At most `most` kernels, each once: the given ones, then the fastest at each size, then the
+  // second fastest at each, and so on.
+  std::vector<Finalist> pick(const std::vector<Finalist>& first, size_t most = 16) const;
+  // The sizes at which candidates are timed, except the last (largest) tuned one. The cutoff at
+  // each is the fastest kernel's time.
+  std::vector<SizePoint> beside_last(const SizePlan& plan) const;
+
+ private:
+  static constexpr size_t kEach = 4;  // kept per size
+
+  std::vector<std::vector<Finalist>> fastest_;  // by size, fastest first
+};
+
+}  // namespace tilewright

@@ -1,0 +1,56 @@
+#include "tuner/search/pretrained.h"
+
+#include "tuner/features/features.h"
+#include "tuner/search/history.h"
+
+// Embeds the model files between labels. TILEWRIGHT_PRETRAINED is their folder, set by the build.
+asm(".pushsection .rodata\n"
+    "tilewright_pretrained_512:\n"
+    ".incbin \"" TILEWRIGHT_PRETRAINED
+    "/cpu_512.ubj\"\n"
+    "tilewright_pretrained_256:\n"
+    ".incbin \"" TILEWRIGHT_PRETRAINED
+    "/cpu_256.ubj\"\n"
+    "tilewright_pretrained_end:\n"
+    ".byte 0\n"
+    ".popsection\n"
+    ".global tilewright_pretrained_512, tilewright_pretrained_256, tilewright_pretrained_end\n");
+
+extern "C" {
+extern const std::byte tilewright_pretrained_512[];
+extern const std::byte tilewright_pretrained_256[];
+extern const std::byte tilewright_pretrained_end[];
+}
+
+namespace tilewright {
+
+std::vector<std::byte> pretrained_model(const Target& target) {
+  constexpr int kWide = 512;
+  if (target.vector_bits >= kWide) return {tilewright_pretrained_512, tilewright_pretrained_256};
+  return {tilewright_pretrained_256, tilewright_pretrained_end};
+}
+
+CostModel train_on(const database::Store& store, const std::string& target_hash,
+                   const TrainingOptions& options, int64_t* samples) {
+  std::vector<Sample> known =
+      stored_samples(store, target_hash, options.feature_version, options.without);
+  *samples = static_cast<int64_t>(known.size());
+  CostModel model({.threads = options.threads});
+  if (known.empty()) return model;
+  if (!options.base.empty()) model.load(options.base);
+  model.train_further(known);
+  return model;
+}
+
+void store_model(database::Store& store, const std::string& target_hash, const CostModel& model,
+                 int64_t samples, int feature_version) {
+  database::Model m;
+  m.target_hash = target_hash;
+  m.kind = "xgboost";
+  m.feature_version = feature_version;
+  m.bytes = model.save();
+  m.trained_on = samples;
+  store.put_model(m);
+}
+
+}  // namespace tilewright

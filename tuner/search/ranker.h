@@ -1,0 +1,46 @@
+// Ranks the candidates of one workload: a prior, corrected by measurements.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tuner/candidate.h"
+#include "tuner/features/cost_model.h"
+
+namespace tilewright {
+
+// A training sample of the ranker: a measured candidate and its speed relative to the fastest of
+// its workload (0: it failed).
+struct RankedSample {
+  std::vector<float> features;
+  AnswerValues answers;
+  float score;
+};
+
+// One score per feature row, from knowledge of other workloads; empty if there is none.
+using PriorScores = std::function<std::vector<float>(const std::vector<std::vector<float>>&)>;
+// Scores of a model, which must outlive them. Empty if the model is untrained.
+PriorScores scores_of(const CostModel& model);
+
+// The prior has seen other workloads and judges by features, which mean the same everywhere. Within
+// one workload the choices themselves tell more ("Learning to Optimize Tensor Programs", Chen et
+// al., NeurIPS 2018, section 4.1). The ranker's trees see both, and fit the prior's residual.
+class Ranker {
+ public:
+  explicit Ranker(CostModelOptions options) : model_(options) {}
+
+  void train(const std::vector<RankedSample>& samples, PriorScores prior);
+  bool trained() const { return model_.trained(); }
+  // One score per candidate; higher is better.
+  std::vector<float> predict(const std::vector<Candidate>& candidates) const;
+
+ private:
+  std::vector<float> row(const std::vector<float>& features, const AnswerValues& answers) const;
+
+  CostModel model_;
+  PriorScores prior_;
+  std::vector<std::string> questions_;  // knobs of the samples: columns after the features
+};
+
+}  // namespace tilewright

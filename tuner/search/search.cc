@@ -1,0 +1,367 @@
+#include "tuner/search/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "tuner/features/features.h"
+#include "tuner/features/gpu_features.h"
+#include "tuner/search/ranker.h"
+
+namespace tilewright {
+namespace {
+
+constexpr size_t kParents = 16;  // the fastest, from which others are made
+
+}  // namespace
+
+std::string_view name_of(SearchKind kind) {
+  switch (kind) {
+    case SearchKind::Evolutionary: return "evolutionary";
+    case SearchKind::Random: return "random";
+    case SearchKind::Annealing: return "annealing";
+  }
+  return "";
+}
+
+std::optional<SearchKind> parse_search_kind(std::string_view name) {
+  for (SearchKind k : {SearchKind::Evolutionary, SearchKind::Random, SearchKind::Annealing}) {
+    if (name_of(k) == name) return k;
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+size_t feature_index(const std::string& name) {
+  const auto& names = feature_names();
+  auto it = std::find(names.begin(), names.end(), name);
+  TW_ASSERT(it != names.end(), "there is no feature " + name);
+  return static_cast<size_t>(it - names.begin());
+}
+
+// Best score first; ties keep their order.
+void rank(std::vector<Candidate>& candidates) {
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+}
+
+}  // namespace
+
+float prior_score(const std::vector<float>& f) {
+  static const size_t registers = feature_index("s0.registers"), spill = feature_index("s0.spill"),
+                      whole = feature_index("s0.whole_vectors"), l1 = feature_index("s0.l1_bytes"),
+                      l2 = feature_index("s0.l2_bytes"), l3 = feature_index("s0.l3_bytes"),
+                      imbalance = feature_index("imbalance"), guarded = feature_index("s0.guarded");
+  float score = std::min(f[registers], 24.0f) / 24.0f - 0.2f * f[spill];
+  score += f[whole] > 0 ? 0.5f : 0;
+  // A doubling of traffic costs more, the farther it comes from.
+  score -= 0.04f * f[l1] + 0.06f * f[l2] + 0.1f * f[l3];
+  score -= 0.5f * (f[imbalance] - 1) + 0.05f * f[guarded];
+  return score;
+}
+
+SearchPolicy::SearchPolicy(CandidateMaker& maker, SearchOptions options)
+    : maker_(maker), options_(options), rng_(options.seed) {}
+
+Draft SearchPolicy::draw() {
+  const auto& sketches = maker_.sketches();
+  const Sketch& sketch = sketches[rng_.below(sketches.size())];
+  return {&sketch, Trial::random(rng_.next())};
+}
+
+std::vector<Candidate> SearchPolicy::make_legal(std::vector<Draft> drafts) {
+  std::vector<Candidate> legal;
+  for (auto& c : maker_.make_all(std::move(drafts))) {
+    if (c) legal.push_back(std::move(*c));
+  }
+  return legal;
+}
+
+// Adds a candidate if its program was not proposed before.
+bool SearchPolicy::take(std::vector<Candidate>& batch, Candidate c) {
+  if (!proposed_.insert(c.fingerprint).second) return false;
+  batch.push_back(std::move(c));
+  return true;
+}
+
+// Adds candidates that were not proposed before, until the batch has `most`.
+void SearchPolicy::take_up_to(size_t most, std::vector<Candidate>& batch,
+                              std::vector<Candidate>& from) {
+  for (Candidate& c : from) {
+    if (batch.size() >= most) return;
+    take(batch, std::move(c));
+  }
+}
+
+void SearchPolicy::fill_at_random(size_t count, std::vector<Candidate>& batch) {
+  std::vector<Candidate> any = random_batch(static_cast<int>(count - batch.size()));
+  std::move(any.begin(), any.end(), std::back_inserter(batch));
+}
+
+std::vector<Candidate> SearchPolicy::propose(int count, const CostModel& prior) {
+  std::vector<Candidate> batch;
+  for (Candidate& c : make_legal(std::exchange(first_, {}))) take(batch, std::move(c));
+  for (Candidate& c : propose_more(count - static_cast<int>(batch.size()), prior)) {
+    batch.push_back(std::move(c));
+  }
+  return batch;
+}
+
+std::vector<Candidate> SearchPolicy::propose_more(int count, const CostModel& prior) {
+  if (count <= 0) return {};
+  bool first = !started_;
+  started_ = true;
+  if (options_.kind == SearchKind::Random) return random_batch(count);
+  if (first) return first_batch(count, prior);
+  Scorer score = scorer(prior);
+  return options_.kind == SearchKind::Annealing ? annealed_batch(count, score)
+                                                : evolved_batch(count, score);
+}
+
+std::vector<Candidate> SearchPolicy::random_batch(int count) {
+  // Without measurements, the rest of a nearly exhausted space is not worth many tries.
+  const int most = (own_scorer_ && !until_measured_ ? 4 : 50) * count;
+  std::vector<Candidate> batch;
+  for (int tries = 0; tries < most && static_cast<int>(batch.size()) < count;) {
+    const int wanted = std::min(count - static_cast<int>(batch.size()), most - tries);
+    std::vector<Draft> drafts;
+    for (int i = 0; i < wanted; ++i) drafts.push_back(draw());
+    for (Candidate& c : make_legal(std::move(drafts))) take(batch, std::move(c));
+    tries += wanted;
+  }
+  return batch;
+}
+
+// First choices and earlier winners, then the best of a random sample.
+std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& prior) {
+  std::vector<Candidate> batch;
+  for (const Sketch& sketch : maker_.sketches()) {
+    if (auto c = maker_.make(sketch, Trial::first())) take(batch, std::move(*c));
+    for (const std::string& config : seeds_) {
+      if (static_cast<int>(batch.size()) >= count / 2 || maker_.cancelled()) break;
+      if (auto c = maker_.make(sketch, Trial::mutate(config, 0, rng_.next()))) {
+        take(batch, std::move(*c));
+      }
+    }
+  }
+  std::vector<Draft> drafts;
+  for (int i = 0; i < 8 * count; ++i) drafts.push_back(draw());
+  std::vector<Candidate> pool = make_legal(std::move(drafts));
+  const Scorer score = scorer(prior);
+  score(pool);
+  rank(pool);
+  // A scorer that needs no training leads further than a lucky sample.
+  if (own_scorer_ && !pool.empty()) {
+    score(batch);
+    std::vector<const Candidate*> best;
+    for (const auto* from : {&batch, &pool}) {
+      for (const Candidate& c : *from) best.push_back(&c);
+    }
+    std::stable_sort(best.begin(), best.end(),
+                     [](const Candidate* a, const Candidate* b) { return a->score > b->score; });
+    std::vector<Parent> parents;
+    for (size_t i = 0; i < std::min(best.size(), kParents); ++i) {
+      parents.push_back({best[i]->sketch, best[i]->config});
+    }
+    pool = evolve(std::move(pool), parents, score);
+  }
+  // Adds random candidates: similar candidates teach little, and rules of thumb less than a model
+  // of other workloads.
+  int at_random = prior.trained() || own_scorer_ ? count / 4 : count / 2;
+  take_up_to(static_cast<size_t>(count - at_random), batch, pool);
+  fill_at_random(static_cast<size_t>(count), batch);
+  return batch;
+}
+
+// The scorer: the prior corrected by this workload's measurements; the prior alone while these are
+// few; rules of thumb without a prior.
+SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
+  constexpr size_t kEnough = 8;
+  if (own_scorer_ && (!until_measured_ || outcomes_.size() < kEnough)) return own_scorer_;
+  CostModelOptions options;
+  options.learning_rate = 0.1;
+  options.seed = static_cast<int>(options_.seed & 0x7fffffff);
+  auto ranker = std::make_shared<Ranker>(options);
+  std::vector<RankedSample> measured;
+  double best = best_seconds();
+  for (const Outcome& o : outcomes_) {
+    if (o.sketch == &maker_.backend().untuned()) continue;
+    float score = o.seconds > 0 ? static_cast<float>(best / o.seconds) : 0;
+    measured.push_back({o.features, o.answers, score});
+  }
+  // Before any measurement on a GPU, its data sheet is the prior.
+  const bool is_predicted = !prior.trained() && maker_.backend().predicts();
+  PriorScores known = scores_of(prior);
+  if (is_predicted) {
+    std::vector<std::vector<float>> rows;
+    for (const RankedSample& s : measured) rows.push_back(s.features);
+    known = [rows](const auto& candidates) {
+      return predicted_scores(rows.empty() ? candidates : rows, candidates);
+    };
+  }
+  if (measured.size() >= kEnough) ranker->train(measured, known);
+  return [ranker, known](std::vector<Candidate>& candidates) {
+    std::vector<float> scores;
+    if (ranker->trained()) {
+      scores = ranker->predict(candidates);
+    } else {
+      std::vector<std::vector<float>> rows;
+      for (const Candidate& c : candidates) rows.push_back(c.features);
+      scores = known(rows);
+    }
+    if (scores.empty()) {
+      for (const Candidate& c : candidates) scores.push_back(prior_score(c.features));
+    }
+    for (size_t i = 0; i < candidates.size(); ++i) candidates[i].score = scores[i];
+  };
+}
+
+std::vector<const Outcome*> SearchPolicy::best_outcomes(size_t count) const {
+  std::vector<const Outcome*> list;
+  for (const Outcome& o : outcomes_) {
+    bool is_default = o.sketch == &maker_.backend().untuned();
+    if (o.seconds > 0 && !is_default) list.push_back(&o);
+  }
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Outcome* a, const Outcome* b) { return a->seconds < b->seconds; });
+  if (list.size() > count) list.resize(count);
+  return list;
+}
+
+std::vector<Candidate> SearchPolicy::evolve(std::vector<Candidate> population,
+                                            const std::vector<Parent>& parents,
+                                            const Scorer& score) {
+  std::set<std::string> alive;
+  std::erase_if(population, [&](const Candidate& c) {
+    return proposed_.count(c.fingerprint) || !alive.insert(c.fingerprint).second;
+  });
+  const int share = options_.population / (options_.generations + 1);
+  for (int g = 0; g < options_.generations; ++g) {
+    score(population);
+    rank(population);
+    size_t elite = std::max<size_t>(1, population.size() / 4);
+    std::vector<Draft> drafts;
+    for (int i = 0; i < share; ++i) {
+      bool of_parent = rng_.uniform() < 0.4 || population.empty();
+      const Parent& p = parents[rng_.below(std::min(parents.size(), 1 + rng_.below(kParents)))];
+      std::string config = of_parent ? p.config : population[rng_.below(elite)].config;
+      uint64_t seed = rng_.next();
+      bool cross = rng_.uniform() < 0.3;
+      drafts.push_back({p.sketch, cross ? Trial::crossover(config, p.config, seed)
+                                        : Trial::mutate(config, 0.15, seed)});
+    }
+    for (Candidate& c : make_legal(std::move(drafts))) {
+      if (proposed_.count(c.fingerprint) || !alive.insert(c.fingerprint).second) continue;
+      population.push_back(std::move(c));
+    }
+  }
+  score(population);
+  rank(population);
+  return population;
+}
+
+std::vector<Candidate> SearchPolicy::evolved_batch(int count, const Scorer& score) {
+  std::vector<Parent> parents;
+  for (const Outcome* o : best_outcomes(kParents)) parents.push_back({o->sketch, o->config});
+  if (parents.empty()) return random_batch(count);
+  std::vector<Draft> drafts;
+  for (int i = 0; i < options_.population / (options_.generations + 1); ++i) {
+    const Parent& p = parents[rng_.below(parents.size())];
+    drafts.push_back(
+        rng_.uniform() < 0.5 ? Draft{p.sketch, Trial::mutate(p.config, 0.2, rng_.next())} : draw());
+  }
+  std::vector<Candidate> population = evolve(make_legal(std::move(drafts)), parents, score);
+  int at_random = static_cast<int>(std::lround(options_.epsilon * count));
+  int near = static_cast<int>(std::lround(options_.neighbours * count));
+  std::vector<Candidate> batch;
+  take_up_to(static_cast<size_t>(std::max(0, count - at_random - near)), batch, population);
+  std::vector<Candidate> close = neighbours_of_best(4 * near, score);
+  take_up_to(static_cast<size_t>(std::max(0, count - at_random)), batch, close);
+  fill_at_random(static_cast<size_t>(count), batch);
+  return batch;
+}
+
+// Neighbours of the fastest measured candidates, one or two choices away, best score first. Where
+// the model is wrong, measurements still lead on.
+std::vector<Candidate> SearchPolicy::neighbours_of_best(int count, const Scorer& score) {
+  constexpr size_t kBest = 3;
+  std::vector<const Outcome*> best = best_outcomes(kBest);
+  std::vector<Draft> drafts;
+  for (int i = 0; i < count && !best.empty(); ++i) {
+    const Outcome& o = *best[static_cast<size_t>(i) % best.size()];
+    drafts.push_back({o.sketch, Trial::mutate(o.config, 0.08, rng_.next())});
+  }
+  std::vector<Candidate> close = make_legal(std::move(drafts));
+  std::erase_if(close, [&](const Candidate& c) { return proposed_.count(c.fingerprint); });
+  score(close);
+  rank(close);
+  return close;
+}
+
+// Independent chains from measured points. A step is kept if its score is better, or by chance
+// (Metropolis et al., 1953).
+std::vector<Candidate> SearchPolicy::annealed_batch(int count, const Scorer& score) {
+  std::vector<const Outcome*> starts = best_outcomes(static_cast<size_t>(count));
+  if (starts.empty()) return random_batch(count);
+  std::vector<Draft> drafts;
+  for (int i = 0; i < count; ++i) {
+    const Outcome& o = *starts[i % starts.size()];
+    drafts.push_back({o.sketch, Trial::mutate(o.config, 0.3, rng_.next())});
+  }
+  std::vector<Candidate> chains = make_legal(std::move(drafts));
+  score(chains);
+  int steps = std::max(2, options_.population / std::max(1, count));
+  for (int step = 0; step < steps; ++step) {
+    double temperature = 0.2 * (1 - static_cast<double>(step) / steps) + 1e-3;
+    drafts.clear();
+    for (const Candidate& c : chains) {
+      drafts.push_back({c.sketch, Trial::mutate(c.config, 0.15, rng_.next())});
+    }
+    std::vector<std::optional<Candidate>> made = maker_.make_all(std::move(drafts));
+    std::vector<Candidate> next;
+    std::vector<size_t> owner;
+    for (size_t i = 0; i < chains.size(); ++i) {
+      if (!made[i]) continue;
+      next.push_back(std::move(*made[i]));
+      owner.push_back(i);
+    }
+    score(next);
+    for (size_t k = 0; k < next.size(); ++k) {
+      Candidate& current = chains[owner[k]];
+      double gain = next[k].score - current.score;
+      if (gain > 0 || rng_.uniform() < std::exp(gain / temperature)) current = std::move(next[k]);
+    }
+  }
+  std::vector<Candidate> batch;
+  take_up_to(static_cast<size_t>(count), batch, chains);
+  fill_at_random(static_cast<size_t>(count), batch);
+  return batch;
+}
+
+void SearchPolicy::tell(const Outcome& outcome) {
+  proposed_.insert(outcome.fingerprint);
+  outcomes_.push_back(outcome);
+}
+
+double SearchPolicy::best_seconds() const {
+  double best = 0;
+  for (const Outcome& o : outcomes_) {
+    if (o.seconds > 0 && (best == 0 || o.seconds < best)) best = o.seconds;
+  }
+  return best;
+}
+
+std::vector<Sample> SearchPolicy::samples() const {
+  std::vector<Sample> samples;
+  double best = best_seconds();
+  for (const Outcome& o : outcomes_) {
+    if (o.features.empty()) continue;
+    float score = o.seconds > 0 ? static_cast<float>(best / o.seconds) : 0;
+    samples.push_back({o.features, score});
+  }
+  return samples;
+}
+
+}  // namespace tilewright

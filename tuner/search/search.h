@@ -1,0 +1,114 @@
+// Search policies: which candidates to measure next.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tuner/candidate.h"
+#include "tuner/features/cost_model.h"
+
+namespace tilewright {
+
+enum class SearchKind : uint8_t { Evolutionary, Random, Annealing };
+
+std::string_view name_of(SearchKind kind);
+std::optional<SearchKind> parse_search_kind(std::string_view name);
+
+struct SearchOptions {
+  SearchKind kind = SearchKind::Evolutionary;
+  uint64_t seed = 0;
+  double epsilon = 0.1;     // share of each batch drawn at random
+  double neighbours = 0.3;  // share of each batch beside the fastest so far
+  int population = 128;     // candidates alive per generation
+  int generations = 3;      // of mutation and crossover per batch
+};
+
+// The result of one measured candidate.
+struct Outcome {
+  const Sketch* sketch = nullptr;
+  std::string config;
+  std::string fingerprint;
+  std::vector<float> features;
+  AnswerValues answers;
+  double seconds = 0;  // 0: it failed
+};
+
+// Proposes batches and receives their outcomes. Proposals depend only on the options, the outcomes
+// and the prior. One object per workload; not thread-safe.
+class SearchPolicy {
+ public:
+  // Sets the scores of candidates.
+  using Scorer = std::function<void(std::vector<Candidate>&)>;
+
+  SearchPolicy(CandidateMaker& maker, SearchOptions options);
+
+  // Ranks by a scorer that needs no training, instead of the models.
+  void rank_by(Scorer scorer) { own_scorer_ = std::move(scorer); }
+  // The same, until enough is measured to train a model.
+  void start_by(Scorer scorer) {
+    own_scorer_ = std::move(scorer);
+    until_measured_ = true;
+  }
+
+  // Up to `count` candidates that were never proposed before (more, where so many are to begin with);
+  // fewer when the space is exhausted, and when all was cancelled meanwhile.
+  // The first batch starts with the sketches' first answers. `prior`, a model of other workloads,
+  // ranks as long as nothing was measured and is corrected by what was (it may be untrained).
+  std::vector<Candidate> propose(int count, const CostModel& prior);
+  void tell(const Outcome& outcome);
+  // Configs of an earlier run or of a similar workload; tried first.
+  void seed_with(const std::vector<std::string>& configs) { seeds_ = configs; }
+  // Configs that are proposed before all others, as they are. They fit their sketches.
+  void begin_with(std::vector<Draft> drafts) { first_ = std::move(drafts); }
+  const std::vector<Outcome>& outcomes() const { return outcomes_; }
+  // Samples for the model, with scores relative to this workload's best.
+  std::vector<Sample> samples() const;
+
+ private:
+  // A config from which others are made.
+  struct Parent {
+    const Sketch* sketch;
+    std::string config;
+  };
+
+  std::vector<Candidate> propose_more(int count, const CostModel& prior);
+  Draft draw();
+  std::vector<Candidate> make_legal(std::vector<Draft> drafts);
+  std::vector<Candidate> first_batch(int count, const CostModel& prior);
+  std::vector<Candidate> random_batch(int count);
+  std::vector<Candidate> neighbours_of_best(int count, const Scorer& score);
+  std::vector<Candidate> evolved_batch(int count, const Scorer& score);
+  // The population after generations of mutation and crossover with the parents, best first. All
+  // candidates have different programs that were not proposed before.
+  std::vector<Candidate> evolve(std::vector<Candidate> population,
+                                const std::vector<Parent>& parents, const Scorer& score);
+  std::vector<Candidate> annealed_batch(int count, const Scorer& score);
+  bool take(std::vector<Candidate>& batch, Candidate c);
+  void take_up_to(size_t most, std::vector<Candidate>& batch, std::vector<Candidate>& from);
+  void fill_at_random(size_t count, std::vector<Candidate>& batch);
+  std::vector<const Outcome*> best_outcomes(size_t count) const;
+  Scorer scorer(const CostModel& prior) const;
+  double best_seconds() const;
+
+  CandidateMaker& maker_;
+  SearchOptions options_;
+  Rng rng_;
+  Scorer own_scorer_;
+  bool until_measured_ = false;
+  std::vector<std::string> seeds_;
+  std::vector<Draft> first_;
+  std::vector<Outcome> outcomes_;
+  std::set<std::string> proposed_;  // fingerprints
+  bool started_ = false;
+};
+
+// A rule-of-thumb score from a candidate's features, used while no model is trained. Rewards whole
+// vectors, registers filled but not spilled, little traffic, and an even parallel grain.
+float prior_score(const std::vector<float>& features);
+
+}  // namespace tilewright
