@@ -40,14 +40,11 @@ set(run_once kernel/cuda_description.cc kernel/kernel_json.cc kernel/kernel_sour
   serving/c_interface.cc serving/choice.cc serving/library.cc serving/served.cc serving/table.cc)
 set_source_files_properties(${run_once} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>")
 
-# A unity build compiles what the library takes of the runtime by itself. A group would bring along
-# what starts programs and workers, and test_threads puts objects of its own in the place of these.
-# The test serving.library fails where one is missing here.
-file(GLOB served CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/load/*.cc)
-foreach(source cuda/device cuda/driver_functions cuda/launch cuda/tensor_maps machine/cpu_claim
-    machine/cpus machine/identity thread_pool)
-  list(APPEND served ${PROJECT_SOURCE_DIR}/runtime/${source}.cc)
-endforeach()
-# Its functions are chosen by the processor when a program is loaded, and the library takes none.
-list(APPEND served ${PROJECT_SOURCE_DIR}/ir/oracle/oracle_products.cc)
+# A unity build compiles by itself what the library may take of the runtime and of the oracle. A group
+# would bring along functions that start programs, or that the loader chooses by the processor; and
+# test_threads puts objects of its own in the place of some. The test serving.library holds the result.
+file(GLOB served CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/*.cc
+  ${PROJECT_SOURCE_DIR}/runtime/load/*.cc ${PROJECT_SOURCE_DIR}/runtime/machine/*.cc
+  ${PROJECT_SOURCE_DIR}/runtime/cuda/*.cc ${PROJECT_SOURCE_DIR}/ir/oracle/*.cc
+  ${PROJECT_SOURCE_DIR}/base/*.cc)
 set_source_files_properties(${served} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

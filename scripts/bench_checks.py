@@ -106,7 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tune-cli", default=str(ROOT / "build" / "release" / "tune-cli"))
     parser.add_argument("--baseline", help="tune-cli of another build, in turns")
-    parser.add_argument("--files", nargs="+", default=FILES, help="of bench/workloads")
+    parser.add_argument("--files", nargs="+", default=FILES, help="files in bench/workloads")
     parser.add_argument("--specs", nargs="+", help="instead of files")
     parser.add_argument("--sample", type=int, default=0, help="so many of all; 0: all")
     parser.add_argument("--trials", type=int, default=24)

@@ -64,7 +64,7 @@ std::string layer_text(const Layer& l) {
       fmt::format("{}, {} bits, k={} n={}, groups of {}", l.format, l.bits, l.k, l.n, l.group);
   if (!l.group_of_row.empty()) text += ", act-order";
   std::string keys = l.spec_keys();
-  return text + (keys.empty() ? "; one offset per group, runs dequantized" : "; " + keys);
+  return text + (keys.empty() ? "; one offset per group, dequantized" : "; " + keys);
 }
 
 void print(const TensorFile& file, const std::vector<LayerEntry>& layers) {

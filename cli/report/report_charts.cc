@@ -10,8 +10,6 @@
 namespace tilewright::cli {
 namespace {
 
-using database::Verdict;
-
 // "2 ms", "500 us": the round times of an axis.
 std::string time_tick(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.4g} us", seconds * 1e6);
@@ -20,7 +18,7 @@ std::string time_tick(double seconds) {
 }
 
 std::string tooltip(const ReportTrial& t) {
-  bool valid = t.verdict == Verdict::Valid;
+  bool valid = t.verdict == database::Verdict::Valid;
   return fmt::format("trial {}{}: {}\n{} {}", t.number, t.is_default ? ", the default" : "",
                      valid ? readable_seconds(t.seconds)
                            : fmt::format("{}: {}", database::verdict_name(t.verdict), t.reason),

@@ -5,12 +5,12 @@
 namespace tilewright::ops {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 // The value in [begin, end) of the source, without the surrounding space.
 RawValue make_word(const std::string& text, size_t begin, size_t end) {
-  while (begin < end && is_space(text[begin])) ++begin;
-  while (end > begin && is_space(text[end - 1])) --end;
+  while (begin < end && is_blank(text[begin])) ++begin;
+  while (end > begin && is_blank(text[end - 1])) --end;
   RawValue value;
   value.kind = RawValue::Kind::Word;
   value.offset = value.text_offset = begin;

@@ -284,7 +284,7 @@ TEST_F(Weights, ListsBlocksAndMetadataOfGguf) {
   EXPECT_EQ(json["layers"][0]["format"], "Q4_K");
   EXPECT_EQ(json["layers"][0]["zeros"], "offsets");
   EXPECT_TRUE(json["layers"][0]["w"].is_null());
-  EXPECT_THAT(run("weights m.gguf").out, HasSubstr("one offset per group, runs dequantized"));
+  EXPECT_THAT(run("weights m.gguf").out, HasSubstr("one offset per group, dequantized"));
 }
 
 TEST_F(Weights, AFileThatIsDamagedOrMissingIsRefused) {
