@@ -88,7 +88,7 @@ class MarkingKernel : public ::testing::Test {
   // Prepares, packs and launches as far as the library allows; returns the report's reason.
   std::string use(const std::string& database) {
     Opened opened(database);
-    PreparedSpec prepared(opened.library, kSpec);
+    PreparedSpec prepared(opened.library, kTrustSpec);
     if (prepared.found != TW_OK) return prepared.report().reason;
     const Floats a({4, 16}, 1), b({16, 8}, 2), c({4, 8});
     const Packed weights(prepared.kernel, b);

@@ -6,6 +6,7 @@
 #include <ggml-cpu.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <bit>
 #include <memory>
 
