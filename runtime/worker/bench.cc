@@ -7,9 +7,9 @@
 #include <map>
 
 #include "runtime/check/check.h"
+#include "runtime/check/check_data.h"
 #include "runtime/check/check_points.h"
 #include "runtime/check/same_rows.h"
-#include "runtime/check/check_data.h"
 #include "runtime/compile/compile.h"
 #include "runtime/error.h"
 #include "runtime/machine/cpus.h"
