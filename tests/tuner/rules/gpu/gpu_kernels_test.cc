@@ -6,6 +6,7 @@
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
 #include "tests/tuner/gpu_check.h"
+#include "tuner/backend.h"
 
 namespace tilewright {
 namespace {
