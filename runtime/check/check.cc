@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/check/guarded_call.h"
 #include "runtime/machine/timer.h"
 
 namespace tilewright {
@@ -65,24 +66,30 @@ struct OneThread {
   BoundKernel::Order order;
   Garbage garbage;
   int32_t workers;
+  bool frames_kept = true;  // by the bodies of loops
 
-  void loop(int64_t n, void (*body)(void*, int64_t, int64_t, int32_t), void* closure) const {
+  using Body = void (*)(void*, int64_t, int64_t, int32_t);
+  void loop(int64_t n, Body body, void* closure) {
     constexpr int64_t kFreshStacks = 16;  // the others find what these have left
     if (order == BoundKernel::Order::AtOnce) {
       leave_garbage(garbage);
-      if (n > 0) body(closure, 0, n, 0);
+      if (n > 0) run(body, closure, 0, n, 0);
       return;
     }
     for (int64_t i = n; i-- > 0;) {
       if (n - i <= kFreshStacks) leave_garbage(garbage);
-      body(closure, i, i + 1, static_cast<int32_t>(i % workers));
+      run(body, closure, i, i + 1, static_cast<int32_t>(i % workers));
     }
+  }
+  void run(Body body, void* closure, int64_t first, int64_t last, int32_t worker) {
+    frames_kept &=
+        guarded_call(reinterpret_cast<void*>(body), closure, reinterpret_cast<const void*>(first),
+                     reinterpret_cast<const void*>(last), static_cast<uint64_t>(worker))
+            .frame_kept;
   }
   tw_context context(tw_context c) {
     c.parallel_for = [](void* self, int64_t n, void (*body)(void*, int64_t, int64_t, int32_t),
-                        void* closure) {
-      static_cast<const OneThread*>(self)->loop(n, body, closure);
-    };
+                        void* closure) { static_cast<OneThread*>(self)->loop(n, body, closure); };
     c.pool = this;
     return c;
   }
@@ -95,26 +102,39 @@ constexpr std::pair<BoundKernel::Order, Garbage> kOrders[] = {
 // Kernels whose runs in one thread take about this long at most are run in other orders, too.
 constexpr double kOrderSeconds = 0.005;
 
-// Whether the output, which is right, comes out the same however loops are shared out (a serving
-// process has threads of its own: each element is computed by one iteration, in one order) and
-// whatever memory held before.
-bool depends_on_surroundings(const BoundKernel& kernel, HostArray& output) {
-  if (bits_of(output.elem()) < 8) return false;  // bits behind the last element keep their poison
+// The output, which is right, comes out the same however loops are shared out (a serving process has
+// threads of its own: each element is computed by one iteration, in one order) and whatever memory
+// held before; and the kernel stores nothing behind its local arrays. Else the reason.
+std::optional<CheckResult> fault_in_other_orders(const BoundKernel& kernel, HostArray& output) {
+  const bool whole_bytes =
+      bits_of(output.elem()) >= 8;  // else bits behind the last keep their poison
   const uint64_t right = output.hash();
   for (const auto& [order, garbage] : kOrders) {
     std::memset(output.data(), static_cast<int>(garbage), static_cast<size_t>(output.bytes()));
     kernel.forget(garbage);
-    kernel.run(order, garbage);
-    if (output.hash() != right) return true;
+    if (!kernel.run(order, garbage)) {
+      return fault(Verdict::OutOfBounds, "the kernel stores past the end of a local array");
+    }
+    if (whole_bytes && output.hash() != right) {
+      return fault(Verdict::Wrong,
+                   fmt::format("'{}' depends on how parallel loops are shared out among threads, "
+                               "or on what memory held before",
+                               output.name()));
+    }
   }
-  return false;
+  return std::nullopt;
 }
 
 }  // namespace
 
-void BoundKernel::run(Order order, Garbage garbage) const {
+bool BoundKernel::run(Order order, Garbage garbage) const {
   OneThread thread{order, garbage, context_.threads};
-  kernel_.launch(args_.data(), dims_.data(), thread.context(context_));
+  const tw_context context = thread.context(context_);
+  const GuardedResult main =
+      guarded_call(reinterpret_cast<void*>(kernel_.main_function()),
+                   const_cast<void**>(args_.data()), dims_.data(), &context, 0);
+  kernel_.require_success(main.status);
+  return main.frame_kept && thread.frames_kept;
 }
 
 void BoundKernel::forget(Garbage garbage) const {
@@ -254,12 +274,8 @@ CheckResult check_kernel(BoundKernel& kernel, const Reference& reference) {
   const double seconds = seconds_of_run([&] { kernel.run(); }, kernel.threads());
   CheckResult result = inspect(kernel, reference);
   const bool cheap = seconds * kernel.threads() < kOrderSeconds;
-  if (result.verdict == Verdict::Ok && cheap && depends_on_surroundings(kernel, output)) {
-    result =
-        fault(Verdict::Wrong,
-              fmt::format("'{}' depends on how parallel loops are shared out among threads, or "
-                          "on what memory held before",
-                          output.name()));
+  if (result.verdict == Verdict::Ok && cheap) {
+    if (auto problem = fault_in_other_orders(kernel, output)) result = std::move(*problem);
   }
   result.run_seconds = seconds;
   if (result.verdict != Verdict::Ok) kernel.operands().restore();

@@ -31,7 +31,10 @@ class Kernel {
   // Runs the main function; `args` in the order of its parameters, aligned to 64 bytes. Throws
   // KernelError when the function reports a failure.
   void launch(void* const* args, const int64_t* dims, const tw_context& context) const {
-    if (int32_t status = main_(args, dims, &context); status != 0) fail(status);
+    require_success(main_(args, dims, &context));
+  }
+  void require_success(int32_t status) const {
+    if (status != 0) fail(status);
   }
   // Runs packing function `index`: `args` in the order of its parameters, the weights that it reads
   // and what it fills.

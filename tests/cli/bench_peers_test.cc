@@ -30,7 +30,8 @@ TEST_F(BenchPeers, RunWhereKernelsAreConfined) {
   const Ran ran = run(std::string("bench --json --rounds 1 --threads 2 ") + kSpecs);
   ASSERT_EQ(ran.code, 0) << ran.err;
   std::set<std::string> timed;
-  for (const Json& row : ran.json()["results"]) {
+  const Json document = ran.json();
+  for (const Json& row : document["results"]) {
     for (const auto& [name, peer] : row["peers"].items()) {
       EXPECT_GT(peer["seconds"], 0) << name;
       timed.insert(name);

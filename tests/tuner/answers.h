@@ -48,4 +48,12 @@ inline Trial plain_trial(const Workload& w, const Target& target, const char* an
   return plain_trial(w, target, nlohmann::json::parse(answers));
 }
 
+// The whole config of such a trial.
+inline std::string plain_config(const Workload& w, const Target& target,
+                                const std::string& answers) {
+  Trial trial = plain_trial(w, target, answers);
+  apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
+  return trial.config();
+}
+
 }  // namespace tilewright

@@ -70,6 +70,16 @@ INSTANTIATE_TEST_SUITE_P(
                       "softmax:m=1..20,n=24", "conv1d:n=1,l=8..40,ci=4,co=8,kernel=3,pad=1",
                       "gated_mlp:m=1..9,n=24,k=20,act=relu"));
 
+// Replay's first sizes may be smaller than those that it checks besides.
+TEST(CheckData, RightValuesAtMoreRowsThanTheFirstSizesAreComputed) {
+  const Workload w = workload_of("matmul:m=1..40,n=24,k=16");
+  const std::string dim = w.dims[0].var.name();
+  CheckData data(w, {{dim, 5}}, 5);
+  ThreadPool pool(1);
+  EXPECT_EQ(data.right({{dim, 40}}, ValueKind::Hard, kSamples, pool).values.size(), 40U * 24);
+  EXPECT_EQ(data.right({{dim, 3}}, ValueKind::Hard, kSamples, pool).values.size(), 3U * 24);
+}
+
 TEST(CheckData, KeepsThePlacesOfTheFirstSizes) {
   CheckData data(workload_of("matmul:m=1..400,n=8,k=8"), {{"m", 400}}, 1);
   const OperandSet* first = &data.timed({{"m", 400}});

@@ -54,6 +54,22 @@ TEST(Check, WrongValueIsNamed) {
   EXPECT_NEAR(result.got, result.want + 1, 1e-6);
 }
 
+#if defined(__x86_64__)
+// Stores past the last local array end in what the caller keeps: a register that the kernel saved, or
+// the caller's frame. The result is right all the same.
+TEST(Check, AStorePastTheFrameIsOutOfBounds) {
+  const std::string right = "for (int64_t i = 0; i < n; ++i) c[i] = a[i] + 1;";
+  for (const char* wrong : {"__asm__ volatile(\"xor %rbx, %rbx\");",
+                            "((volatile char*)__builtin_frame_address(0))[16 + 500] = 1;"}) {
+    CheckResult result = check_body(right + wrong);
+    EXPECT_EQ(result.verdict, Verdict::OutOfBounds) << wrong;
+    EXPECT_THAT(result.message, HasSubstr("past the end of a local array"));
+  }
+  const std::string local = "volatile float local[16]; for (int i = 0; i < 16; ++i) local[i] = 0;";
+  EXPECT_EQ(check_body(right + local).verdict, Verdict::Ok);
+}
+#endif
+
 // One element in the middle, which no sample may happen to hold.
 TEST(Check, EveryUnwrittenElementIsFound) {
   for (int hole : {0, 123, 517, 998}) {

@@ -6,6 +6,7 @@
 
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
+#include "tests/tuner/answers.h"
 #include "tuner/measure/emulated_instances.h"
 
 namespace tilewright {
@@ -76,11 +77,14 @@ TEST(EmulatedCheck, WeightsAreLaidOutForTheKernel) {
 // rows.
 TEST(EmulatedCheck, WideTilesInLongGroupsAreProved) {
   Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16,trans_b=true");
+  const Target target = Target::parse("cuda:sm_90a");
   EmulatedCheck check = check_emulated(
-      w, Target::parse("cuda:sm_90a"), cuda_sketches().front(),
-      R"({"C_acc.B.layout":"none","C_acc.mma":"wgmma_f32_f16","C_acc.tile":"128x256x64/64x256",)"
-      R"("C_acc.copies":"roles","C_acc.stages":3,"C_acc.pending":1,"C_acc.stores":"shared",)"
-      R"("C_acc.group":16,"C_acc.grid":"persistent","C_acc.blocks":1})");
+      w, target, cuda_sketches().front(),
+      plain_config(
+          w, target,
+          R"({"C_acc.B.layout":"none","C_acc.mma":"wgmma_f32_f16","C_acc.tile":"128x256x64/64x256",)"
+          R"("C_acc.copies":"roles","C_acc.stages":3,"C_acc.pending":1,"C_acc.stores":"shared",)"
+          R"("C_acc.group":16,"C_acc.grid":"persistent","C_acc.blocks":1})"));
   EXPECT_TRUE(check.passed()) << check.run.problem;
   EXPECT_THAT(check.instance, HasSubstr("m=2048,n=256"));
 }
@@ -107,7 +111,8 @@ TEST(EmulatedCheck, WhatTakesOneLongSizeIsProvedOnSuchAnInstance) {
 TEST(EmulatedCheck, StacksShrinkBeforeTheirMatrices) {
   const Target target = Target::parse("cuda:sm_90a");
   auto instance = [&](const char* spec, const std::string& config) {
-    return emulated_instance(parse_workload(spec), target, cuda_sketches().front(), config);
+    const Workload w = parse_workload(spec);
+    return emulated_instance(w, target, cuda_sketches().front(), plain_config(w, target, config));
   };
   EXPECT_THAT(instance("matmul:batch=16,m=512,n=512,k=64,dtype=f16",
                        R"({"C_acc.mma":"wgmma_f32_f16","C_acc.tile":"128x256x64/64x256",)"
