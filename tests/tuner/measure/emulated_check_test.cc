@@ -117,7 +117,7 @@ TEST(EmulatedCheck, StacksShrinkBeforeTheirMatrices) {
   EXPECT_THAT(instance("matmul:batch=16,m=512,n=512,k=64,dtype=f16",
                        R"({"C_acc.mma":"wgmma_f32_f16","C_acc.tile":"128x256x64/64x256",)"
                        R"("C_acc.copies":"roles","C_acc.stages":3,"C_acc.pending":1,)"
-                       R"("C_acc.stores":"tensor","C_acc.group":4,"C_acc.grid":"tiles"})"),
+                       R"("C_acc.stores":"tensor","C_acc.group":4})"),
               HasSubstr("m=512,n=512,k=64,batch=2"));
   EXPECT_THAT(instance("conv2d:n=8,h=28,w=28,ci=128,co=128,kernel=3,pad=1,dtype=f16",
                        R"({"Y_acc.operands":"gathered","Y_acc.mma":"wgmma_f32_f16",)"
