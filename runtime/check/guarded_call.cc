@@ -3,8 +3,8 @@
 #if defined(__x86_64__)
 // rdi: function, rsi, rdx, rcx, r8: its arguments, r9: where to store whether all patterns stand.
 // The patterns are 0xa5b6c7d8e9fa0b1c. Frame: six saved registers, a word for r9, the zone.
-extern "C" int32_t tw_guarded_call(void* function, void* a, const void* b, const void* c, uint64_t d,
-                                   bool* kept);
+extern "C" int32_t tw_guarded_call(void* function, void* a, const void* b, const void* c,
+                                   uint64_t d, bool* kept);
 __asm__(
     ".pushsection .text\n"
     ".local tw_guarded_call\n"
