@@ -22,7 +22,7 @@ typedef struct {
   uint32_t minor;
 } DLPackVersion;
 
-/* Where memory lies. Tilewright takes tensors of the devices named here. */
+/* The place of memory. Tilewright takes tensors of the devices named here. */
 #ifdef __cplusplus
 typedef enum : int32_t {
 #else

@@ -66,7 +66,7 @@ typedef enum tw_status {
 
 /* "ok", "argument", "spec", …; never null. */
 TW_API const char* tw_status_name(tw_status status) TW_NOEXCEPT;
-/* What went wrong last in this thread: the operand and dimension, or the path, and what would be
+/* The text of this thread's last failure: the operand and dimension, or the path, and what would be
  * accepted; "" before the first failure. Valid until the thread's next failure. */
 TW_API const char* tw_last_error(void) TW_NOEXCEPT;
 /* "0.1.0". */
@@ -108,7 +108,7 @@ TW_API void tw_close(tw_library* library) TW_NOEXCEPT;
 
 /* Kernels that are loaded and ready to be launched. */
 typedef struct tw_prepared tw_prepared;
-/* What serves one spec: one kernel, or one for each of several ranges of its dynamic dimensions. */
+/* The kernel that serves one spec, or one kernel for each range of its dynamic dimensions. */
 typedef struct tw_kernel tw_kernel;
 
 /* Sizes of the dynamic dimension called `dim` that will be asked for. */
@@ -120,7 +120,7 @@ typedef struct tw_sizes {
 
 typedef struct tw_prepare_options {
   size_t struct_size;
-  /* What to serve, as tune-cli takes it: "matmul:m=1..64,n=4096,k=4096,w.dtype=u4", or JSON. */
+  /* The specs to serve, in tune-cli's syntax: "matmul:m=1..64,n=4096,k=4096,w.dtype=u4", or JSON. */
   const char* const* specs;
   size_t spec_count;
   /* Sizes at which kernels are looked for one by one. A dynamic dimension that is not named is
@@ -130,8 +130,8 @@ typedef struct tw_prepare_options {
   /* "native" (null), "avx512", "avx2", "generic", or "cuda:sm_90a". */
   const char* target;
   int32_t device; /* which GPU, from 0 */
-  /* For which kernels were tuned; 0: any number. Where the process may use fewer processors, those for
-   * at most that many serve in their place (TW_NEAR). */
+  /* The number of threads that kernels were tuned for; 0: any number. Where the process may use fewer
+   * processors, kernels for at most that many serve in their place (TW_NEAR). */
   int32_t threads;
 } tw_prepare_options;
 
@@ -152,16 +152,16 @@ typedef enum tw_outcome {
   TW_MISS = 3     /* by none */
 } tw_outcome;
 
-/* A line of what tw_prepare found. Texts live as long as the tw_prepared. */
+/* One line of tw_prepare's report. Texts live as long as the tw_prepared. */
 typedef struct tw_report {
   size_t struct_size;
   const char* spec;  /* as it was given */
   const char* sizes; /* "m=1..64": those that this line is about; "" without dynamic dimensions */
   tw_outcome outcome;
   const char* reason;  /* why it is no hit; "" for a hit */
-  const char* command; /* what would tune it; "" for a hit */
+  const char* command; /* the command that would tune it; "" for a hit */
   const char* kernel;  /* the spec that the kernel was made for; "" for a miss */
-  const char* sketch;  /* and what made it */
+  const char* sketch;  /* the sketch that made the kernel */
   double seconds;      /* that it took when it was tuned, at its largest sizes; 0: not known */
   int32_t threads;     /* for which it was tuned */
 } tw_report;
@@ -171,12 +171,12 @@ TW_API size_t tw_report_count(const tw_prepared* prepared) TW_NOEXCEPT;
 TW_API tw_status tw_report_at(const tw_prepared* prepared, size_t index,
                               tw_report* report) TW_NOEXCEPT;
 
-/* What serves `spec`, which is the very text that was given to tw_prepare. The kernel belongs to
+/* Looks up the kernel of `spec`, the very text that was given to tw_prepare. The kernel belongs to
  * `prepared`. Allocates nothing. */
 TW_API tw_status tw_find(const tw_prepared* prepared, const char* spec,
                          const tw_kernel** kernel) TW_NOEXCEPT;
 
-/* --- What a kernel takes ---------------------------------------------------------------------- */
+/* --- Operands of a kernel --------------------------------------------------------------------- */
 
 typedef enum tw_role {
   TW_INPUT = 0,
@@ -239,7 +239,7 @@ TW_API tw_status tw_workspace_bytes(const tw_kernel* kernel, int32_t threads,
 
 /* --- Threads ---------------------------------------------------------------------------------- */
 
-/* Threads of the caller's. */
+/* The caller's thread pool. */
 typedef struct tw_executor {
   size_t struct_size;
   int32_t threads; /* workers that may run at once, at least 1 */
@@ -252,9 +252,9 @@ typedef struct tw_executor {
   void* pool;
 } tw_executor;
 
-/* Threads of the library's, pinned to processors that no other pool has, of this process or another
- * one, as far as there are any. One launch at a time has them; another one that comes meanwhile runs on
- * the thread that called it. */
+/* The library's thread pool. Threads are pinned to processors that no other pool has, of this process
+ * or another one, as far as there are any. One launch at a time has them; another one that comes
+ * meanwhile runs on the thread that called it. */
 typedef struct tw_pool tw_pool;
 
 /* `threads` counts the calling one: a pool of 4 starts 3. It has no more than may run at once, by the
@@ -282,9 +282,9 @@ TW_API tw_status tw_pack_weights(const tw_kernel* kernel, const tw_named_tensor*
                                  tw_weights** weights) TW_NOEXCEPT;
 TW_API void tw_free_weights(tw_weights* weights) TW_NOEXCEPT;
 TW_API size_t tw_weights_bytes(const tw_weights* weights) TW_NOEXCEPT;
-/* What tells one layout of one workload's weights from every other: hexadecimal digits, the same in
- * each process. A kernel of several ranges has those of each, separated by commas. Lives as long as
- * the weights. */
+/* The identity of one layout of one workload's weights: hexadecimal digits, the same in each process
+ * and different from those of every other layout. A kernel of several ranges has those of each,
+ * separated by commas. Lives as long as the weights. */
 TW_API const char* tw_weights_identity(const tw_weights* weights) TW_NOEXCEPT;
 TW_API const char* tw_kernel_identity(const tw_kernel* kernel) TW_NOEXCEPT;
 
