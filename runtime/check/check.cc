@@ -82,10 +82,10 @@ struct OneThread {
     }
   }
   void run(Body body, void* closure, int64_t first, int64_t last, int32_t worker) {
-    frames_kept &=
-        guarded_call(reinterpret_cast<void*>(body), closure, reinterpret_cast<const void*>(first),
-                     reinterpret_cast<const void*>(last), static_cast<uint64_t>(worker))
-            .frame_kept;
+    frames_kept &= guarded_call(reinterpret_cast<void*>(body), reinterpret_cast<uint64_t>(closure),
+                                static_cast<uint64_t>(first), static_cast<uint64_t>(last),
+                                static_cast<uint64_t>(worker))
+                       .frame_kept;
   }
   tw_context context(tw_context c) {
     c.parallel_for = [](void* self, int64_t n, void (*body)(void*, int64_t, int64_t, int32_t),
@@ -130,9 +130,9 @@ std::optional<CheckResult> fault_in_other_orders(const BoundKernel& kernel, Host
 bool BoundKernel::run(Order order, Garbage garbage) const {
   OneThread thread{order, garbage, context_.threads};
   const tw_context context = thread.context(context_);
-  const GuardedResult main =
-      guarded_call(reinterpret_cast<void*>(kernel_.main_function()),
-                   const_cast<void**>(args_.data()), dims_.data(), &context, 0);
+  const GuardedResult main = guarded_call(
+      reinterpret_cast<void*>(kernel_.main_function()), reinterpret_cast<uint64_t>(args_.data()),
+      reinterpret_cast<uint64_t>(dims_.data()), reinterpret_cast<uint64_t>(&context), 0);
   kernel_.require_success(main.status);
   return main.frame_kept && thread.frames_kept;
 }

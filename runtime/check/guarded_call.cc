@@ -3,8 +3,8 @@
 #if defined(__x86_64__)
 // rdi: function, rsi, rdx, rcx, r8: its arguments, r9: where to store whether all patterns stand.
 // The patterns are 0xa5b6c7d8e9fa0b1c. Frame: six saved registers, a word for r9, the zone.
-extern "C" int32_t tw_guarded_call(void* function, void* a, const void* b, const void* c,
-                                   uint64_t d, bool* kept);
+extern "C" int32_t tw_guarded_call(void* function, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+                                   bool* kept);
 __asm__(
     ".pushsection .text\n"
     ".local tw_guarded_call\n"
@@ -50,12 +50,12 @@ __asm__(
 
 namespace tilewright {
 
-GuardedResult guarded_call(void* function, void* a, const void* b, const void* c, uint64_t d) {
+GuardedResult guarded_call(void* function, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
   GuardedResult result;
 #if defined(__x86_64__)
   result.status = tw_guarded_call(function, a, b, c, d, &result.frame_kept);
 #else
-  using Function = int32_t (*)(void*, const void*, const void*, uint64_t);
+  using Function = int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t);
   result.status = reinterpret_cast<Function>(function)(a, b, c, d);
 #endif
   return result;

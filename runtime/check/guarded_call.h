@@ -15,6 +15,6 @@ struct GuardedResult {
 // registers that it has to preserve hold a pattern meanwhile, and so do the 4 KiB of stack before its
 // frame. A store behind a local array reaches one of these unless another local stands there. On
 // processors other than x86-64 this is a plain call, and frame_kept is true.
-GuardedResult guarded_call(void* function, void* a, const void* b, const void* c, uint64_t d);
+GuardedResult guarded_call(void* function, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 
 }  // namespace tilewright
