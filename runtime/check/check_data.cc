@@ -92,19 +92,19 @@ const Reference& CheckData::right(const Dims& dims, ValueKind kind, int samples,
   Point& p = point(dims);
   Truth& truth = is_hard ? p.hard_truth : p.ordinary_truth;
   if (truth.samples == samples) return truth.reference;
-  truth.samples = samples;
   if (rows_apart_ && dims != dims_) {
     OperandSet& many = is_hard ? hard(dims_) : fenced(dims_);
     const int64_t count = operands.output().count();
     // The first sizes are the largest ones where a kernel is tuned, and any where it is replayed.
     if (count <= many.output().count() && values_begin_alike(operands.infos(), many.infos())) {
       if (const Reference& most = right(dims_, kind, samples, pool); most.is_whole()) {
-        truth.reference = most.first(count);
+        truth = {most.first(count), samples};
         return truth.reference;
       }
     }
   }
-  truth.reference = compute(operands, dims, samples, pool);
+  // One that fails for want of memory leaves nothing behind that would pass for right values.
+  truth = {compute(operands, dims, samples, pool), samples};
   return truth.reference;
 }
 
@@ -123,23 +123,28 @@ std::vector<std::vector<OperandInfo>> CheckData::swept(const std::vector<Operand
 }
 
 const std::vector<CheckData::Draw>& CheckData::draws() {
-  if (drawn_) return draws_;
+  if (!drawn_) draws_ = make_draws();
   drawn_ = true;
+  return draws_;
+}
+
+std::vector<CheckData::Draw> CheckData::make_draws() {
+  std::vector<Draw> list;
   OperandSet& first = hard(dims_);
   const double seconds = oracle_on(workload_, first, dims_)->whole_cost().seconds;
-  if (seconds > kDrawSeconds || first.bytes() > kDrawBytes) return draws_;
+  if (seconds > kDrawSeconds || first.bytes() > kDrawBytes) return list;
   auto draw = [&](const std::vector<OperandInfo>& infos) {
-    auto operands = std::make_unique<OperandSet>(infos, seed_ + draws_.size() + 1, ValueKind::Hard,
+    auto operands = std::make_unique<OperandSet>(infos, seed_ + list.size() + 1, ValueKind::Hard,
                                                  Place::BeforeFence);
     operands->protect_inputs(true);
     Reference reference =
         reference_of(oracle_on(workload_, *operands, dims_), operands->output(), {}, seed_);
-    draws_.push_back({std::move(operands), std::move(reference)});
+    list.push_back({std::move(operands), std::move(reference)});
   };
   for (size_t i = 0; i < kMoreDraws; ++i) draw(first.infos());
-  if (seconds > kSweepSeconds || first.bytes() > kSweepBytes) return draws_;
+  if (seconds > kSweepSeconds || first.bytes() > kSweepBytes) return list;
   for (const std::vector<OperandInfo>& infos : swept(first.infos())) draw(infos);
-  return draws_;
+  return list;
 }
 
 CheckData::Footprint CheckData::footprint_of(const Point& p) {

@@ -66,6 +66,7 @@ class CheckData {
   };
 
   Point& point(const Dims& dims);
+  std::vector<Draw> make_draws();
   static std::vector<std::vector<OperandInfo>> swept(const std::vector<OperandInfo>& infos);
   // Of memory and of address space, for what other points do not share.
   struct Footprint {

@@ -416,7 +416,11 @@ void OperandSet::restore() {
   for (size_t i = 0; i < operands_.size(); ++i) {
     operands_[i].array->protect(false);
     operands_[i].array->restore_guards();
-    if (operands_[i].input) fill(&operands_[i], infos_[i]);
+    if (operands_[i].lent) {
+      operands_[i].array->protect(true);
+    } else if (operands_[i].input) {
+      fill(&operands_[i], infos_[i]);
+    }
   }
 }
 
@@ -429,7 +433,9 @@ void OperandSet::protect_inputs(bool read_only) {
 OperandSet OperandSet::with_weights_of(const OperandSet& other) const {
   OperandSet mixed(*this);
   for (size_t i = 0; i < operands_.size(); ++i) {
-    if (infos_[i].role == ParamRole::Weight) mixed.operands_[i] = other.operands_[i];
+    if (infos_[i].role != ParamRole::Weight) continue;
+    mixed.operands_[i] = other.operands_[i];
+    mixed.operands_[i].lent = true;
   }
   return mixed;
 }

@@ -106,6 +106,7 @@ class OperandSet {
     std::shared_ptr<HostArray> array;
     bool input;
     uint64_t hash = 0;
+    bool lent = false;  // by another set, whose values they are
   };
   OperandSet(const OperandSet&) = default;
   void add(const OperandInfo& info);

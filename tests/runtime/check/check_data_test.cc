@@ -80,6 +80,13 @@ TEST(CheckData, RightValuesAtMoreRowsThanTheFirstSizesAreComputed) {
   EXPECT_EQ(data.right({{dim, 3}}, ValueKind::Hard, kSamples, pool).values.size(), 3U * 24);
 }
 
+// A wrong kernel has the changed set restored, whose weights are those of the hard one.
+TEST(CheckData, RestoringTheChangedSetKeepsTheWeightsThatItBorrows) {
+  CheckData data(workload_of("matmul:m=4,n=8,k=8"), {}, 5);
+  data.changed().restore();
+  EXPECT_FALSE(data.hard({}).changed_input());
+}
+
 TEST(CheckData, KeepsThePlacesOfTheFirstSizes) {
   CheckData data(workload_of("matmul:m=1..400,n=8,k=8"), {{"m", 400}}, 1);
   const OperandSet* first = &data.timed({{"m", 400}});
