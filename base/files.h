@@ -29,7 +29,7 @@ class UniqueFd {
 // once a process, where it is not this user's alone to write: what lies there is run.
 std::optional<std::string> cache_directory();
 
-// What the XDG variables name for this program: $XDG_CACHE_HOME/tilewright, else
+// This program's folder by the XDG variables: $XDG_CACHE_HOME/tilewright, else
 // ~/.cache/tilewright. Nothing where neither is set.
 std::optional<std::string> user_cache();
 

@@ -44,7 +44,7 @@ def has_cuda_tool(package: str) -> bool:
     return package not in done.stdout
 
 
-# What a machine may have, by the names that the table uses.
+# Facts of a machine, by the names that the table uses.
 FACTS = {
     "avx2": lambda: "avx2" in cpu_flags(),
     "avx512": lambda: {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= cpu_flags(),

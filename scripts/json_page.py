@@ -9,7 +9,7 @@ from typing import Iterator
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "json.md"
 SCHEMAS = ROOT / "docs" / "schemas"
-# What a caller reads first comes first; the others follow by name.
+# Fields that a caller reads first come first; the others follow by name.
 ORDER = ["tune", "tune-plan", "best", "replay", "bench", "run", "show", "explain", "export",
          "report", "extract", "weights", "ops", "targets", "help", "version"]
 

@@ -40,7 +40,7 @@ class Backend {
   Backend& operator=(const Backend&) = delete;
 
   // Sketches ------------------------------------------------------------------------------------
-  // Those that a search explores for any workload.
+  // Sketches that a search explores for any workload.
   virtual const std::vector<Sketch>& sketches() const = 0;
   // The untuned schedule, which has no knobs.
   virtual const Sketch& untuned() const = 0;

@@ -18,7 +18,7 @@ struct BenchPeer {
   double seconds = 0;
   std::string note = {};   // what computed it, or what it computed where that is not quite the same
   bool reference = false;  // code that is there to be right, not fast
-  // Of its results from ours: root mean squares, relative to ours. Nothing where the device of a GPU
+  // Difference of its results from ours: root mean squares, relative to ours. Nothing where a GPU
   // computed both.
   std::optional<double> difference = {};
 

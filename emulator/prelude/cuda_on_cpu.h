@@ -1,4 +1,4 @@
-// What stands before a CUDA kernel that is compiled for the CPU: the names of kernel/prelude/cuda_prelude.h,
+// The text before a CUDA kernel that is compiled for the CPU: the names of kernel/prelude/cuda_prelude.h,
 // each of which asks the emulator. The text of host_abi.h comes before it, the types of the prelude
 // (cuda_types) at TW_EMU_TYPES, and the functions of the matrix rows behind it.
 #pragma once

@@ -14,7 +14,7 @@ using Place = HostArray::Place;
 
 constexpr size_t kMoreDraws = 6;
 constexpr double kDrawBytes = 1 << 20;
-// Of many draws.
+// Limits for many draws.
 constexpr double kSweepSeconds = 1e-4, kSweepBytes = 1 << 15;
 
 }  // namespace

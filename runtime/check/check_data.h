@@ -1,4 +1,4 @@
-// What the candidates of one workload share in their checks: operands and right values.
+// Operands and right values that the candidates of one workload share in their checks.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +68,7 @@ class CheckData {
   Point& point(const Dims& dims);
   std::vector<Draw> make_draws();
   static std::vector<std::vector<OperandInfo>> swept(const std::vector<OperandInfo>& infos);
-  // Of memory and of address space, for what other points do not share.
+  // Bytes of memory and of address space for what other points do not share.
   struct Footprint {
     double bytes = 0, mapped = 0;
   };

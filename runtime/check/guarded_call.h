@@ -5,7 +5,8 @@
 
 namespace tilewright {
 
-// What a generated function returned, and whether it left its caller's registers and stack alone.
+// The status that a generated function returned, and whether it left its caller's registers and
+// stack alone.
 struct GuardedResult {
   int32_t status = 0;
   bool frame_kept = true;

@@ -35,7 +35,7 @@ class HostArray {
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t count() const { return count_; }
   int64_t bytes() const { return bytes_; }
-  // Of address space, with the protected pages.
+  // Bytes of address space, with the protected pages.
   int64_t mapped_bytes() const { return static_cast<int64_t>(block_.get_deleter().size); }
   void* data() { return data_; }
   const void* data() const { return data_; }

@@ -166,7 +166,7 @@ bool SeededValues::is_simple_hard_f32() const {
          hard_->large_rows == 0;
 }
 
-// What hard_code() makes of it, without a detour by f64.
+// The value that hard_code() makes of it, without a detour by f64.
 float SeededValues::simple_hard_f32(uint64_t hash) const {
   const auto choice = static_cast<int>(hash & 15);
   const bool special = hard_->special_every > 0 &&

@@ -30,7 +30,7 @@ struct HardValues {
   // The elements that a maximum or minimum compares: so many, `line_stride` apart; 0: none. Lines take
   // turns at lying wholly far below or above 0 and at having one extreme, at either end or between.
   int64_t line_length = 0, line_stride = 1;
-  // Where the extreme of every line is, moved on by one from line to line, instead of all turns; -1:
+  // Place of the extreme in every line, moved on by one from line to line, instead of all turns; -1:
   // they take turns. `line_high`: it is above the others.
   int64_t line_extreme = -1;
   bool line_high = true;

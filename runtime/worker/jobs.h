@@ -1,4 +1,4 @@
-// What workers are asked: to build a kernel, and to check and time one.
+// Jobs of workers: to build a kernel, and to check and time one.
 #pragma once
 
 #include <limits>

@@ -11,7 +11,7 @@ namespace tilewright::damaged {
 
 namespace fs = std::filesystem;
 
-// What the sound database was tuned for. Integers, so that a right result is exactly one.
+// The workload of the sound database. Integers, so that a right result is exactly one.
 inline const std::vector<std::string> kSpecs = {"matmul:m=12,n=16,k=24,dtype=i8",
                                                 "elementwise:shape=100,fn=relu,dtype=i32",
                                                 "matmul:m=1..8,n=16,k=24,dtype=i8"};

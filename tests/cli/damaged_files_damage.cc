@@ -52,7 +52,7 @@ void bind_any(sqlite3_stmt* statement, Draw& draw) {
   }
 }
 
-// What another program's UPDATE leaves: rows whose checksums do not fit.
+// The result of another program's UPDATE: rows whose checksums do not fit.
 void change_cell(const fs::path& path, Draw& draw) {
   sqlite3* opened = nullptr;
   sqlite3_open(path.c_str(), &opened);

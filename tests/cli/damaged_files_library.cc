@@ -72,7 +72,7 @@ class Tensor {
   DLTensor tensor_{};
 };
 
-// What the operands of a spec hold, and what its output must.
+// Values of a spec's operands, and those that its output must have.
 struct Case {
   std::vector<std::vector<int8_t>> inputs;
   std::vector<int32_t> wide_input, output;

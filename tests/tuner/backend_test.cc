@@ -1,4 +1,4 @@
-// What the two kinds of target answer for themselves.
+// Answers that differ between the two kinds of target.
 #include "tuner/backend.h"
 
 #include <gmock/gmock.h>

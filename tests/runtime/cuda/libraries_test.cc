@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// What lies there is loaded into this process.
+// Libraries in that folder are loaded into this process.
 TEST(Libraries, InstalledToolsAreUsedWhereNobodyElseMayWrite) {
   test::TempDir dir;
   const ScopedEnv xdg("XDG_CACHE_HOME", dir.path());
