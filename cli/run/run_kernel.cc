@@ -108,6 +108,17 @@ RunJob cuda_job(const Workload& w, const RunArguments& a, const Lookup& lookup,
           .dims = dims};
 }
 
+std::string told(const OutputCheck& check, int64_t elements) {
+  if (check.compared == 0) {
+    return fmt::format(
+        "not checked: none of {} elements has a finite value and a finite error "
+        "bound on these inputs",
+        elements);
+  }
+  return fmt::format("compared {} of {} elements{} with the f64 oracle; --no-check skips this",
+                     check.compared, elements, check.by_sums ? ", and sums of all," : "");
+}
+
 // Runs the kernel on the operands and adds what there is to say of that: a `fault` where it is wrong.
 void run_and_check(const Workload& w, const RunArguments& a, const RunJob& job,
                    OperandSet& operands, Json& said) {
@@ -118,11 +129,8 @@ void run_and_check(const Workload& w, const RunArguments& a, const RunJob& job,
     OutputCheck check = check_output(w, operands, job.dims, kCheckSeconds);
     said["compared"] = check.compared;
     said["compared_by_sums"] = check.by_sums;
-    if (!a.common.json)
-      note(a.common,
-           fmt::format("compared {} of {} elements{} with the f64 oracle; --no-check skips this",
-                       check.compared, operands.output().count(),
-                       check.by_sums ? ", and sums of all," : ""));
+    said["checked"] = check.compared > 0;
+    if (!a.common.json) note(a.common, told(check, operands.output().count()));
     result.fault = check.fault;
   }
   if (!result.fault.empty()) said["fault"] = result.fault;

@@ -41,7 +41,7 @@ class BoundKernel {
   OperandSet& operands() { return operands_; }
   // Of the operands, the packed weights, and the workspace.
   std::optional<HostArray::GuardFault> guard_fault() const;
-  // A packed weight whose bytes depend on how the loops of its packing are shared out among threads.
+  // The reason why a packed weight is not to be trusted, if there is one.
   const std::optional<std::string>& pack_fault() const { return pack_fault_; }
   // Seconds that packing took.
   double pack_seconds() const { return pack_seconds_; }
@@ -52,8 +52,8 @@ class BoundKernel {
   HostArray* make_packed(const KernelParam& param);
   void run_packs(ThreadPool& pool);
   HostArray& packed_by(const KernelFunction& pack);
-  void pack(size_t index, const tw_context& context);
-  bool packs_alike(size_t index);
+  std::vector<void*> pack_args(const KernelFunction& pack);
+  std::optional<std::string> fault_of_pack(size_t index);
 
   const Kernel& kernel_;
   OperandSet& operands_;

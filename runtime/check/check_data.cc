@@ -24,9 +24,8 @@ CheckData::CheckData(Workload workload, Dims dims, uint64_t seed)
       rows_apart_(rows_are_apart(workload_)) {}
 
 CheckData::Point& CheckData::point(const Dims& dims) {
-  Point& p = points_[dims];
-  p.used = ++uses_;
-  return p;
+  ++asked_[dims];
+  return points_[dims];
 }
 
 OperandSet& CheckData::timed(const Dims& dims) {
@@ -158,7 +157,8 @@ CheckData::Footprint CheckData::footprint_of(const Point& p) {
     }
   }
   for (const Truth* t : {&p.ordinary_truth, &p.hard_truth}) {
-    sum.bytes += static_cast<double>(t->reference.values.size() * sizeof(Expected));
+    sum.bytes += static_cast<double>(t->reference.values.size() * sizeof(Expected) +
+                                     t->reference.indices.size() * sizeof(int64_t));
   }
   return sum;
 }
@@ -173,11 +173,12 @@ void CheckData::keep_within_limits() {
   constexpr double kMostBytes = 256e6, kMostMapped = 1.5e9;
   std::vector<std::pair<uint64_t, Dims>> others;
   for (const auto& [dims, p] : points_) {
-    if (dims != dims_) others.emplace_back(p.used, dims);
+    if (dims != dims_) others.emplace_back(asked_[dims], dims);
   }
-  std::sort(others.rbegin(), others.rend());
+  std::stable_sort(others.begin(), others.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
   Footprint sum;
-  for (const auto& [used, dims] : others) {
+  for (const auto& [asked, dims] : others) {
     const Footprint one = footprint_of(points_.at(dims));
     sum.bytes += one.bytes;
     sum.mapped += one.mapped;

@@ -47,8 +47,9 @@ class CheckData {
   const std::vector<Draw>& draws();
   static constexpr double kDrawSeconds = 0.002;
 
-  // Forgets the sizes that were asked for the longest ago, until the rest is no more than a worker can
-  // spare. The first ones stay.
+  // Forgets the sizes that were asked for the fewest times, until the rest is no more than a worker can
+  // spare. The first ones stay. Each candidate asks for its sizes in the same order: where they do not
+  // all fit, forgetting those asked for the longest ago would forget each one before its next turn.
   void keep_within_limits();
   // The sizes of which something is kept.
   std::vector<Dims> sizes_kept() const;
@@ -62,7 +63,6 @@ class CheckData {
   struct Point {
     std::unique_ptr<OperandSet> timed, fenced, hard, changed;
     Truth ordinary_truth, hard_truth;
-    uint64_t used = 0;  // counts up
   };
 
   Point& point(const Dims& dims);
@@ -80,7 +80,7 @@ class CheckData {
   uint64_t seed_;
   bool rows_apart_;
   std::map<Dims, Point> points_;
-  uint64_t uses_ = 0;
+  std::map<Dims, uint64_t> asked_;  // how many times, also for sizes that are forgotten
   std::vector<Draw> draws_;
   bool drawn_ = false;
 };

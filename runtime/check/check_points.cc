@@ -51,6 +51,7 @@ class SizesOf {
     add(d.max - 1);
     for (const SizeStep& s : steps_) around(s);
     if (has_tails) each_tail();
+    for (const SizeStep& s : steps_) parts_of(s);
     const double middle = std::sqrt(static_cast<double>(d.min + 1) * static_cast<double>(d.max));
     add(prime_from(static_cast<int64_t>(middle)));
     for (const SizeStep& s : steps_) {
@@ -72,6 +73,15 @@ class SizesOf {
   void around(const SizeStep& s) {
     add(s.first - 1);
     add(s.first);
+  }
+  // Half and three quarters of a tile. Arrays of such sizes often end where their last vector's
+  // alignment does, with a partial vector before: there a protected page follows at once, and one more
+  // lane that is read is a fault. Elsewhere it falls into what alignment leaves free.
+  void parts_of(const SizeStep& s) {
+    const int64_t tile = s.step > 0 ? s.step : s.first;
+    add(s.first - tile / 4);
+    add(s.first - tile / 2);
+    add(s.first + tile / 2);
   }
   // Each number of rows in a partial tile may have its own code: so many neighbouring sizes leave
   // every tail that there is. A tile that the range holds only once has no step, but a first size.

@@ -25,8 +25,8 @@ struct CheckBudget {
 
 // Where a kernel is checked besides the largest sizes, at which it is timed, those first that tell most:
 // around the first sizes at which its code takes another way (`facts`: multiples of its tiles, and one
-// or two to each side), at each tail that a tile of few rows may leave, the last multiples, both ends
-// of each range, one inside each end, and primes. Several dimensions are combined so that each of
+// or two to each side), at each tail that a tile of few rows may leave, at parts of a tile, the last
+// multiples, both ends of each range, one inside each end, and primes. Several dimensions are combined so that each of
 // their sizes meets some of the others'. Where nothing is known of the kernel, multiples of common
 // tiles stand in. Fewer where the budget does not last; empty without dynamic dimensions.
 std::vector<std::map<std::string, int64_t>> check_points(const Workload& workload,

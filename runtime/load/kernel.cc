@@ -70,8 +70,12 @@ Kernel& Kernel::operator=(Kernel&& other) noexcept {
 }
 
 void Kernel::pack(size_t index, void* const* args, const tw_context& context) const {
+  require_success(pack_function(index)(args, nullptr, &context));
+}
+
+tw_kernel_fn Kernel::pack_function(size_t index) const {
   TW_ASSERT(index < packs_.size(), "the kernel has that many packing functions");
-  if (int32_t status = packs_[index](args, nullptr, &context); status != 0) fail(status);
+  return packs_[index];
 }
 
 void Kernel::fail(int32_t status) const {

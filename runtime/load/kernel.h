@@ -41,6 +41,7 @@ class Kernel {
   void pack(size_t index, void* const* args, const tw_context& context) const;
 
   tw_kernel_fn main_function() const { return main_; }
+  tw_kernel_fn pack_function(size_t index) const;
 
  private:
   [[noreturn]] void fail(int32_t status) const;

@@ -1,6 +1,8 @@
 // tune-cli run on the caller's own files: the values, and what is refused before anything runs.
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "runtime/tensor/npy.h"
 #include "tests/cli/support.h"
 
@@ -116,6 +118,22 @@ TEST_F(RunLowBit, TakesLogicalIntegersScalesAndZeroPoints) {
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(product(), (std::vector<double>{7 * 0.5 - 2 * 7 * 0.5 + 0 + 4 * 2 * 2,
                                             -1 + 2 * 1 + 0 + 4 * 2 * 4}));
+}
+
+// An output of values that are not finite has nothing that could be compared.
+TEST_F(RunLowBit, DoesNotSayCheckedWhereNothingWasCompared) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  write_values("a.npy", {1, 2}, ElemType::f32, {nan, nan});
+  write_values("b.npy", {2, 2}, ElemType::f32, {1, 2, 3, 4});
+  const std::string rest =
+      "run --default --in A=a.npy --in B=b.npy --out C=c.npy matmul:m=1,n=2,k=2";
+  Ran ran = run(rest);
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_NE(ran.err.find("not checked: none of 2 elements has a finite value"), std::string::npos)
+      << ran.err;
+  ran = run(rest + " --json");
+  EXPECT_EQ(ran.json()["checked"], false);
+  EXPECT_EQ(ran.json()["compared"], 0);
 }
 
 TEST_F(RunLowBit, TakesCodes) {
