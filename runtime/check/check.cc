@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "runtime/check/guarded_call.h"
+#include "runtime/check/store_owners.h"
 #include "runtime/machine/timer.h"
 
 namespace tilewright {
@@ -66,7 +67,8 @@ struct OneThread {
   BoundKernel::Order order;
   Garbage garbage;
   int32_t workers;
-  bool frames_kept = true;  // by the bodies of loops
+  std::vector<StoreOwners> watched = {};  // while iterations run one by one
+  bool frames_kept = true;                // by the bodies of loops
 
   using Body = void (*)(void*, int64_t, int64_t, int32_t);
   void loop(int64_t n, Body body, void* closure) {
@@ -76,9 +78,11 @@ struct OneThread {
       if (n > 0) run(body, closure, 0, n, 0);
       return;
     }
+    for (StoreOwners& w : watched) w.begin_loop(n);
     for (int64_t i = n; i-- > 0;) {
       if (n - i <= kFreshStacks) leave_garbage(garbage);
       run(body, closure, i, i + 1, static_cast<int32_t>(i % workers));
+      for (StoreOwners& w : watched) w.end_iteration();
     }
   }
   void run(Body body, void* closure, int64_t first, int64_t last, int32_t worker) {
@@ -95,16 +99,31 @@ struct OneThread {
   }
 };
 
-// Calls the kernel's main or packing function in this thread alone. Returns whether nothing was stored
-// behind local arrays, as far as guarded_call() sees.
-bool run_guarded(const Kernel& kernel, tw_kernel_fn function, void* const* args,
-                 const int64_t* dims, OneThread thread, const tw_context& pool) {
+// Calls the kernel's main or packing function in this thread alone. Returns what it does wrong besides
+// its results: it stores behind its local arrays, as far as guarded_call() sees, or iterations of a
+// parallel loop store to the same bytes.
+std::optional<CheckResult> run_guarded(const Kernel& kernel, tw_kernel_fn function,
+                                       void* const* args, const int64_t* dims, OneThread thread,
+                                       const tw_context& pool) {
   const tw_context context = thread.context(pool);
   const GuardedResult main =
       guarded_call(reinterpret_cast<void*>(function), reinterpret_cast<uint64_t>(args),
                    reinterpret_cast<uint64_t>(dims), reinterpret_cast<uint64_t>(&context), 0);
   kernel.require_success(main.status);
-  return main.frame_kept && thread.frames_kept;
+  if (!main.frame_kept || !thread.frames_kept) {
+    return fault(Verdict::OutOfBounds, "the kernel stores past the end of a local array");
+  }
+  for (const StoreOwners& w : thread.watched) {
+    if (w.are_apart()) continue;
+    return fault(
+        Verdict::Wrong,
+        fmt::format("iterations of a parallel loop store to the same bytes of '{}'", w.name()));
+  }
+  return std::nullopt;
+}
+
+std::span<const unsigned char> bytes_of(const HostArray& array) {
+  return {static_cast<const unsigned char*>(array.data()), static_cast<size_t>(array.bytes())};
 }
 
 // The orders that kernels of little work run in besides the pool's, each on other garbage.
@@ -124,9 +143,7 @@ std::optional<CheckResult> fault_in_other_orders(const BoundKernel& kernel, Host
   for (const auto& [order, garbage] : kOrders) {
     std::memset(output.data(), static_cast<int>(garbage), static_cast<size_t>(output.bytes()));
     kernel.forget(garbage);
-    if (!kernel.run(order, garbage)) {
-      return fault(Verdict::OutOfBounds, "the kernel stores past the end of a local array");
-    }
+    if (auto problem = kernel.run(order, garbage)) return problem;
     if (whole_bytes && output.hash() != right) {
       return fault(Verdict::Wrong,
                    fmt::format("'{}' depends on how parallel loops are shared out among threads, "
@@ -139,9 +156,18 @@ std::optional<CheckResult> fault_in_other_orders(const BoundKernel& kernel, Host
 
 }  // namespace
 
-bool BoundKernel::run(Order order, Garbage garbage) const {
+std::optional<CheckResult> BoundKernel::run(Order order, Garbage garbage) const {
+  OneThread thread{order, garbage, context_.threads};
+  const HostArray& output = operands_.output();
+  thread.watched.emplace_back(output.name(), bytes_of(output));
+  // Behind what all threads share each has a part of its own, which its iterations use in turn.
+  const int64_t shared = kernel_.description().main.workspace_bytes;
+  if (workspace_ && shared > 0) {
+    thread.watched.emplace_back("workspace",
+                                bytes_of(*workspace_).first(static_cast<size_t>(shared)));
+  }
   return run_guarded(kernel_, kernel_.main_function(), args_.data(), dims_.data(),
-                     {order, garbage, context_.threads}, context_);
+                     std::move(thread), context_);
 }
 
 void BoundKernel::forget(Garbage garbage) const {
@@ -175,9 +201,9 @@ void BoundKernel::make_workspace(ThreadPool& pool) {
     workspace = std::max(workspace, workspace_bytes(f, pool.threads()));
   }
   if (workspace > 0) {
-    workspace_ = std::make_unique<HostArray>(
-        "workspace", ElemType::u8, std::vector<int64_t>{workspace}, HostArray::Place::BeforeFence);
-    workspace_->poison();
+    workspace_ =
+        std::make_unique<HostArray>("workspace", ElemType::u8, std::vector<int64_t>{workspace},
+                                    HostArray::Place::BeforeFence, HostArray::Contents::Poison);
   }
   context_ = pool.context(workspace_ ? workspace_->data() : nullptr);
 }
@@ -207,8 +233,8 @@ HostArray* BoundKernel::bind(const KernelParam& param) {
 
 HostArray* BoundKernel::make_packed(const KernelParam& param) {
   packed_.push_back(std::make_shared<HostArray>(param.name, param.elem,
-                                                concrete_shape(param, dims_), operands_.place()));
-  packed_.back()->poison();
+                                                concrete_shape(param, dims_), operands_.place(),
+                                                HostArray::Contents::Poison));
   return packed_.back().get();
 }
 
@@ -241,10 +267,11 @@ std::optional<std::string> BoundKernel::fault_of_pack(size_t index) {
   for (const auto& [order, garbage] : kOrders) {
     packed.poison();
     forget(garbage);
-    if (!run_guarded(kernel_, kernel_.pack_function(index), args.data(), nullptr,
-                     {order, garbage, context_.threads}, context_)) {
-      return fmt::format("the packing of weight '{}' stores past the end of a local array",
-                         packed.name());
+    OneThread thread{order, garbage, context_.threads};
+    thread.watched.emplace_back(packed.name(), bytes_of(packed));
+    if (auto problem = run_guarded(kernel_, kernel_.pack_function(index), args.data(), nullptr,
+                                   std::move(thread), context_)) {
+      return problem->message + ", in the packing of its weights";
     }
     if (whole_bytes && packed.hash() != right) {
       return fmt::format(

@@ -31,9 +31,10 @@ class BoundKernel {
   // How parallel loops are carried out: all iterations at once by one worker, or each by itself,
   // the last one first, by workers in turn.
   enum class Order : uint8_t { AtOnce, Backwards };
-  // In this thread alone; bodies find the garbage on their stack. Returns whether nothing was stored
-  // behind local arrays, as far as guarded_call() sees.
-  bool run(Order order, Garbage garbage) const;
+  // In this thread alone; bodies find the garbage on their stack. Returns a fault that the results need
+  // not show: a store behind a local array, as far as guarded_call() sees, or, backwards, iterations of
+  // a parallel loop that store to the same bytes.
+  std::optional<CheckResult> run(Order order, Garbage garbage) const;
   // Leaves garbage in the workspace and on this thread's stack, in the place of an earlier run's values.
   void forget(Garbage garbage) const;
   int threads() const { return context_.threads; }
@@ -70,7 +71,8 @@ class BoundKernel {
 // within its bound, no element kept its poison, no guard changed, no input changed. Types in which poison
 // is a legal value are run a second time with another poison where the first run left some. Kernels
 // of little work have to compute the same bits however their parallel loops are shared out, and whatever
-// the output, the workspace and the stack held before, and store nothing past their stack frames.
+// the output, the workspace and the stack held before, store nothing past their stack frames, and
+// iterations of a parallel loop store to bytes of their own.
 // Everything is in order afterwards: a kernel that broke something has it restored.
 CheckResult check_kernel(BoundKernel& kernel, const Reference& reference);
 

@@ -14,6 +14,8 @@ using Place = HostArray::Place;
 
 constexpr size_t kMoreDraws = 6;
 constexpr double kDrawBytes = 1 << 20;
+// Limits for the draw of full lengths.
+constexpr double kMostDrawSeconds = 0.05, kMostDrawBytes = 1 << 25;
 // Limits for many draws.
 constexpr double kSweepSeconds = 1e-4, kSweepBytes = 1 << 15;
 
@@ -127,19 +129,33 @@ const std::vector<CheckData::Draw>& CheckData::draws() {
   return draws_;
 }
 
+// The longest of all lengths, if the workload has lengths. With hard values one element of a row often
+// outweighs all others, and in an ordinary draw few lengths reach the last tile.
+std::optional<std::vector<OperandInfo>> CheckData::at_full_length(std::vector<OperandInfo> infos) {
+  bool any = false;
+  for (OperandInfo& info : infos) {
+    if (!info.hard.lengths || !info.range) continue;
+    info.range->min = info.range->max;
+    any = true;
+  }
+  return any ? std::optional(std::move(infos)) : std::nullopt;
+}
+
 std::vector<CheckData::Draw> CheckData::make_draws() {
   std::vector<Draw> list;
   OperandSet& first = hard(dims_);
   const double seconds = oracle_on(workload_, first, dims_)->whole_cost().seconds;
-  if (seconds > kDrawSeconds || first.bytes() > kDrawBytes) return list;
-  auto draw = [&](const std::vector<OperandInfo>& infos) {
-    auto operands = std::make_unique<OperandSet>(infos, seed_ + list.size() + 1, ValueKind::Hard,
-                                                 Place::BeforeFence);
+  auto draw = [&](const std::vector<OperandInfo>& infos, ValueKind kind = ValueKind::Hard) {
+    auto operands =
+        std::make_unique<OperandSet>(infos, seed_ + list.size() + 1, kind, Place::BeforeFence);
     operands->protect_inputs(true);
     Reference reference =
         reference_of(oracle_on(workload_, *operands, dims_), operands->output(), {}, seed_);
     list.push_back({std::move(operands), std::move(reference)});
   };
+  if (seconds > kMostDrawSeconds || first.bytes() > kMostDrawBytes) return list;
+  if (const auto full = at_full_length(first.infos())) draw(*full, ValueKind::Ordinary);
+  if (seconds > kDrawSeconds || first.bytes() > kDrawBytes) return list;
   for (size_t i = 0; i < kMoreDraws; ++i) draw(first.infos());
   if (seconds > kSweepSeconds || first.bytes() > kSweepBytes) return list;
   for (const std::vector<OperandInfo>& infos : swept(first.infos())) draw(infos);

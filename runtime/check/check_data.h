@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,9 @@ class CheckData {
   // the pool has fewer.
   const Reference& right(const Dims& dims, ValueKind kind, int samples, ThreadPool& pool);
 
-  // Other draws of hard values, since few lines and lengths do not take every turn in one. There are
-  // some where running and checking one of them takes a moment.
+  // Other draws of hard values, since few lines and lengths do not take every turn in one, and one of
+  // ordinary values in which all lengths are the longest. There are some where running and checking
+  // one of them takes a moment.
   struct Draw {
     std::unique_ptr<OperandSet> operands;
     Reference reference;
@@ -67,6 +69,7 @@ class CheckData {
 
   Point& point(const Dims& dims);
   std::vector<Draw> make_draws();
+  static std::optional<std::vector<OperandInfo>> at_full_length(std::vector<OperandInfo> infos);
   static std::vector<std::vector<OperandInfo>> swept(const std::vector<OperandInfo>& infos);
   // Bytes of memory and of address space for what other points do not share.
   struct Footprint {

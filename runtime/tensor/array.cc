@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "runtime/error.h"
+#include "runtime/tensor/blocks.h"
 #include "runtime/tensor/element.h"
 #include "runtime/tensor/fences.h"
 
@@ -51,7 +52,7 @@ uint64_t poison_bits(ElemType elem, HostArray::Poison poison) {
 
 void HostArray::Unmap::operator()(unsigned char* base) const {
   forget_fence(base);
-  munmap(base, size);
+  give_block(base, size);
 }
 
 int64_t checked_count(const std::string& name, const std::vector<int64_t>& shape) {
@@ -73,7 +74,8 @@ int64_t checked_count(const std::string& name, const std::vector<int64_t>& shape
   return count;
 }
 
-HostArray::HostArray(std::string name, ElemType elem, std::vector<int64_t> shape, Place place)
+HostArray::HostArray(std::string name, ElemType elem, std::vector<int64_t> shape, Place place,
+                     Contents contents)
     : name_(std::move(name)), elem_(elem), shape_(std::move(shape)) {
   count_ = checked_count(name_, shape_);
   bytes_ = bytes_for(elem_, count_);
@@ -82,14 +84,15 @@ HostArray::HostArray(std::string name, ElemType elem, std::vector<int64_t> shape
   const bool huge = bytes_ >= 2 * kHugePage;
   const int64_t used = round_up(bytes_, kPage);
   const int64_t size = used + 2 * kFenceBytes + (huge ? kHugePage : 0);
-  void* base =
-      mmap(nullptr, static_cast<size_t>(size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   auto no_memory = [&] {
     return MemoryError(
         fmt::format("array '{}': no memory for {} bytes: {}", name_, bytes_, std::strerror(errno)));
   };
-  if (base == MAP_FAILED) throw no_memory();
-  block_ = {static_cast<unsigned char*>(base), Unmap{static_cast<size_t>(size)}};
+  bool used_before = false;
+  size_t got = static_cast<size_t>(size);
+  unsigned char* base = take_block(&got, &used_before);
+  if (base == nullptr) throw no_memory();
+  block_ = {base, Unmap{got}};
   pages_ = block_.get() + kFenceBytes;
   if (huge) pages_ += (kHugePage - reinterpret_cast<uintptr_t>(pages_) % kHugePage) % kHugePage;
   pages_end_ = pages_ + used;
@@ -99,8 +102,13 @@ HostArray::HostArray(std::string name, ElemType elem, std::vector<int64_t> shape
   if (huge) madvise(pages_, static_cast<size_t>(used), MADV_HUGEPAGE);
   data_ = place == Place::AfterFence ? pages_ : pages_ + (used - bytes_) / kAlignment * kAlignment;
   guard_salt_ = XXH3_64bits(name_.data(), name_.size());
+  if (contents == Contents::Poison) {
+    poison();
+  } else if (used_before) {
+    std::memset(pages_, 0, static_cast<size_t>(used));
+  }
   restore_guards();
-  register_fence({block_.get(), block_.get() + size, data_, bytes_}, name_);
+  register_fence({block_.get(), block_.get() + got, data_, bytes_}, name_);
 }
 
 void HostArray::protect(bool read_only) {

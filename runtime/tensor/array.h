@@ -25,10 +25,12 @@ class HostArray {
   // guards stands between; at the end of BeforeFence, fewer than 64 bytes.
   enum class Place : uint8_t { AfterFence, BeforeFence };
 
+  enum class Contents : uint8_t { Zeros, Poison };
+
   // Throws Error for an extent under 1 and for a size that overflows, MemoryError for one that
-  // cannot be had. The elements start as zeros.
+  // cannot be had.
   HostArray(std::string name, ElemType elem, std::vector<int64_t> shape,
-            Place place = Place::AfterFence);
+            Place place = Place::AfterFence, Contents contents = Contents::Zeros);
 
   const std::string& name() const { return name_; }
   ElemType elem() const { return elem_; }

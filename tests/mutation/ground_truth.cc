@@ -291,7 +291,7 @@ class Comparison {
         Stage stage(workload_, description_, dims, at);
         for (Inputs inputs : kAllInputs) {
           const bool few = !first && inputs != Inputs::Uniform && inputs != Inputs::Integers;
-          if (few || !truth_.equal) continue;
+          if (few || !truth_.equal || !are_defined(inputs, workload_)) continue;
           compare(stage, inputs, at == At::End);
         }
         if (first && truth_.equal && at == At::End) call_often(stage);

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/visitor.h"
+#include "ir/weight_formats.h"
 #include "runtime/tensor/element.h"
 #include "schedule/trial.h"
 
@@ -21,10 +23,12 @@ double float_value(Inputs inputs, double base, Rng& rng) {
     case Inputs::Zeros: return draw < 8 ? base : draw % 2 == 0 ? 0.0 : -0.0;
     case Inputs::Large: return 40 + 50 * base;
     case Inputs::Vast: return 3000 * base - 4000;
+    case Inputs::Infinite:
     case Inputs::Special:
       if (draw == 0) return std::numeric_limits<double>::infinity();
       if (draw == 1) return -std::numeric_limits<double>::infinity();
-      return draw == 2 ? std::numeric_limits<double>::quiet_NaN() : base;
+      if (draw == 2 && inputs == Inputs::Special) return std::numeric_limits<double>::quiet_NaN();
+      return base;
   }
   return base;
 }
@@ -53,9 +57,29 @@ double integer_value(const OperandInfo& info, Inputs inputs, double base, Rng& r
 }  // namespace
 
 const char* name_of(Inputs inputs) {
-  constexpr const char* kNames[] = {"uniform", "integers", "spikes",  "negative", "zeros",
-                                    "large",   "vast",     "special", "ends"};
+  constexpr const char* kNames[] = {"uniform", "integers", "spikes",   "negative", "zeros",
+                                    "large",   "vast",     "infinite", "special",  "ends"};
   return kNames[static_cast<size_t>(inputs)];
+}
+
+bool are_defined(Inputs inputs, const Workload& workload) {
+  if (inputs != Inputs::Infinite && inputs != Inputs::Special) return true;
+  if (!weight_formats(workload).empty()) return false;
+  bool sums = true, extremes = true;
+  for (const tilewright::Stage& stage : workload.stages) {
+    const bool is_sum = stage.reducer == Reducer::None || stage.reducer == Reducer::Sum;
+    sums = sums && is_sum;
+    extremes = extremes && !is_sum && stage.value.as<LoadNode>() != nullptr;
+    for_each_expr(stage.value, [&](const Expr& e) {
+      if (e.type().elem == ElemType::index || e.as<LoadNode>() != nullptr) return;
+      const auto* n = e.as<BinaryNode>();
+      const bool exact = n != nullptr && (n->op == BinaryOp::Add || n->op == BinaryOp::Sub ||
+                                          n->op == BinaryOp::Mul);
+      const bool floats = e.as<CastNode>() != nullptr && is_float(e.type().elem);
+      sums = sums && (exact || floats || e.as<FloatImmNode>() != nullptr);
+    });
+  }
+  return sums || (extremes && inputs == Inputs::Infinite);
 }
 
 int64_t count_of(const OperandInfo& info) {

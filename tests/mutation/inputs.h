@@ -16,15 +16,21 @@ enum class Inputs : uint8_t {
   Negative,
   Zeros,  // of both signs
   Large,
-  Vast,     // far below zero, so that only minus infinity is a lower bound
-  Special,  // infinities and NaN among others
-  Ends,     // the ends of the ranges and types
+  Vast,      // far below zero, so that only minus infinity is a lower bound
+  Infinite,  // infinities among others
+  Special,   // infinities and NaN among others
+  Ends,      // the ends of the ranges and types
 };
-inline constexpr Inputs kAllInputs[] = {Inputs::Uniform,  Inputs::Integers, Inputs::Spikes,
-                                        Inputs::Negative, Inputs::Zeros,    Inputs::Large,
-                                        Inputs::Vast,     Inputs::Special,  Inputs::Ends};
+inline constexpr Inputs kAllInputs[] = {
+    Inputs::Uniform, Inputs::Integers, Inputs::Spikes,   Inputs::Negative, Inputs::Zeros,
+    Inputs::Large,   Inputs::Vast,     Inputs::Infinite, Inputs::Special,  Inputs::Ends};
 
 const char* name_of(Inputs inputs);
+
+// Whether all right kernels of the workload agree on such inputs. Infinities and NaN are kept where
+// stages only add, subtract and multiply; a maximum or minimum of elements keeps infinities, and may
+// drop a NaN. Elsewhere kernels may leave out products with zeros (padding, sparse weights, masks).
+bool are_defined(Inputs inputs, const Workload& workload);
 
 int64_t count_of(const OperandInfo& info);
 // Writes the operand's elements to the packed array at `data`. The values meet the workload's

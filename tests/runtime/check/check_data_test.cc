@@ -87,6 +87,22 @@ TEST(CheckData, RestoringTheChangedSetKeepsTheWeightsThatItBorrows) {
   EXPECT_FALSE(data.hard({}).changed_input());
 }
 
+// One draw reaches the last tile of each row with values of like size.
+TEST(CheckData, OneDrawHasTheLongestLengthsAndOrdinaryValues) {
+  CheckData data(workload_of("attention:batch=2,heads=2,m=1,n=40,d=8,lengths=keys"), {}, 5);
+  int full = 0;
+  for (const CheckData::Draw& draw : data.draws()) {
+    if (draw.operands->kind() != ValueKind::Ordinary) continue;
+    for (const OperandInfo& info : draw.operands->infos()) {
+      if (!info.hard.lengths) continue;
+      const HostArray& lengths = draw.operands->at(info.name);
+      for (int64_t i = 0; i < lengths.count(); ++i) EXPECT_EQ(lengths.get(i), 40);
+      ++full;
+    }
+  }
+  EXPECT_EQ(full, 1);
+}
+
 TEST(CheckData, KeepsThePlacesOfTheFirstSizes) {
   CheckData data(workload_of("matmul:m=1..400,n=8,k=8"), {{"m", 400}}, 1);
   const OperandSet* first = &data.timed({{"m", 400}});

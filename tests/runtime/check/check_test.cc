@@ -133,8 +133,20 @@ TEST(Check, AnyShareOfAParallelLoopIsRight) {
         "if (begin > 0) return; for (int64_t i = 0; i < end; ++i) c[i] = a[i] + 1;"}) {
     CheckResult result = check_part(wrong);
     EXPECT_EQ(result.verdict, Verdict::Wrong) << wrong;
-    EXPECT_THAT(result.message, HasSubstr("shared out among threads")) << wrong;
+    EXPECT_THAT(result.message, ::testing::AnyOf(HasSubstr("shared out among threads"),
+                                                 HasSubstr("store to the same bytes of 'C'")))
+        << wrong;
   }
+}
+
+// Each iteration stores the same to its successor's element, so that only the time of a store is wrong.
+TEST(Check, IterationsThatStoreToTheSameBytesAreWrong) {
+  CheckResult result = check_part(
+      "for (int64_t i = begin; i < end; ++i) { c[i] = a[i] + 2; if (i + 1 < 1000) c[i + 1] = 0; }"
+      "for (int64_t i = begin; i < end; ++i) c[i] = a[i] + 1;"
+      "if (begin == 0) for (int64_t i = 0; i < 1000; ++i) c[i] = a[i] + 1;");
+  EXPECT_EQ(result.verdict, Verdict::Wrong);
+  EXPECT_THAT(result.message, HasSubstr("store to the same bytes of 'C'"));
 }
 
 // In a type where every pattern is a value: values that look like poison are no fault, holes are.

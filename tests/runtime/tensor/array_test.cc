@@ -185,5 +185,28 @@ TEST(HostArray, RefusesShapesThatAreNone) {
       HasSubstr("array 'A': no memory"));
 }
 
+// Large blocks are used again: their old contents do not show, and neither do their old bounds.
+TEST(HostArray, StartsAsZerosWhereAnotherOneWas) {
+  constexpr int64_t kCount = 5 << 20;
+  const void* place = nullptr;
+  {
+    HostArray first("first", ElemType::u8, {kCount});
+    std::memset(first.data(), 7, kCount);
+    place = first.data();
+  }
+  HostArray second("second", ElemType::u8, {kCount - 5000}, HostArray::Place::BeforeFence);
+  const auto* data = static_cast<const unsigned char*>(second.data());
+  EXPECT_LT(std::abs(data - static_cast<const unsigned char*>(place)), 1 << 14) << "the same block";
+  for (int64_t i = 0; i < second.count(); i += 997) ASSERT_EQ(data[i], 0) << i;
+  EXPECT_FALSE(second.guard_fault());
+  EXPECT_DEATH(std::memset(second.data(), 1, static_cast<size_t>(second.count()) + 4096), "");
+}
+
+TEST(HostArray, MayStartPoisoned) {
+  HostArray array("a", ElemType::f32, {100}, HostArray::Place::AfterFence,
+                  HostArray::Contents::Poison);
+  EXPECT_EQ(array.poisoned(HostArray::Poison::First, 1000).size(), 100u);
+}
+
 }  // namespace
 }  // namespace tilewright

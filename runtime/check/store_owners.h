@@ -1,0 +1,37 @@
+// Which iteration of a parallel loop stored to which byte.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tilewright {
+
+// Watches memory while the iterations of a parallel loop run one after the other. Two that change the
+// same byte would race in several threads. A store of the value that was there is not seen.
+class StoreOwners {
+ public:
+  StoreOwners(std::string name, std::span<const unsigned char> memory);
+
+  // No iteration of the next loop has stored anything yet. `iterations`: where so many would take too
+  // long to watch, the loop is passed over.
+  void begin_loop(int64_t iterations);
+  // What changed since the last call is the work of one iteration.
+  void end_iteration();
+
+  // Whether each byte was changed by one iteration of a loop at most.
+  bool are_apart() const { return apart_; }
+  const std::string& name() const { return name_; }
+
+ private:
+  void claim(size_t begin, size_t end);
+
+  std::string name_;
+  std::span<const unsigned char> memory_;
+  std::vector<unsigned char> before_;
+  std::vector<bool> owned_;
+  bool watching_ = false, apart_ = true;
+};
+
+}  // namespace tilewright
