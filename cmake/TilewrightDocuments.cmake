@@ -12,7 +12,7 @@ function(tilewright_document file destination)
     COMMAND tune-cli ${ARGN} --out ${path}
     DEPENDS tune-cli COMMENT "Writing ${file}" VERBATIM)
   # Optional: a build of some targets only can be installed as well.
-  install(FILES ${path} DESTINATION ${destination} OPTIONAL)
+  install(FILES ${path} DESTINATION ${destination} COMPONENT tuner OPTIONAL)
   set(documents ${documents} ${path} PARENT_SCOPE)
 endfunction()
 

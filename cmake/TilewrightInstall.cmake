@@ -1,12 +1,13 @@
 # `cmake --install` makes a tree that can be moved: bin/, lib/, include/tilewright/, share/.
-# `find_package(tilewright)` reads lib/cmake/tilewright/.
+# `find_package(tilewright)` reads lib/cmake/tilewright/. Its components are the packages: `runtime` is
+# the serving library with its header, `tuner` all else.
 include(CMakePackageConfigHelpers)
 
 get_property(folders GLOBAL PROPERTY TILEWRIGHT_FOLDERS)
 list(REMOVE_DUPLICATES folders)
 foreach(folder ${folders})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}
-    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tilewright FILES_MATCHING PATTERN "*.h")
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tilewright COMPONENT tuner FILES_MATCHING PATTERN "*.h")
 endforeach()
 
 # Libraries of an application that serves kernels by the C++ classes: no schedules, no tuner, no
@@ -27,30 +28,40 @@ foreach(library ${libraries})
   endif()
 endforeach()
 
-install(TARGETS ${serving_targets} EXPORT tilewright ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS ${serving_targets} EXPORT tilewright
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT tuner)
 if(tuner_targets)
   install(TARGETS ${tuner_targets} EXPORT tilewright-tuner
-    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT tuner)
 endif()
-install(TARGETS tw_serving EXPORT tilewright-serving LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS tw_serving EXPORT tilewright-serving
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
 file(RELATIVE_PATH from_pkgconfig /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/tilewright.pc.in ${PROJECT_BINARY_DIR}/tilewright.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/tilewright.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/tilewright.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+  COMPONENT runtime)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tilewright ${PROJECT_BINARY_DIR}/generated/tilewright
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT runtime
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 if(TARGET tune-cli)
-  install(TARGETS tune-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS tune-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tuner)
 endif()
+# Debian's place for the terms of a package.
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE RENAME copyright
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tilewright-runtime COMPONENT runtime)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/THIRD_PARTY
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tilewright-runtime COMPONENT runtime)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE RENAME copyright
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tilewright COMPONENT tuner)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tilewright)
 install(EXPORT tilewright-serving NAMESPACE tilewright:: DESTINATION ${config_dir}
-  FILE tilewrightServingTargets.cmake)
+  FILE tilewrightServingTargets.cmake COMPONENT runtime)
 install(EXPORT tilewright NAMESPACE tilewright:: DESTINATION ${config_dir}
-  FILE tilewrightTargets.cmake)
+  FILE tilewrightTargets.cmake COMPONENT tuner)
 if(tuner_targets)
   install(EXPORT tilewright-tuner NAMESPACE tilewright:: DESTINATION ${config_dir}
-    FILE tilewrightTunerTargets.cmake)
+    FILE tilewrightTunerTargets.cmake COMPONENT tuner)
 endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tilewrightConfig.cmake.in
   ${PROJECT_BINARY_DIR}/tilewrightConfig.cmake INSTALL_DESTINATION ${config_dir})
@@ -58,4 +69,4 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tilewrightConfigVersion.c
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tilewrightConfig.cmake
   ${PROJECT_BINARY_DIR}/tilewrightConfigVersion.cmake ${PROJECT_SOURCE_DIR}/cmake/Findsodium.cmake
-  DESTINATION ${config_dir})
+  DESTINATION ${config_dir} COMPONENT runtime)

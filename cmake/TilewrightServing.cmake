@@ -4,7 +4,7 @@ set(map ${PROJECT_SOURCE_DIR}/serving/interface.map)
 add_library(tw_serving SHARED)
 add_library(tilewright::serving ALIAS tw_serving)
 set_target_properties(tw_serving PROPERTIES OUTPUT_NAME tilewright EXPORT_NAME serving
-  INSTALL_RPATH "$ORIGIN" VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
+  BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN" VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
 target_include_directories(tw_serving INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 

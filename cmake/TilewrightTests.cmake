@@ -183,7 +183,7 @@ endforeach()
 add_test(NAME words.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_words_test.py)
 foreach(script bench_all bench_chart bench_dynamic check_examples check_skips cli_page coverage cuda_tools docs
-    fuzz gpu_check lint peer_ggml peer_onednn quickstart run_tidy spec_page)
+    fuzz gpu_check lint peer_ggml peer_onednn quickstart release run_tidy spec_page)
   add_test(NAME scripts.${script}
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/${script}_test.py)
 endforeach()
@@ -219,6 +219,12 @@ if(TARGET tune-cli AND NOT TILEWRIGHT_SANITIZE)
   set_tests_properties(scripts.bundle PROPERTIES TIMEOUT 600)
 endif()
 
+# The version and the licenses of what packages bring. An instrumented build brings more.
+if(TARGET tune-cli AND NOT TILEWRIGHT_SANITIZE AND NOT TILEWRIGHT_COVERAGE)
+  add_test(NAME scripts.packages COMMAND ${Python3_EXECUTABLE}
+    ${PROJECT_SOURCE_DIR}/tests/scripts/packages_test.py ${PROJECT_BINARY_DIR})
+endif()
+
 # libtilewright.so as a file. Sanitizers change what a library needs and does.
 if(NOT TILEWRIGHT_SANITIZE AND NOT TILEWRIGHT_COVERAGE)
   add_test(NAME serving.library COMMAND ${Python3_EXECUTABLE}
@@ -246,7 +252,7 @@ set_tests_properties(install.find_package PROPERTIES TIMEOUT 600)
 if(TARGET tilewright_python AND TARGET tune-cli)
   add_executable(python_kernels ${PROJECT_SOURCE_DIR}/tests/python/python_kernels.cc)
   target_link_libraries(python_kernels PRIVATE tw_serving_static tw_test_support)
-  foreach(test serve faults tune stubs example torch wheel)
+  foreach(test serve faults tune stubs example torch packages)
     add_test(NAME python.${test}
       COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/python/${test}_test.py)
     set_tests_properties(python.${test} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT

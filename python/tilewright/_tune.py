@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
@@ -27,7 +26,7 @@ _LINES_TOLD = 30
 
 
 def find_program() -> str:
-    """tune-cli: what TILEWRIGHT_TUNE_CLI names, else the one that came with this package, else the one
+    """tune-cli: what TILEWRIGHT_TUNE_CLI names, else the one of the package `tilewright`, else the one
     on PATH. Raises DeviceError where there is none."""
     named = os.environ.get("TILEWRIGHT_TUNE_CLI")
     if named:
@@ -35,12 +34,15 @@ def find_program() -> str:
         if found is None:
             raise DeviceError(f"TILEWRIGHT_TUNE_CLI is '{named}'; expected a program")
         return found
-    own = pathlib.Path(__file__).parent / "bin" / "tune-cli"
-    if own.exists():
-        return str(own)
+    try:
+        from tilewright_tuner import program
+        return str(program())
+    except ImportError:  # tilewright-runtime alone is installed
+        pass
     found = shutil.which("tune-cli")
     if found is None:
-        raise DeviceError(f"no tune-cli: neither {own} nor on PATH; set TILEWRIGHT_TUNE_CLI")
+        raise DeviceError("no tune-cli: the Python package 'tilewright' brings it (pip install "
+                          "tilewright), else PATH or TILEWRIGHT_TUNE_CLI name it")
     return found
 
 
