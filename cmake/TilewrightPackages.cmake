@@ -12,14 +12,13 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_SYSTEM_NAME linux-${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_COMPONENTS_ALL runtime tuner)
 
-set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
-  "Serves tuned kernels
- The library libtilewright.so with its C interface runs the kernels of a
- Tilewright database. It needs no compiler and no Python.")
-set(CPACK_COMPONENT_TUNER_DESCRIPTION
-  "Auto-tuner for tensor operators
- The program tune-cli searches kernels for this machine, checks them and stores
- the fastest in one file. Its C++ libraries with their headers come along.")
+# The first line is the summary.
+set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "Serves kernels that Tilewright tuned
+The library libtilewright.so with its C interface runs the kernels of a
+database. It needs no compiler and no Python.")
+set(CPACK_DEBIAN_TUNER_DESCRIPTION "Auto-tuner for tensor operators
+The program tune-cli searches kernels for this machine, checks them and stores
+the fastest in one file. Its C++ libraries with their headers come along.")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME tilewright-runtime)

@@ -6,7 +6,7 @@
 # The C library belongs to the machine, and so does the C++ runtime: another package in the same process
 # may need a newer one. The wheels' platform tag names the oldest that will do.
 set(tilewright_system
-  "^(linux-vdso|ld-linux[^.]*|libc|libm|libdl|librt|libpthread|libresolv|libstdc\\+\\+|libgcc_s)[.]")
+  "^(linux-vdso|ld-linux[^.]*|libc|libm|libdl|librt|libpthread|libresolv|libstdc[+][+]|libgcc_s)[.]")
 
 # tilewright_libraries(COMPONENT FOLDER LIBRARIES … EXECUTABLES …): copies to FOLDER what they load.
 function(tilewright_libraries component folder)

@@ -37,7 +37,7 @@ def tune_and_replay(database: str) -> dict:
     replayed = subprocess.run([command, "replay", SPEC, "--db", database, "--threads", "1", "--json"],
                               check=True, capture_output=True, text=True)
     version = subprocess.run([command, "version"], check=True, capture_output=True, text=True)
-    return {"trials": result["trials"], "replayed": json.loads(replayed.stdout),
+    return {"trials": result["trials"], "replayed": json.loads(replayed.stdout)["results"][0]["outcome"],
             "tune-cli": version.stdout.split("\n")[0]}
 
 

@@ -3,6 +3,7 @@ nothing of the build in sight. The wheels take their content from the finished b
 it again takes minutes: scripts/check_packages does that. Skipped where pip cannot have what builds
 wheels."""
 import email
+import email.message
 import json
 import os
 import pathlib
@@ -164,7 +165,7 @@ class Packages(unittest.TestCase):
         told = json.loads(run(python, ROOT / "tests/python/installed.py", "--keep", database,
                               cwd=self.folder).stdout)
         self.assertEqual((told["trials"], told["outcome"], told["version"]), (2, "hit", VERSION))
-        self.assertEqual(told["replayed"]["outcome"], "hit")
+        self.assertEqual(told["replayed"], "hit")
         self.assertIn(VERSION, told["tune-cli"])
         self.assertTrue(told["from"].startswith(str(self.folder / "both")), told)
         packages = next((self.folder / "both" / "lib").glob("python3.*/site-packages"))
