@@ -12,12 +12,11 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_SYSTEM_NAME linux-${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_COMPONENTS_ALL runtime tuner)
 
-# The first line is the summary.
-set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "Serves kernels that Tilewright tuned
-The library libtilewright.so with its C interface runs the kernels of a
+# The summary is of both packages.
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Auto-tuned kernels for tensor operators")
+set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "The library libtilewright.so with its C interface runs the kernels of a
 database. It needs no compiler and no Python.")
-set(CPACK_DEBIAN_TUNER_DESCRIPTION "Auto-tuner for tensor operators
-The program tune-cli searches kernels for this machine, checks them and stores
+set(CPACK_DEBIAN_TUNER_DESCRIPTION "The program tune-cli searches kernels for this machine, checks them and stores
 the fastest in one file. Its C++ libraries with their headers come along.")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)

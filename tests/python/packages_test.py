@@ -47,13 +47,15 @@ class Packages(unittest.TestCase):
                   check=False)
         if had.returncode != 0:
             raise unittest.SkipTest("pip cannot have " + " and ".join(TOOLS))
-        cls.sdists, cls.trees, cls.wheels = {}, {}, {}
+        cls.sdists, cls.files, cls.trees, cls.wheels = {}, {}, {}, {}
         for package, setting in (("tilewright", "tilewright"), ("tilewright_runtime", "runtime")):
             run(cls.build_python, "-m", "build", "--sdist", "--no-isolation", ROOT, "--outdir",
                 cls.folder / package, f"--config-setting=package={setting}")
             cls.sdists[package], = (cls.folder / package).iterdir()
             with tarfile.open(cls.sdists[package]) as archive:
-                archive.extractall(cls.folder / "trees")  # noqa: S202: made above
+                cls.files[package] = {member.name.partition("/")[2] for member in archive
+                                      if member.isfile()}
+                archive.extractall(cls.folder / "trees")
             cls.trees[package] = cls.folder / "trees" / f"{package}-{VERSION}"
             run(cls.build_python, "-m", "pip", "wheel", cls.trees[package], "--no-deps",
                 "--no-build-isolation", "--wheel-dir", cls.folder / "wheels",
@@ -133,7 +135,7 @@ class Packages(unittest.TestCase):
         wanted = {name for name in tracked.stdout.splitlines()
                   if not name.startswith((".github/", ".ci/")) and (ROOT / name).is_file()}
         for package, tree in self.trees.items():
-            have = {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
+            have = self.files[package]
             self.assertEqual(wanted - have, set(), package)
             self.assertEqual([name for name in have if name.startswith(("build/", "dist/"))], [])
             for name in ("CMakeLists.txt", "tuner/search/pretrained/cpu_256.ubj", "scripts/packages"):
@@ -142,7 +144,7 @@ class Packages(unittest.TestCase):
     def test_the_runtimes_sdist_needs_no_setting(self):
         text = (self.trees["tilewright_runtime"] / "pyproject.toml").read_text()
         self.assertIn('name = "tilewright-runtime"', text)
-        self.assertNotIn("[tool.tilewright", text)
+        self.assertNotRegex(text, r"\n\[+tool\.tilewright")
 
     def test_an_unknown_package_is_refused(self):
         done = run(self.build_python, "-m", "build", "--sdist", "--no-isolation", ROOT, "--outdir",
