@@ -16,8 +16,6 @@ DECLARATION = re.compile(r"^project\(tilewright VERSION ([0-9.]+)", re.MULTILINE
 VERSION = DECLARATION.search((ROOT / "CMakeLists.txt").read_text())[1]
 # Parts of the C library, which no package brings or links statically.
 C_LIBRARY = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv))\.so")
-# Files in which a version may stand as a number: the one place, and what says it for each release.
-PLACES = ("CMakeLists.txt", "CHANGELOG.md")
 
 
 def output(*command) -> str:
@@ -62,8 +60,9 @@ class Version(unittest.TestCase):
             if not path.is_file():
                 continue
             for line in path.read_text(encoding="utf-8").splitlines():
-                # Examples in comments and messages say "as in" or "e.g.".
-                if VERSION in line and not re.search(r"e\.g\.|as in", line):
+                # Examples in comments and messages say "as in" or "e.g."; another project's follows =.
+                if (re.search(rf"(?<![\d.=]){re.escape(VERSION)}(?![\d.])", line)
+                        and not re.search(r"e\.g\.|as in", line)):
                     self.fail(f"{path}: {line.strip()}")
 
 
