@@ -1,4 +1,4 @@
-// Kernels for GPUs that are not here: chosen by the model, proved in the emulator, and never taken
+// Kernels for GPUs that are not here: chosen by the model, checked in the emulator, and never taken
 // for measured ones.
 #include <gmock/gmock.h>
 
