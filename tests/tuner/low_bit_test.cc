@@ -155,18 +155,12 @@ TEST(SharedSparsity, LooksUpInACopyOfATilesRows) {
                            "m=7,w.sparse=2:4,w.dtype=i4,w.group=16"}) {
     SCOPED_TRACE(form);
     Workload w = make_workload(parse_spec("matmul:n=64,k=64,w.vector=16," + std::string(form)));
-    SketchInput input{w, target, 2};
-    Trial first = Trial::first();
-    Schedule s = apply_sketch(cpu_sketches()[0], input, first);
-    auto config = nlohmann::json::parse(first.config());
-    EXPECT_EQ(config.value("C.A", "not asked"), "copy");
-    EXPECT_EQ(config.value("C.B_rows", "not asked"), "columns");
-    expect_right(w, s, target);
+    const Trial first = cpu_trial(w, target);
+    EXPECT_EQ(choice_of(first, "C.A"), "copy");
+    EXPECT_EQ(choice_of(first, "C.B_rows"), "columns");
+    expect_right(w, cpu_schedule(w, target), target);
     // The other choice reads where the elements lie.
-    for (const char* knob : {"C.A", "C.B_rows"}) config[knob] = "none";
-    config.erase("A_global.vectors");
-    Trial none = Trial::replay(config.dump());
-    expect_right(w, apply_sketch(cpu_sketches()[0], input, none), target);
+    expect_right(w, cpu_schedule(w, target, {{"C.A", "none"}, {"C.B_rows", "none"}}), target);
   }
 }
 

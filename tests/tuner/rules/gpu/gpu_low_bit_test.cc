@@ -250,11 +250,7 @@ TEST(GpuPacked, ScalesComeAheadWithTheCodes) {
   Workload w = make_workload(parse_spec(
       "matmul:m=5,n=64,k=512,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4"));
   auto text = [&](const char* scales) {
-    Trial first = Trial::first();
-    apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
-    nlohmann::json config = nlohmann::json::parse(first.config());
-    config["C_acc.scales"] = scales;
-    Schedule s = gpu_schedule(w, target, Trial::replay(config.dump()));
+    Schedule s = gpu_schedule(w, target, {{"C_acc.scales", scales}});
     expect_right_on_gpu(w, s, target);
     return generate_cuda(s.module(), target).text;
   };
