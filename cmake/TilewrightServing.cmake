@@ -34,12 +34,6 @@ if(NOT TILEWRIGHT_SANITIZE)
   target_link_options(tw_serving PRIVATE -Wl,-z,defs)  # a sanitizer's functions come with the program
 endif()
 
-# Code that runs once, when a database is read and kernels are prepared, is to be small, not quick.
-set(run_once kernel/cuda_description.cc kernel/kernel_json.cc kernel/kernel_source.cc
-  database/tables/convert.cc database/tables/dispatch_row.cc database/serving.cc
-  serving/c_interface.cc serving/choice.cc serving/library.cc serving/served.cc serving/table.cc)
-set_source_files_properties(${run_once} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>")
-
 # A unity build compiles by itself what the library may take of the runtime and of the oracle. A group
 # would bring along functions that start programs, or that the loader chooses by the processor; and
 # test_threads puts objects of its own in the place of some. The test serving.library holds the result.
