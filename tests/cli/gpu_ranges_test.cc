@@ -21,7 +21,7 @@ class GpuRanges : public Cli {
     if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   }
   Json tune(const std::string& spec) {
-    Ran tuned = run("tune --offline --json --quiet --trials 24 " + spec, kNoGpu);
+    Ran tuned = run("tune --offline --json --quiet --trials 12 " + spec, kNoGpu);
     EXPECT_EQ(tuned.code, 0) << tuned.err;
     return tuned.json()["results"][0];
   }
