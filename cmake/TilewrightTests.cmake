@@ -212,6 +212,19 @@ if(TARGET tune-cli)
   set_tests_properties(docs.json_schemas PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 
+# The report in a browser. The interpreter is the one that Debian's packages of modules are for.
+if(TARGET report_database)
+  find_program(TILEWRIGHT_SYSTEM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+  if(NOT TILEWRIGHT_SYSTEM_PYTHON)
+    set(TILEWRIGHT_SYSTEM_PYTHON ${Python3_EXECUTABLE})
+  endif()
+  mark_as_advanced(TILEWRIGHT_SYSTEM_PYTHON)
+  add_test(NAME cli.report_browser COMMAND ${TILEWRIGHT_SYSTEM_PYTHON}
+    ${PROJECT_SOURCE_DIR}/tests/cli/report_browser_test.py $<TARGET_FILE:tune-cli>
+    $<TARGET_FILE:report_database>)
+  set_tests_properties(cli.report_browser PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
+endif()
+
 # A tree with its libraries runs from elsewhere. Sanitizers' runtimes are no part of a bundle.
 if(TARGET tune-cli AND NOT TILEWRIGHT_SANITIZE)
   add_test(NAME scripts.bundle COMMAND ${Python3_EXECUTABLE}
