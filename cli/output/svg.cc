@@ -13,6 +13,7 @@ constexpr double kWidth = 460, kHeight = 280;
 constexpr double kLeft = 64, kRight = 18, kTop = 30, kBottom = 48;
 constexpr int kWantedTicks = 6, kMostTicks = 50;
 constexpr double kTickGap = 6;   // pixels between the words of two ticks
+constexpr double kFar = 22;      // pixels from which on a line leads from a point to its words
 constexpr double kLabelled = 4;  // the radius of dots that words keep away from
 
 double share(const Axis& axis, double value) {
@@ -124,6 +125,12 @@ void Chart::cross(Point at, std::string_view style, const std::string& tooltip) 
 bool Chart::label(Point at, const std::string& words, std::string_view style) {
   const auto place = space_.place(left(at.x), top(at.y), words);
   if (!place) return false;
+  const double x = left(at.x), y = top(at.y), middle = place->y - 0.35 * kFontSize;
+  if (std::hypot(place->x - x, middle - y) > kFar) {
+    body_ += fmt::format(
+        "<line class=\"leader\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", x, y,
+        place->x, middle);
+  }
   words_ +=
       fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
                   style, place->x, place->y, place->anchor, escape_markup(words));

@@ -44,7 +44,8 @@ class Chart {
   /// A cross, for what failed.
   void cross(Point at, std::string_view style, const std::string& tooltip);
   /// Words near a point, where they overlap neither other words nor dots that were drawn before.
-  /// False where there is no such place: the words are left out.
+  /// A thin line leads to words that stand far off. False where there is no such place: the words are
+  /// left out.
   bool label(Point at, const std::string& words, std::string_view style);
 
   std::string svg() const;

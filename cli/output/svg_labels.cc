@@ -10,7 +10,8 @@ namespace {
 // fallback font up to 1.1.
 constexpr double kNarrow = 0.615, kWide = 1.15;
 constexpr double kAscent = 1.0, kDescent = 0.3;
-constexpr double kLabelGap = 7;        // pixels between a point and its words
+constexpr double kMargin = 2;     // pixels on both sides of words
+constexpr double kLabelGap = 7;   // pixels between a point and its words
 constexpr int kLinesOfDodge = 4;  // so many lines words may move up or down
 constexpr double kLine = 1.3 * kFontSize;
 
@@ -21,16 +22,18 @@ Box box_of(const TextPlace& at, double width) {
   double left = at.x;
   if (std::strcmp(at.anchor, "end") == 0) left -= width;
   if (std::strcmp(at.anchor, "middle") == 0) left -= width / 2;
-  return {left, at.y - kAscent * kFontSize, left + width, at.y + kDescent * kFontSize};
+  return {left - kMargin, at.y - kAscent * kFontSize, left + width + kMargin,
+          at.y + kDescent * kFontSize};
 }
 
 // Places around a point, the best first.
 std::vector<TextPlace> places_around(double x, double y) {
   const double middle = y + 0.35 * kFontSize, below = y + kLabelGap + 0.9 * kFontSize;
   std::vector<TextPlace> places = {
-      {x + kLabelGap, y - kLabelGap, "start"}, {x - kLabelGap, y - kLabelGap, "end"}, {x + kLabelGap, below, "start"},
-      {x - kLabelGap, below, "end"},      {x, y - kLabelGap - 2, "middle"}, {x, below + 2, "middle"},
-      {x + kLabelGap, middle, "start"},   {x - kLabelGap, middle, "end"},
+      {x + kLabelGap, y - kLabelGap, "start"}, {x - kLabelGap, y - kLabelGap, "end"},
+      {x + kLabelGap, below, "start"},         {x - kLabelGap, below, "end"},
+      {x, y - kLabelGap - 2, "middle"},        {x, below + 2, "middle"},
+      {x + kLabelGap, middle, "start"},        {x - kLabelGap, middle, "end"},
   };
   for (int line = 1; line <= kLinesOfDodge; ++line) {
     for (const double down : {-line * kLine, line * kLine}) {

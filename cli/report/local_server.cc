@@ -116,9 +116,10 @@ LocalServer::LocalServer(uint16_t port, ServeFn serve) : impl_(std::make_unique<
     impl_->acceptor.bind(here);
     impl_->acceptor.listen();
   } catch (const boost::system::system_error& e) {
-    throw UsageError(fmt::format("--port: cannot listen on 127.0.0.1:{}: {}; '--port 0' takes a "
-                                 "free one",
-                                 port, e.code().message()));
+    throw UsageError(
+        fmt::format("--port: cannot listen on 127.0.0.1:{}: {}; '--port 0' takes a "
+                    "free one",
+                    port, e.code().message()));
   }
   impl_->port = impl_->acceptor.local_endpoint().port();
 }

@@ -231,7 +231,8 @@ void Replay::predict(size_t known, size_t end, std::vector<PredictedTrial>& out)
   }
   CostModel model;
   model.train(samples, priors(0, known));
-  const Rows asked(rows_.begin() + static_cast<long>(known), rows_.begin() + static_cast<long>(end));
+  const Rows asked(rows_.begin() + static_cast<long>(known),
+                   rows_.begin() + static_cast<long>(end));
   const std::vector<float> scores = model.predict(asked, priors(known, end));
   for (size_t i = known; i < end; ++i) {
     if (trials_[i].seconds <= 0) continue;
@@ -266,7 +267,8 @@ std::map<std::string, float> knobs_of(const std::string& config, KnobWords& word
       if (it == known.end()) known.push_back(word);
     } else if (value.is_array()) {
       for (size_t i = 0; i < value.size(); ++i) {
-        if (value[i].is_number()) knobs[fmt::format("{}.{}", name, i)] = log2p(value[i].get<double>());
+        if (value[i].is_number())
+          knobs[fmt::format("{}.{}", name, i)] = log2p(value[i].get<double>());
       }
     }
   }
@@ -280,8 +282,8 @@ KnobImportance knob_importance(const std::vector<ModelledTrial>& all) {
     if (t.seconds > 0) trials.push_back(t);
   }
   if (trials.size() < kFewestForKnobs) {
-    out.missing = fmt::format("{} valid trials are too few; this takes {}", trials.size(),
-                              kFewestForKnobs);
+    out.missing =
+        fmt::format("{} valid trials are too few; this takes {}", trials.size(), kFewestForKnobs);
     return out;
   }
   trials = sampled(std::move(trials), kMostTrials);

@@ -15,15 +15,17 @@ struct MedianInterval {
   double median = 0, low = 0, high = 0;
   size_t samples = 0;  // fewer than 3 make no interval
 
-  bool overlaps(const MedianInterval& other) const { return low <= other.high && other.low <= high; }
+  bool overlaps(const MedianInterval& other) const {
+    return low <= other.high && other.low <= high;
+  }
 };
 MedianInterval interval_of(const std::vector<double>& samples);
 
 // A trial as models see it, in the order of measuring.
 struct ModelledTrial {
   int number = 0;
-  double seconds = 0;                 // 0: it failed
-  std::vector<float> features = {};   // of equal length in all trials; may be empty
+  double seconds = 0;                // 0: it failed
+  std::vector<float> features = {};  // of equal length in all trials; may be empty
   std::map<std::string, float> knobs = {};
 };
 

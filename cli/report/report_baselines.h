@@ -9,10 +9,10 @@
 namespace tilewright::cli {
 
 struct ReportBaseline {
-  std::string name;      // "oneDNN"
+  std::string name;  // "oneDNN"
   double seconds = 0;
   std::string note = {};  // what computed it
-  bool counts = true;    // false: it computes something else, or is reference code
+  bool counts = true;     // false: it computes something else, or is reference code
 };
 
 // A workload's contest, where all sides took turns.

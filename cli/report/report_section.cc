@@ -41,9 +41,10 @@ std::string decision_text(const ReportFinalists& finalists) {
   } else if (winner.overlaps(second)) {
     out += "The intervals overlap: within the noise the two are equal.";
   } else if (winner.median < second.median) {
-    out += fmt::format("The intervals do not overlap: the winner is faster by {:.1f}%, beyond the "
-                       "noise.",
-                       100 * (second.median / winner.median - 1));
+    out += fmt::format(
+        "The intervals do not overlap: the winner is faster by {:.1f}%, beyond the "
+        "noise.",
+        100 * (second.median / winner.median - 1));
   } else {
     out += "The closing comparison, in which kernels run in turns, chose otherwise than these.";
   }
@@ -66,8 +67,9 @@ std::string knobs_part(const ReportWorkload& w) {
   if (!w.knobs.missing.empty()) {
     return out + fmt::format("<p class=\"soft\">{}.</p>\n</div>\n", escape_markup(w.knobs.missing));
   }
-  out += "<div class=\"scroll\"><table class=\"knobs\">\n<tr><th>knob</th><th class=\"n\">share</th>"
-         "<th></th></tr>\n";
+  out +=
+      "<div class=\"scroll\"><table class=\"knobs\">\n<tr><th>knob</th><th class=\"n\">share</th>"
+      "<th></th></tr>\n";
   const double most = std::max(w.knobs.knobs[0].share, 1e-9);
   for (size_t i = 0; i < std::min(kMostKnobs, w.knobs.knobs.size()); ++i) {
     const KnobShare& k = w.knobs.knobs[i];
@@ -114,8 +116,9 @@ std::string time_part(const ReportWorkload& w) {
   out += "<div class=\"scroll\"><table class=\"spent\">\n";
   for (const auto& [name, seconds] : parts) {
     const double share = seconds / std::max(w.time.elapsed, known);
-    out += fmt::format("<tr><td>{}</td><td class=\"n\">{:.1f} s</td><td class=\"n\">{}</td>{}</tr>\n",
-                       name, seconds, percent(share), bar_cell(share));
+    out +=
+        fmt::format("<tr><td>{}</td><td class=\"n\">{:.1f} s</td><td class=\"n\">{}</td>{}</tr>\n",
+                    name, seconds, percent(share), bar_cell(share));
   }
   return out + fmt::format("</table></div>\n<p class=\"soft\">{:.1f} s in all runs.</p>\n</div>\n",
                            w.time.elapsed);
@@ -127,7 +130,8 @@ std::string baseline_row(const ReportBench& bench, const ReportBaseline& b) {
   if (!b.counts) ratio = "not comparable";
   if (!bench.disturbed.empty()) ratio = "disturbed";
   return fmt::format(
-      "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"wide\">{}</td></tr>\n",
+      "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td "
+      "class=\"wide\">{}</td></tr>\n",
       escape_markup(b.name), readable_seconds(b.seconds), ratio, escape_markup(b.note));
 }
 
@@ -181,7 +185,8 @@ std::string predicted_table(const ReportWorkload& w) {
 std::string failures_table(const ReportWorkload& w) {
   if (w.failures.empty()) return "<h3>Failures</h3>\n<p>None of the trials failed.</p>\n";
   std::string out =
-      "<h3>Failures</h3>\n<div class=\"scroll\"><table>\n<tr><th>cause</th><th class=\"n\">trials</th>"
+      "<h3>Failures</h3>\n<div class=\"scroll\"><table>\n<tr><th>cause</th><th "
+      "class=\"n\">trials</th>"
       "<th>for example</th></tr>\n";
   for (const ReportFailure& f : w.failures) {
     std::string reasons;
@@ -252,7 +257,8 @@ std::string speed_cells(const ReportWorkload& w, double seconds) {
 
 std::string workload_section(const ReportWorkload& w) {
   std::string out = fmt::format(
-      "<section id=\"{}\">\n<h2><bdi>{}</bdi></h2>\n<p class=\"soft\">{}{}, {:.4g} MFLOP, {:.4g} MB "
+      "<section id=\"{}\">\n<h2><bdi>{}</bdi></h2>\n<p class=\"soft\">{}{}, {:.4g} MFLOP, {:.4g} "
+      "MB "
       "of operands, workload {}</p>\n<pre>{}</pre>\n",
       anchor_of(w), escape_markup(w.spec),
       w.label.empty() ? "" : fmt::format("<bdi>{}</bdi>: ", escape_markup(w.label)),

@@ -41,6 +41,7 @@ svg text.words { fill: var(--ink); stroke: var(--page); stroke-width: 3px; paint
 .line.best, .line.winner { stroke: var(--best); }
 .line.default { stroke: var(--default); stroke-width: 1; stroke-dasharray: 5 4; }
 .line.baseline { stroke: var(--baseline); stroke-width: 1; stroke-dasharray: 2 3; }
+.leader { stroke: var(--soft); stroke-width: .6; }
 .dot.best { fill: var(--best); } .dot.trial { fill: var(--trial); fill-opacity: .7; }
 .dot.default { fill: var(--default); }
 .cross { fill: none; stroke: var(--failed); stroke-width: 1.5; }

@@ -38,8 +38,8 @@ std::vector<ReportTrial> trials_of(const std::vector<database::Record>& records)
   for (const database::Record& r : records) {
     if (r.confirmed) continue;  // an earlier trial, measured again
     const int number = r.is_default ? 0 : ++candidates;
-    trials.push_back({number, r.verdict, valid_seconds(r), r.sketch, r.config,
-                      first_line(r.reason), r.is_default});
+    trials.push_back({number, r.verdict, valid_seconds(r), r.sketch, r.config, first_line(r.reason),
+                      r.is_default});
   }
   return trials;
 }
@@ -61,11 +61,10 @@ std::vector<ReportFailure> failures_of(const std::vector<ReportTrial>& trials) {
 
 // Trials for models. Features of another version, or of another length, are left out.
 std::vector<ModelledTrial> modelled(const std::vector<database::Record>& records, int version) {
-  const bool featured =
-      std::all_of(records.begin(), records.end(), [&](const database::Record& r) {
-        return r.confirmed || r.is_default ||
-               (r.feature_version == version && r.features.size() == records[0].features.size());
-      });
+  const bool featured = std::all_of(records.begin(), records.end(), [&](const database::Record& r) {
+    return r.confirmed || r.is_default ||
+           (r.feature_version == version && r.features.size() == records[0].features.size());
+  });
   std::vector<ModelledTrial> trials;
   KnobWords words;
   int number = 0;
@@ -122,8 +121,7 @@ ReportFinalists finalists_of(const std::string& hash, const ReportConfig* best,
     for (FinalistRounds& f : found->second.finalists) {
       auto trial = trials.find({f.sketch, f.config});
       const bool is_default = trial != trials.end() && trial->second->is_default;
-      out.list.push_back(
-          {f.sketch, f.config, interval_of(f.seconds), f.winner, is_default});
+      out.list.push_back({f.sketch, f.config, interval_of(f.seconds), f.winner, is_default});
     }
     out.in_turns = true;
     put_in_order(out.list);

@@ -26,8 +26,11 @@ std::vector<ModelledTrial> trials(int count) {
     ModelledTrial t;
     t.number = i + 1;
     const auto tile = static_cast<float>(random() % 8), order = static_cast<float>(random() % 2);
-    t.knobs = {{"tile.0", tile}, {"tile.1", 7 - tile}, {"order", order},
-               {"noise", static_cast<float>(random() % 64)}, {"constant", 3}};
+    t.knobs = {{"tile.0", tile},
+               {"tile.1", 7 - tile},
+               {"order", order},
+               {"noise", static_cast<float>(random() % 64)},
+               {"constant", 3}};
     t.seconds = 1e-3 * (1 + tile + 0.5 * order);
     list.push_back(t);
   }
@@ -52,8 +55,9 @@ TEST(ReportAnalysis, AnIntervalEnclosesTheMedian) {
 
 TEST(ReportAnalysis, KnobsAreNumbers) {
   KnobWords words;
-  EXPECT_THAT(knobs_of(R"({"a": 7, "b": [1, 3], "c": "x", "d": true})", words),
-              ElementsAre(Pair("a", 3), Pair("b.0", 1), Pair("b.1", 2), Pair("c", 0), Pair("d", 1)));
+  EXPECT_THAT(
+      knobs_of(R"({"a": 7, "b": [1, 3], "c": "x", "d": true})", words),
+      ElementsAre(Pair("a", 3), Pair("b.0", 1), Pair("b.1", 2), Pair("c", 0), Pair("d", 1)));
   EXPECT_THAT(knobs_of(R"({"c": "y"})", words), ElementsAre(Pair("c", 1)));
   EXPECT_THAT(knobs_of(R"({"c": "x"})", words), ElementsAre(Pair("c", 0)));
   EXPECT_TRUE(knobs_of("not JSON", words).empty());

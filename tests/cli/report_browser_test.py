@@ -250,7 +250,8 @@ class Report(unittest.TestCase):
 
     @contextlib.contextmanager
     def served(self, database: str):
-        with subprocess.Popen([TUNE_CLI, "report", "--serve", "--port", "0", "--db", database],
+        with subprocess.Popen([TUNE_CLI, "report", "--serve", "--port", "0", "--quiet", "--db",
+                               database],
                               cwd=self.at, env=self.environment, text=True,
                               stdout=subprocess.PIPE) as server:
             try:

@@ -23,15 +23,16 @@ constexpr const char* kHostile =
 
 Workload workload(int number) {
   // Shapes of nearly one intensity, which a roofline draws at nearly one place.
-  return make_workload(parse_spec(fmt::format(
-      "matmul:m={},n={},k={}", 256 + 8 * number, 256 << (number % 3), 256 << (number % 2))));
+  return make_workload(parse_spec(fmt::format("matmul:m={},n={},k={}", 256 + 8 * number,
+                                              256 << (number % 3), 256 << (number % 2))));
 }
 
 std::string label(int number) {
   if (number == 1) return kHostile;
-  return fmt::format("model.encoder.layers.{}.self_attention.output_projection.dense_to_hidden/"
-                     "MatMul_with_a_long_name_{}",
-                     number, number);
+  return fmt::format(
+      "model.encoder.layers.{}.self_attention.output_projection.dense_to_hidden/"
+      "MatMul_with_a_long_name_{}",
+      number, number);
 }
 
 std::string config(int trial) {

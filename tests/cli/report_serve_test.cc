@@ -18,7 +18,8 @@ class ReportServe : public Cli {
  protected:
   void SetUp() override {
     Cli::SetUp();
-    const std::string command = "cd '" + dir_.string() + "' && echo $$ && exec " TILEWRIGHT_BINARY_DIR
+    const std::string command = "cd '" + dir_.string() +
+                                "' && echo $$ && exec " TILEWRIGHT_BINARY_DIR
                                 "/tune-cli report --serve --port 0 --quiet";
     server_ = popen(command.c_str(), "r");
     process_ = std::stoi(line());

@@ -43,10 +43,8 @@ Json json_of(const WorkloadFindings& f) {
   Json spent = Json::object(), finalists = Json::array();
   for (const auto& [name, part] : kParts) spent[name] = f.spent.*part;
   for (const FinalistRounds& r : f.finalists) {
-    finalists.push_back({{"sketch", r.sketch},
-                         {"config", r.config},
-                         {"seconds", r.seconds},
-                         {"winner", r.winner}});
+    finalists.push_back(
+        {{"sketch", r.sketch}, {"config", r.config}, {"seconds", r.seconds}, {"winner", r.winner}});
   }
   return {{"elapsed_s", f.elapsed}, {"spent_s", spent}, {"finalists", finalists}};
 }
@@ -110,9 +108,8 @@ std::vector<FinalistRounds> finalist_rounds(const std::vector<Finalist>& rivals,
   for (size_t i = 0; i < rivals.size(); ++i) {
     if (comparison.medians[i] <= 0) continue;
     const database::Record& r = rivals[i].record;
-    ran.emplace_back(comparison.medians[i],
-                     FinalistRounds{r.sketch, r.config, comparison.rounds[i],
-                                    static_cast<int>(i) == winner});
+    ran.emplace_back(comparison.medians[i], FinalistRounds{r.sketch, r.config, comparison.rounds[i],
+                                                           static_cast<int>(i) == winner});
   }
   std::stable_sort(ran.begin(), ran.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -51,7 +51,8 @@ TEST(SvgLabels, NoTwoOverlapHoweverManyThereAre) {
   int left_out = 0;
   for (int i = 0; i < 200; ++i) {
     // Most points lie in one corner.
-    const double x = 380 + static_cast<double>(random() % 60), y = 40 + static_cast<double>(random() % 80);
+    const double x = 380 + static_cast<double>(random() % 60),
+                 y = 40 + static_cast<double>(random() % 80);
     const std::string words = "workload " + std::to_string(i);
     const auto place = space.place(x, y, words);
     if (!place) {

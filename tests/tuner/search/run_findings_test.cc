@@ -45,7 +45,8 @@ TEST(RunFindings, LaterOnesReplaceEarlierOnes) {
 }
 
 TEST(RunFindings, OtherTextsHaveNone) {
-  for (const char* args : {"", "{}", "[]", "x", R"({"findings": 3})", R"({"findings": {"h": 3}})"}) {
+  for (const char* args :
+       {"", "{}", "[]", "x", R"({"findings": 3})", R"({"findings": {"h": 3}})"}) {
     EXPECT_TRUE(findings_of(args).empty()) << args;
   }
   EXPECT_EQ(without_findings("x"), "x");
