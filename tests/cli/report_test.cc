@@ -73,6 +73,13 @@ TEST_F(ReportCommand, WritesAPageThatFetchesNothingAndSaysWhatItWrote) {
   EXPECT_EQ(said["results"][0]["trials"], 4);
   EXPECT_EQ(said["results"][0]["valid"], 4);
   EXPECT_GT(said["results"][0]["best"]["seconds"], 0);
+  // What the run kept in its row.
+  EXPECT_TRUE(said["results"][0]["finalists"]["in_turns"]);
+  EXPECT_TRUE(said["results"][0]["finalists"]["list"][0]["winner"]);
+  for (const char* part : {"elapsed", "proposing", "building", "checks", "timing"}) {
+    EXPECT_GT(said["results"][0]["spent_s"][part], 0) << part;
+  }
+  EXPECT_THAT(page, Not(HasSubstr("findings"))) << "the arguments are shown alone";
   EXPECT_EQ(unbalanced_tag(page), "");
   EXPECT_EQ(count(page, "aria-label=\"Convergence of"), 1u);
   EXPECT_EQ(count(page, "aria-label=\"Roofline of"), 1u);
