@@ -223,7 +223,8 @@ TEST(Store, RemembersWhichRunWasNotFinished) {
 
 TEST(Store, ARunsArgumentsMayChange) {
   Store store = Store::open_in_memory();
-  const std::string id = store.begin_run({.target_hash = "t", .tool_version = "0.1.0"});
+  const std::string id =
+      store.begin_run({.args = "{}", .target_hash = "t", .tool_version = "0.1.0"});
   const TuningRun before = *store.run(id).value;
   store.set_run_args(id, R"({"findings": {}})");
   const TuningRun after = *store.run(id).value;
