@@ -36,14 +36,17 @@ class Gatherer {
   std::vector<Workload> wanted() const;
   void add(const Workload& w);
   bool add_predicted(const Workload& w);
-  std::vector<database::TuningRun> runs_of(const std::vector<database::Record>& records) const;
+  // On a workload, of the runs of these records, latest first.
+  std::vector<WorkloadFindings> findings(const std::string& workload,
+                                         const std::vector<database::Record>& records);
   void note_origin(const database::Record& r);
 
   const CommonOptions& options_;
   const ReportBenches& benches_;
   const database::Store& store_;
   Lookup lookup_;
-  std::vector<database::TuningRun> runs_;  // all that the database has
+  std::vector<database::TuningRun> runs_;        // all that the database has, latest first
+  std::map<std::string, RunFindings> findings_;  // by run; read when first asked for
   std::set<std::string> run_ids_, compilers_;
   Report report_;
 };
@@ -58,15 +61,19 @@ void Gatherer::note_origin(const database::Record& r) {
   if (!r.compiler_version.empty()) compilers_.insert(r.compiler_version);
 }
 
-std::vector<database::TuningRun> Gatherer::runs_of(
-    const std::vector<database::Record>& records) const {
+std::vector<WorkloadFindings> Gatherer::findings(const std::string& workload,
+                                                 const std::vector<database::Record>& records) {
   std::set<std::string> ids;
   for (const database::Record& r : records) ids.insert(r.run_id);
-  std::vector<database::TuningRun> runs;
+  std::vector<WorkloadFindings> list;
   for (const database::TuningRun& run : runs_) {
-    if (ids.contains(run.id)) runs.push_back(run);
+    if (!ids.contains(run.id)) continue;
+    const auto [of_run, is_new] = findings_.try_emplace(run.id);
+    if (is_new) of_run->second = findings_of(run.args);
+    auto found = of_run->second.find(workload);
+    if (found != of_run->second.end()) list.push_back(found->second);
   }
-  return runs;
+  return list;
 }
 
 void Gatherer::add(const Workload& w) {
@@ -85,8 +92,8 @@ void Gatherer::add(const Workload& w) {
     throw MissError(w, options_, best.miss.empty() ? "nothing was measured" : best.miss);
   }
   for (auto& [threads, records] : by_threads) {
-    ReportWorkload out =
-        workload_report(w, lookup_.target, threads, records, runs_of(records), !report_.searching);
+    ReportWorkload out = workload_report(w, lookup_.target, threads, records,
+                                         findings(w.hash(), records), !report_.searching);
     auto bench = benches_.rows.find({out.spec, threads});
     if (bench != benches_.rows.end()) out.bench = bench->second;
     report_.workloads.push_back(std::move(out));

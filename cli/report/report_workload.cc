@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "ir/ops/spec.h"
 #include "tuner/backend.h"
-#include "tuner/search/run_findings.h"
 
 namespace tilewright::cli {
 namespace {
@@ -106,19 +105,17 @@ void put_in_order(std::vector<ReportFinalist>& list) {
 }
 
 // The closing comparison of the latest run that had one; else the fastest trials with their samples.
-ReportFinalists finalists_of(const std::string& hash, const ReportConfig* best,
-                             const std::vector<database::Record>& records,
-                             const std::vector<database::TuningRun>& runs) {
+ReportFinalists finalists_of(const ReportConfig* best, const std::vector<database::Record>& records,
+                             const std::vector<WorkloadFindings>& findings) {
   std::map<ConfigKey, const database::Record*> trials;
   for (const database::Record& r : records) {
     if (!r.confirmed && valid_seconds(r) > 0) trials[{r.sketch, r.config}] = &r;
   }
   ReportFinalists out;
-  for (const database::TuningRun& run : runs) {
-    RunFindings findings = findings_of(run.args);
-    auto found = findings.find(hash);
-    if (found == findings.end() || found->second.finalists.empty()) continue;
-    for (FinalistRounds& f : found->second.finalists) {
+  auto compared = std::find_if(findings.begin(), findings.end(),
+                               [](const WorkloadFindings& f) { return !f.finalists.empty(); });
+  if (compared != findings.end()) {
+    for (const FinalistRounds& f : compared->finalists) {
       auto trial = trials.find({f.sketch, f.config});
       const bool is_default = trial != trials.end() && trial->second->is_default;
       out.list.push_back({f.sketch, f.config, interval_of(f.seconds), f.winner, is_default});
@@ -136,14 +133,11 @@ ReportFinalists finalists_of(const std::string& hash, const ReportConfig* best,
   return out;
 }
 
-ReportTime time_of(const std::string& hash, const std::vector<database::TuningRun>& runs) {
+ReportTime time_of(const std::vector<WorkloadFindings>& findings) {
   ReportTime time;
-  for (const database::TuningRun& run : runs) {
-    const RunFindings findings = findings_of(run.args);
-    auto found = findings.find(hash);
-    if (found == findings.end()) continue;
-    time.elapsed += found->second.elapsed;
-    time.spent += found->second.spent;
+  for (const WorkloadFindings& f : findings) {
+    time.elapsed += f.elapsed;
+    time.spent += f.spent;
   }
   return time;
 }
@@ -171,7 +165,7 @@ std::vector<ReportConfig> top_configs(const std::vector<database::Record>& recor
 
 ReportWorkload workload_report(const Workload& w, const Target& target, int threads,
                                const std::vector<database::Record>& records,
-                               const std::vector<database::TuningRun>& runs, bool thorough) {
+                               const std::vector<WorkloadFindings>& findings, bool thorough) {
   ReportWorkload out;
   out.spec = spec_to_inline(parse_spec(w.canonical));
   out.label = w.label;
@@ -194,8 +188,8 @@ ReportWorkload workload_report(const Workload& w, const Target& target, int thre
   }
   out.rates = Backend::of(target).rates(target, threads);
   out.failures = failures_of(out.trials);
-  out.finalists = finalists_of(out.hash, out.best(), records, runs);
-  out.time = time_of(out.hash, runs);
+  out.finalists = finalists_of(out.best(), records, findings);
+  out.time = time_of(findings);
   if (thorough) {
     analyse(target, records, out);
   } else {
