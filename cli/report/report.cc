@@ -114,13 +114,14 @@ Json workload_json(const ReportWorkload& w) {
 
 // A row of bench that meets no workload of the report may be a mistake.
 void note_unused(const CommonOptions& options, const ReportBenches& benches, const Report& report) {
-  for (const auto& [key, bench] : benches.rows) {
+  for (const auto& row : benches.rows) {
+    const auto& [spec, threads] = row.first;
     const bool used =
         std::any_of(report.workloads.begin(), report.workloads.end(),
-                    [&](const auto& w) { return w.spec == key.first && w.threads == key.second; });
+                    [&row](const auto& w) { return std::pair(w.spec, w.threads) == row.first; });
     if (used) continue;
-    note(options, fmt::format("--bench: the report has no workload '{}' on {}", key.first,
-                              database::threads_text(key.second)));
+    note(options, fmt::format("--bench: the report has no workload '{}' on {}", spec,
+                              database::threads_text(threads)));
   }
 }
 

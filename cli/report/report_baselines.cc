@@ -53,8 +53,10 @@ void add_file(const std::string& file, ReportBenches& benches) {
         "--bench: '{}' is no document of bench; 'tune-cli bench --json SPEC > FILE' writes one",
         file));
   }
-  for (const auto& [name, version] : document["peers"].items()) {
-    const std::string words = version.is_string() ? version.get<std::string>() : "";
+  for (const auto& peer : document["peers"].items()) {
+    const std::string& name = peer.key();
+    const std::string words =
+        peer.value().is_string() ? peer.value().get<std::string>() : std::string();
     const bool known = std::any_of(benches.versions.begin(), benches.versions.end(),
                                    [&](const auto& other) { return other.first == name; });
     if (!known) benches.versions.emplace_back(name, words);
