@@ -5,8 +5,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
 #include <csignal>
@@ -32,19 +32,33 @@ constexpr const char* kPolicy =
 // One connection, kept alive by its pending operation.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(tcp::socket socket, uint16_t port, const ServeFn& serve)
-      : stream_(std::move(socket)), port_(port), serve_(serve) {}
+  Session(asio::io_context& io, tcp::socket socket, uint16_t port, const ServeFn& serve)
+      : socket_(std::move(socket)), deadline_(io), port_(port), serve_(serve) {}
 
   void read() {
     request_ = {};
-    stream_.expires_after(kPatience);
-    http::async_read(stream_, buffer_, request_,
+    be_patient();
+    http::async_read(socket_, buffer_, request_,
                      [self = shared_from_this()](beast::error_code error, size_t) {
-                       if (!error) self->write();
+                       error ? self->end() : self->write();
                      });
   }
 
  private:
+  // Closes the connection later. Earlier waits are given up.
+  void be_patient() {
+    deadline_.expires_after(kPatience);
+    deadline_.async_wait([self = shared_from_this()](beast::error_code cancelled) {
+      if (!cancelled) self->end();
+    });
+  }
+
+  void end() {
+    deadline_.cancel();
+    beast::error_code closed_already;
+    socket_.close(closed_already);
+  }
+
   bool is_for_here() const {
     const auto host = request_[http::field::host];
     return host == fmt::format("127.0.0.1:{}", port_) || host == fmt::format("localhost:{}", port_);
@@ -76,13 +90,16 @@ class Session : public std::enable_shared_from_this<Session> {
     response_.keep_alive(request_.keep_alive());
     response_.body() = std::move(a.body);
     response_.prepare_payload();
-    http::async_write(stream_, response_,
+    http::async_write(socket_, response_,
                       [self = shared_from_this()](beast::error_code error, size_t) {
-                        if (!error && self->response_.keep_alive()) self->read();
+                        const bool goes_on = !error && self->response_.keep_alive();
+                        goes_on ? self->read() : self->end();
                       });
   }
 
-  beast::tcp_stream stream_;
+  // Not beast::tcp_stream, which Boost 1.66 of the image for wheels lacks.
+  tcp::socket socket_;
+  asio::steady_timer deadline_;
   uint16_t port_;
   const ServeFn& serve_;
   beast::flat_buffer buffer_;
@@ -101,7 +118,7 @@ struct LocalServer::Impl {
 
   void accept() {
     acceptor.async_accept([this](beast::error_code error, tcp::socket socket) {
-      if (!error) std::make_shared<Session>(std::move(socket), port, serve)->read();
+      if (!error) std::make_shared<Session>(io, std::move(socket), port, serve)->read();
       accept();
     });
   }
