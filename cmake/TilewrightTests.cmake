@@ -210,6 +210,10 @@ if(TARGET tune-cli)
   add_test(NAME docs.json_schemas COMMAND ${Python3_EXECUTABLE}
     ${PROJECT_SOURCE_DIR}/tests/scripts/json_schemas_test.py $<TARGET_FILE:tune-cli>)
   set_tests_properties(docs.json_schemas PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
+  # Files that PyPI's gguf writes, where it is installed.
+  add_test(NAME models.gguf_package COMMAND ${Python3_EXECUTABLE}
+    ${PROJECT_SOURCE_DIR}/tests/scripts/gguf_package_test.py $<TARGET_FILE:tune-cli>)
+  set_tests_properties(models.gguf_package PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 
 # A tree with its libraries runs from elsewhere. Sanitizers' runtimes are no part of a bundle.

@@ -18,7 +18,7 @@ struct Filled {
 };
 
 // Fills the operand `name` from a layer. Where the workload has `name`.scale, it takes the packed
-// numbers, and `name`.scale and `name`.zero are filled along (zero points that the layer lacks are
+// numbers, and `name`.scale, `name`.zero and `name`.offset are filled along (0 where the layer has
 // none); else it takes the dequantized values. A layer counts as [k, n], or as [n, k] when
 // `transposed`. Throws FileError when it does not fit, with the keys of the spec that would take it.
 Filled fill_operands(OperandSet* operands, const std::string& name, const TensorFile& file,

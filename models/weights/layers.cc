@@ -40,10 +40,14 @@ std::vector<std::string> candidates(const TensorFile& file) {
 }  // namespace
 
 std::string Layer::spec_keys() const {
-  if (zeros == Zeros::Offsets) return "";
-  return fmt::format("w.dtype={},w.group={},w.scale={}{}", to_string(dtype),
-                     groups == 1 ? -1 : group, to_string(scale),
-                     zeros == Zeros::Integers ? ",w.zero=" + to_string(dtype) : "");
+  std::string keys = fmt::format("w.dtype={},w.group={},w.scale={}", to_string(dtype),
+                                 groups == 1 ? -1 : group, to_string(scale));
+  switch (zeros) {
+    case Zeros::None: break;
+    case Zeros::Integers: keys += ",w.zero=" + to_string(dtype); break;
+    case Zeros::Offsets: keys += ",w.offset=" + to_string(scale); break;
+  }
+  return keys;
 }
 
 std::optional<Layer> find_layer(const TensorFile& file, const std::string& name) {

@@ -77,6 +77,11 @@ INSTANTIATE_TEST_SUITE_P(
         QuantizedRowsCase{"matmul:m=1,n=48,k=64,a.dtype=i8,w.dtype=i4,w.group=32,w.scale=f16",
                           kDot},
         QuantizedRowsCase{"matmul:m=33,n=48,k=96,a.dtype=i8,w.dtype=u4,w.group=32,w.zero=u4", kDot},
+        QuantizedRowsCase{"matmul:m=1,n=48,k=64,a.dtype=i8,w.dtype=u4,w.group=32,w.offset=f32",
+                          kDot},
+        QuantizedRowsCase{"matmul:m=9,n=48,k=96,dtype=bf16,a.dtype=i8,w.dtype=i4,w.group=32,"
+                          "w.scale=f16,w.offset=f16",
+                          kDot},
         QuantizedRowsCase{"matmul:m=33,n=64,k=200,a.dtype=i8,w.dtype=i8", kDot},
         QuantizedRowsCase{"matmul:m=1,n=64,k=200,a.dtype=i8,w.dtype=u8,w.zero=u8,w.group=40", kDot},
         QuantizedRowsCase{"matmul:m=5,n=48,k=64,dtype=bf16,a.dtype=i8,w.dtype=u2,w.group=16", kDot},

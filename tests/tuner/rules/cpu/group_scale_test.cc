@@ -106,6 +106,20 @@ INSTANTIATE_TEST_SUITE_P(
         GroupScaleCase{
             "matmul:m=5,n=48,k=64,w.dtype=f4e2m1,w.group=32,dtype=bf16,out=f32,w.scale=e8m0",
             "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=u4,w.group=32,w.offset=f32", ""},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=u2,w.group=16,w.offset=bf16,dtype=bf16",
+                       "avx512.vdpbf16ps"},
+        GroupScaleCase{
+            "matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,w.offset=f16,dtype=bf16,w.scale=f16",
+            "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=u8,w.group=32,w.offset=f16,dtype=bf16,out=f32",
+                       "avx512.vdpbf16ps"},
+        GroupScaleCase{
+            "matmul:m=5,n=48,k=64,w.dtype=u4,w.group=32,dtype=i8,out=f32,w.scale=f32,w.offset=f32",
+            "avx512.vpdpbusd_lanes"},
+        GroupScaleCase{
+            "matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16,w.offset=f16",
+            "avx512.vpdpbusd_lanes"},
         GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=nf4,w.group=32,dtype=bf16,out=f32", ""},
         GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16",
                        "avx512.vpdpbusd_lanes"},
@@ -124,8 +138,14 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         GroupScaleCase{"matmul:m=1,n=208,k=256,w.dtype=u4,dtype=bf16,out=f32,w.zero=u4",
                        "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=1,n=208,k=256,w.dtype=u4,w.group=32,dtype=bf16,w.offset=f32",
+                       "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=1,n=208,k=256,w.dtype=u4,w.group=32,w.offset=f16,w.scale=f16", ""},
         GroupScaleCase{"matmul:m=33,n=80,k=96,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16",
                        "avx512.vpdpbusd_lanes"},
+        GroupScaleCase{"matmul:m=4,n=32,k=64,batch=3,trans_b=true,w.dtype=u4,w.group=16,"
+                       "w.offset=f32,dtype=bf16,out=f32",
+                       "avx512.vdpbf16ps"},
         GroupScaleCase{
             "matmul:m=4,n=32,k=64,batch=3,w.dtype=u4,w.group=16,w.zero=u4,dtype=bf16,out=f32",
             "avx512.vdpbf16ps"},
@@ -144,6 +164,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         GroupScaleCase{
             "matmul:m=5,n=45,k=64,w.dtype=u4,w.group=32,w.zero=u4,dtype=bf16,out=f32,w.scale=bf16",
+            "avx512.vdpbf16ps"},
+        GroupScaleCase{
+            "matmul:m=5,n=45,k=64,w.dtype=u4,w.group=32,w.offset=f16,dtype=bf16,w.scale=f16",
             "avx512.vdpbf16ps"},
         GroupScaleCase{"matmul:m=1,n=100,k=128,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16,"
                        "epilogue=[bias,relu]",

@@ -80,12 +80,22 @@ const GemvWordsCase kGemvWordsCases[] = {
      "tw_ld<", "tw_f16x2_u2("},
     {"matmul:m=2,n=24,k=1024,dtype=i8,acc=f32,w.dtype=i8,w.group=-1,w.zero=f16",
      "tw_ld<16>(B_packed", "tw_f16x2_i8("},
+    // Offsets.
+    {"matmul:m=1,n=64,k=2048,dtype=f16,trans_b=true,w.dtype=u4,w.group=32,w.scale=f16,w.offset=f16",
+     "tw_ld<16>(B_packed", "tw_f16x2_u4("},
+    {"matmul:m=3,n=24,k=2000,batch=2,dtype=bf16,w.dtype=u2,w.group=80,w.offset=f32", "tw_ld<",
+     "tw_f16x2_u2("},
+    {"matmul:m=1,n=32,k=2048,dtype=f16,a.dtype=i8,w.dtype=u4,w.group=32,w.offset=f32", "tw_ld<",
+     "tw_f16x2_u4("},
+    {"matmul:m=2,n=24,k=1024,w.dtype=i8,w.group=-1,w.offset=f32", "tw_ld<", "tw_f16x2_i8("},
     // A dynamic number of vectors.
     {"matmul:m=1..20,n=24,k=2048,dtype=f16,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4", "tw_ld<",
      "tw_f16x2_u4("},
     {"matmul:m=1..9,n=24,k=2000,dtype=i8,w.dtype=i4,trans_b=true", "tw_ld<", "tw_i8x4_i4("},
     {"matmul:m=2..9,n=24,k=2048,dtype=f16,w.dtype=i4,w.group=64,w.zero=f16", "tw_ld<",
      "tw_f16x2_i4("},
+    {"matmul:m=2..9,n=24,k=2048,dtype=f16,w.dtype=u4,w.group=64,w.offset=f16", "tw_ld<",
+     "tw_f16x2_u4("},
 };
 
 nlohmann::json first_config(const Workload& w, const Target& target, nlohmann::json answers) {
@@ -240,6 +250,7 @@ TEST(GpuGemvWordsForm, AreOfferedToFewRowsAlone) {
   EXPECT_TRUE(offered("matmul:m=1..4096" + weight)) << "so many rows as there will be";
   EXPECT_TRUE(offered("matmul:m=1" + weight + ",batch=3"));
   EXPECT_TRUE(offered("matmul:m=1" + weight + ",w.zero=f16")) << "taken off in f32";
+  EXPECT_TRUE(offered("matmul:m=1" + weight + ",w.offset=f16")) << "added in f32";
   EXPECT_FALSE(offered("matmul:m=4" + weight + ",trans_a=true"));
   EXPECT_FALSE(offered("matmul:m=1,n=64,k=100,dtype=f16,w.dtype=u4,w.group=50"));
 }
