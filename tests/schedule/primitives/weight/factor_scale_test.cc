@@ -50,7 +50,7 @@ program p(A: f32[3, 12] input, B: u4[12, 8] weight, S: f32[3, 8] weight, O: f16[
   }
 })";
 
-std::string with(std::string program, const std::string& from, const std::string& to) {
+std::string edited(std::string program, const std::string& from, const std::string& to) {
   for (size_t at = 0; (at = program.find(from, at)) != std::string::npos; at += to.size()) {
     program.replace(at, from.size(), to);
   }
@@ -108,12 +108,13 @@ TEST(FactorScale, AppliesOffsetsThroughTheSumsOfTheOtherFactor) {
 
 // Codes with a sign are read with 8 added, which is taken off where the integer sums start.
 TEST(FactorScale, AppliesOffsetsToSumsOfBytes) {
-  RewriteCase c(with(with(kOffsets, "A: f32", "A: i8"), "A[vi, vk] *", "cast<f32>(A[vi, vk]) *"));
+  RewriteCase c(
+      edited(edited(kOffsets, "A: f32", "A: i8"), "A[vi, vk] *", "cast<f32>(A[vi, vk]) *"));
   std::vector<Loop> loops = tile(c.s, 4);
   c.s.factor_scale({"C"}, loops[0], ElemType::i32);
   c.check();
-  RewriteCase is_signed(with(with(with(kOffsets, "B: u4", "B: i4"), "A: f32", "A: i8"),
-                             "A[vi, vk] *", "cast<f32>(A[vi, vk]) *"));
+  RewriteCase is_signed(edited(edited(edited(kOffsets, "B: u4", "B: i4"), "A: f32", "A: i8"),
+                               "A[vi, vk] *", "cast<f32>(A[vi, vk]) *"));
   is_signed.s.widen_operand("B", ElemType::u8, 8);
   loops = tile(is_signed.s, 4);
   is_signed.s.factor_scale({"C"}, loops[0], ElemType::i32);
@@ -122,12 +123,12 @@ TEST(FactorScale, AppliesOffsetsToSumsOfBytes) {
 }
 
 TEST(FactorScale, RefusesOffsetsOfTwoFactorsAndOfProducts) {
-  RewriteCase two(with(kOffsets, "A[vi, vk] *", "(A[vi, vk] + S[0, vj]) *"));
+  RewriteCase two(edited(kOffsets, "A[vi, vk] *", "(A[vi, vk] + S[0, vj]) *"));
   std::vector<Loop> loops = tile(two.s, 4);
   two.refuses([&](Schedule& s) { s.factor_scale({"C"}, loops[0], ElemType::f32); },
               RefusalKind::Unsupported,
               "a factor of block 'C' that varies in loop 'k_1' is no element of a buffer");
-  RewriteCase product(with(kOffsets, "* S[floordiv(vk, 4), vj] +", "* A[vi, vk] +"));
+  RewriteCase product(edited(kOffsets, "* S[floordiv(vk, 4), vj] +", "* A[vi, vk] +"));
   loops = tile(product.s, 4);
   product.refuses([&](Schedule& s) { s.factor_scale({"C"}, loops[0], ElemType::f32); },
                   RefusalKind::Unsupported,
