@@ -21,6 +21,7 @@ except ImportError:
 
 TUNE_CLI = ""
 M, N, K = 3, 32, 512
+PRODUCT = f"matmul:m={M},n={N},k={K}"
 # Where the f16 numbers of a block stand, by type.
 HALVES = {"Q2_K": (80, 82), "Q4_K": (0, 2), "Q5_K": (0, 2)}
 STEPS = 0.0013, 0.0041
@@ -76,10 +77,9 @@ class Products(unittest.TestCase):
         self.assertEqual(done.returncode, 0, f"{arguments}: {done.stderr}")
         return done.stdout
 
-    def product(self, name: str, keys: str) -> numpy.ndarray:
-        self.run_cli("run", "--default", "--threads", "1", "--in", "A=a.npy", "--in",
-                     f"B=m.gguf:{name}", "--out", "C=c.npy",
-                     f"matmul:m={M},n={N},k={K},out=f32{keys}")
+    def product(self, name: str, keys: str, *options: str) -> numpy.ndarray:
+        self.run_cli("run", *(options or ("--default",)), "--threads", "1", "--in", "A=a.npy",
+                     "--in", f"B=m.gguf:{name}", "--out", "C=c.npy", PRODUCT + keys)
         return numpy.load(self.at / "c.npy").astype(numpy.float64)
 
     def test_layers_are_named_as_specs_with_an_offset(self) -> None:
@@ -107,7 +107,19 @@ class Products(unittest.TestCase):
                 terms = numpy.abs(values) + 2 * 63 * STEPS[1]
                 bound = (2.0**-11 + 2e-6) * (numpy.abs(self.a) @ terms)
                 wanted = self.a.astype(numpy.float64) @ values
-                self.assertTrue((numpy.abs(self.product(name, keys) - wanted) <= bound).all())
+                error = numpy.abs(self.product(name, keys) - wanted)
+                self.assertTrue((error <= bound).all())
+                self.assertGreater(error.max(), 1e-5, "nothing was rounded")
+
+    def test_a_tuned_kernel_takes_them_too(self) -> None:
+        keys = "," + KEYS["Q4_K"]
+        self.run_cli("tune", PRODUCT + keys, "--trials", "4", "--threads", "1")
+        values = self.values["Q4_K"].astype(numpy.float64).T
+        wanted = self.a.astype(numpy.float64) @ values
+        # Scaled codes and offsets are summed apart: each has a rounding of its own.
+        bound = 2e-6 * (numpy.abs(self.a) @ (numpy.abs(values) + 2 * 63 * STEPS[1]))
+        got = self.product("Q4_K", keys, "--quiet")
+        self.assertTrue((numpy.abs(got - wanted) <= bound).all())
 
 
 if __name__ == "__main__":
