@@ -112,8 +112,6 @@ INSTANTIATE_TEST_SUITE_P(
         GroupScaleCase{
             "matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,w.offset=f16,dtype=bf16,w.scale=f16",
             "avx512.vdpbf16ps"},
-        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=u8,w.group=32,w.offset=f16,dtype=bf16,out=f32",
-                       "avx512.vdpbf16ps"},
         GroupScaleCase{
             "matmul:m=5,n=48,k=64,w.dtype=u4,w.group=32,dtype=i8,out=f32,w.scale=f32,w.offset=f32",
             "avx512.vpdpbusd_lanes"},
