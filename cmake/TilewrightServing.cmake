@@ -13,8 +13,8 @@ target_include_directories(tw_serving INTERFACE
 add_dependencies(tw_serving tw_serving_static)
 target_link_libraries(tw_serving PRIVATE
   -Wl,--whole-archive $<TARGET_FILE:tw_serving_static> -Wl,--no-whole-archive
-  $<TARGET_FILE:tw_database> $<TARGET_FILE:tw_runtime> $<TARGET_FILE:tw_kernel>
-  $<TARGET_FILE:tw_ir> $<TARGET_FILE:tw_base>
+  $<TARGET_FILE:tw_database> $<TARGET_FILE:tw_models> $<TARGET_FILE:tw_runtime>
+  $<TARGET_FILE:tw_kernel> $<TARGET_FILE:tw_ir> $<TARGET_FILE:tw_base>
   $<BUILD_INTERFACE:${SQLite3_LIBRARIES}> $<BUILD_INTERFACE:${SODIUM_LIBRARY}> ${CMAKE_THREAD_LIBS_INIT} ${CMAKE_DL_LIBS})
 get_target_property(fmt_type fmt::fmt TYPE)
 if(fmt_type STREQUAL "SHARED_LIBRARY")
@@ -37,7 +37,8 @@ endif()
 # Code that runs once, when a database is read and kernels are prepared, is to be small, not quick.
 set(run_once kernel/cuda_description.cc kernel/kernel_json.cc kernel/kernel_source.cc
   database/tables/convert.cc database/tables/dispatch_row.cc database/serving.cc
-  serving/c_interface.cc serving/choice.cc serving/library.cc serving/served.cc serving/table.cc)
+  serving/c_interface.cc serving/choice.cc serving/library.cc serving/served.cc serving/table.cc
+  serving/weight_file.cc)
 set_source_files_properties(${run_once} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>")
 
 # A unity build compiles by itself what the library may take of the runtime and of the oracle. A group
@@ -46,5 +47,6 @@ set_source_files_properties(${run_once} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:R
 file(GLOB served CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/*.cc
   ${PROJECT_SOURCE_DIR}/runtime/load/*.cc ${PROJECT_SOURCE_DIR}/runtime/machine/*.cc
   ${PROJECT_SOURCE_DIR}/runtime/cuda/*.cc ${PROJECT_SOURCE_DIR}/ir/oracle/*.cc
+  ${PROJECT_SOURCE_DIR}/runtime/tensor/*.cc ${PROJECT_SOURCE_DIR}/models/weights/*.cc
   ${PROJECT_SOURCE_DIR}/base/*.cc)
 set_source_files_properties(${served} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -21,7 +21,7 @@ LAYERS: dict[str, set[str]] = {
     "emulator": {"base", "ir", "kernel", "runtime"},
     "models": {"base", "ir", "runtime"},
     "database": {"base"},
-    "serving": {"base", "ir", "kernel", "runtime", "database"},
+    "serving": {"base", "ir", "kernel", "runtime", "models", "database"},
     "tuner": {"base", "ir", "kernel", "schedule", "codegen", "runtime", "emulator", "database"},
     "cli": {"base", "ir", "kernel", "schedule", "codegen", "runtime", "sandbox", "emulator", "models",
             "database", "tuner"},

@@ -35,16 +35,22 @@ void assign_turned(HostArray* to, const HostArray& from, bool transposed, const 
   }
 }
 
+HostArray& array_of(const FindArray& find, const std::string& operand) {
+  HostArray* array = find(operand);
+  if (array == nullptr) throw Error(fmt::format("there is no operand '{}'", operand));
+  return *array;
+}
+
 // Refuses operands that have no place for what stands beside the scales.
-void check_zeros(OperandSet* operands, const std::string& name, const Layer& layer,
+void check_zeros(const FindArray& find, const std::string& name, const Layer& layer,
                  const std::string& what) {
-  if (layer.zeros == Zeros::Offsets && operands->find(name + ".offset") == nullptr) {
+  if (layer.zeros == Zeros::Offsets && find(name + ".offset") == nullptr) {
     throw FileError(
         fmt::format("{}: {} has one offset per group, which no w.zero says; leave out the keys w.* "
                     "to run on its dequantized values",
                     what, layer.format));
   }
-  if (layer.zeros == Zeros::Integers && operands->find(name + ".zero") == nullptr) {
+  if (layer.zeros == Zeros::Integers && find(name + ".zero") == nullptr) {
     throw FileError(fmt::format("{}: the layer has zero points and the spec has none; it takes {}",
                                 what, layer.spec_keys()));
   }
@@ -54,19 +60,25 @@ void check_zeros(OperandSet* operands, const std::string& name, const Layer& lay
 
 Filled fill_operands(OperandSet* operands, const std::string& name, const TensorFile& file,
                      const Layer& layer, const LayerOptions& options, bool transposed) {
+  const auto find = [operands](const std::string& operand) { return operands->find(operand); };
+  return fill_operands(find, name, file, layer, options, transposed);
+}
+
+Filled fill_operands(const FindArray& find, const std::string& name, const TensorFile& file,
+                     const Layer& layer, const LayerOptions& options, bool transposed) {
   const std::string what = file.path() + ":" + layer.name;
   QuantizedWeight weight = read_layer(file, layer, options, name);
-  if (operands->find(name + ".scale") == nullptr) {
-    assign_turned(&operands->at(name), dense(weight, name), transposed, what);
+  if (find(name + ".scale") == nullptr) {
+    assign_turned(&array_of(find, name), dense(weight, name), transposed, what);
     return {{name}, {}};
   }
-  check_zeros(operands, name, layer, what);
+  check_zeros(find, name, layer, what);
   WeightOperands parts = to_operands(std::move(weight), what);
   Filled filled{{}, std::move(parts.order)};
   for (const HostArray& part : parts.arrays) {
     bool turned = transposed && part.name() == name;
     try {
-      assign_turned(&operands->at(part.name()), part, turned, what);
+      assign_turned(&array_of(find, part.name()), part, turned, what);
     } catch (const FileError& e) {
       std::string keys = layer.spec_keys();
       throw FileError(keys.empty() ? e.what()
@@ -74,7 +86,7 @@ Filled fill_operands(OperandSet* operands, const std::string& name, const Tensor
     }
     filled.names.push_back(part.name());
   }
-  HostArray* zero = operands->find(name + ".zero");
+  HostArray* zero = find(name + ".zero");
   if (zero != nullptr && layer.zeros == Zeros::None) {
     for (int64_t i = 0; i < zero->count(); ++i) zero->set(i, 0);
     filled.names.push_back(zero->name());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,11 @@ struct Filled {
 // none); else it takes the dequantized values. A layer counts as [k, n], or as [n, k] when
 // `transposed`. Throws FileError when it does not fit, with the keys of the spec that would take it.
 Filled fill_operands(OperandSet* operands, const std::string& name, const TensorFile& file,
+                     const Layer& layer, const LayerOptions& options, bool transposed);
+
+// The same for arrays that `find` knows by their operands' names; it gives null where there is none.
+using FindArray = std::function<HostArray*(const std::string& operand)>;
+Filled fill_operands(const FindArray& find, const std::string& name, const TensorFile& file,
                      const Layer& layer, const LayerOptions& options, bool transposed);
 
 // Takes the columns of the matrix in this order: column j of the result is column order[j].

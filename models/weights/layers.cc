@@ -100,4 +100,11 @@ GptqZeros gptq_zeros_beside(const std::string& model_path) {
   return GptqZeros::LessOne;
 }
 
+LayerOptions layer_options(const TensorFile& file, const Layer& layer,
+                           const std::string& gptq_format) {
+  if (layer.format != "gptq") return {};
+  if (gptq_format.empty()) return {gptq_zeros_beside(file.path())};
+  return {gptq_format == "gptq_v2" ? GptqZeros::AsTheyAre : GptqZeros::LessOne};
+}
+
 }  // namespace tilewright::weights

@@ -63,4 +63,9 @@ std::vector<LayerEntry> list_layers(const TensorFile& file);
 // file is no JSON.
 GptqZeros gptq_zeros_beside(const std::string& model_path);
 
+// How the layer's zero points are stored where a user says `gptq_format` ("gptq" or "gptq_v2"; empty:
+// the configuration beside the file decides).
+LayerOptions layer_options(const TensorFile& file, const Layer& layer,
+                           const std::string& gptq_format);
+
 }  // namespace tilewright::weights
