@@ -247,12 +247,13 @@ add_test(NAME install.find_package
     -P ${PROJECT_SOURCE_DIR}/tests/scripts/find_package_test.cmake)
 set_tests_properties(install.find_package PROPERTIES TIMEOUT 600)
 
+
 # The Python package, run by the interpreter that it was built for. A test that lacks a module skips
 # itself and says which.
 if(TARGET tilewright_python AND TARGET tune-cli)
   add_executable(python_kernels ${PROJECT_SOURCE_DIR}/tests/python/python_kernels.cc)
   target_link_libraries(python_kernels PRIVATE tw_serving_static tw_test_support)
-  foreach(test serve faults tune stubs example torch packages)
+  foreach(test serve faults tune quantize weights stubs example torch packages)
     add_test(NAME python.${test}
       COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/python/${test}_test.py)
     set_tests_properties(python.${test} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT
