@@ -247,6 +247,16 @@ add_test(NAME install.find_package
     -P ${PROJECT_SOURCE_DIR}/tests/scripts/find_package_test.cmake)
 set_tests_properties(install.find_package PROPERTIES TIMEOUT 600)
 
+# Files that others wrote (scripts/foreign_files), where they are. Readers of weights are reached through
+# the Python package.
+if(TARGET onnx_layers AND TARGET tune-cli)
+  foreach(test onnx weights)
+    add_test(NAME foreign.${test}
+      COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/foreign/${test}_test.py)
+    set_tests_properties(foreign.${test} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT
+      "PYTHONPATH=${PROJECT_BINARY_DIR}/python;ONNX_LAYERS=$<TARGET_FILE:onnx_layers>")
+  endforeach()
+endif()
 
 # The Python package, run by the interpreter that it was built for. A test that lacks a module skips
 # itself and says which.

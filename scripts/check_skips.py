@@ -44,6 +44,11 @@ def has_cuda_tool(package: str) -> bool:
     return package not in done.stdout
 
 
+def has_foreign_files() -> bool:
+    done = subprocess.run([ROOT / "scripts" / "foreign_files", "--check"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
 # Facts of a machine, by the names that the table uses.
 FACTS = {
     "avx2": lambda: "avx2" in cpu_flags(),
@@ -57,6 +62,7 @@ FACTS = {
     "another user": lambda: os.geteuid() != 0,
     "two processors": lambda: len(os.sched_getaffinity(0)) > 1,
     "aarch64 tools": lambda: all(map(shutil.which, ("aarch64-linux-gnu-gcc", "qemu-aarch64"))),
+    "foreign files": has_foreign_files,
     "fish": lambda: shutil.which("fish") is not None,
     "groff": lambda: shutil.which("groff") is not None,
     "script": lambda: shutil.which("script") is not None,
