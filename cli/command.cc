@@ -47,6 +47,7 @@ void add_common(CLI::App& app, CommonOptions& o, const Wants& wants) {
     app.add_option("--trust", o.trust,
                    "Public key (64 hexadecimal digits, or a file with them): run kernels that it "
                    "signed, even if others may write the database")
+        ->allow_extra_args(false)  // what follows may be the spec
         ->type_name("KEY");
     app.add_option("--pin", o.pin,
                    "SHA-256 of a serving file: run its kernels, even if others may write the file")

@@ -6,6 +6,7 @@
 
 #include "base/knobs.h"
 #include "cli/output/progress.h"
+#include "cli/output/table.h"
 #include "kernel/cuda_description.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
@@ -113,22 +114,23 @@ Json json_of(const cuda::DeviceFacts& f) {
 
 void print_estimate(const Json& e) {
   if (e.contains("refusal")) {
-    fmt::print("  the model: {}\n", e["refusal"].get<std::string>());
+    print_wrapped("  the model: " + e["refusal"].get<std::string>());
     return;
   }
   for (const Json& k : e["kernels"]) {
     fmt::print("  the model: {}, bound by {}\n", readable_seconds(k["seconds"]),
                k["bound_by"].get<std::string>());
-    fmt::print(
-        "    {} blocks of {} threads, {} registers each, {} bytes of shared memory per block\n",
+    print_wrapped(fmt::format(
+        "    {} blocks of {} threads, {} registers each, {} bytes of shared memory per block",
         k["blocks"].get<int64_t>(), k["threads"].get<int>(), k["registers"].get<int>(),
-        k["shared_bytes"].get<int64_t>());
+        k["shared_bytes"].get<int64_t>()));
     fmt::print("    {} blocks per SM (occupancy {:.0f}%), {:.2f} waves\n",
                k["blocks_per_sm"].get<int>(), 100 * k["occupancy"].get<double>(),
                k["waves"].get<double>());
-    fmt::print("    moves {:.2f} MB of DRAM, {:.2f} MB of L2, {:.3g} passes of shared memory\n",
-               k["dram_bytes"].get<double>() * 1e-6, k["l2_bytes"].get<double>() * 1e-6,
-               k["shared_passes"].get<double>());
+    print_wrapped(
+        fmt::format("    moves {:.2f} MB of DRAM, {:.2f} MB of L2, {:.3g} passes of shared memory",
+                    k["dram_bytes"].get<double>() * 1e-6, k["l2_bytes"].get<double>() * 1e-6,
+                    k["shared_passes"].get<double>()));
     for (const auto& [limit, seconds] : k["alone"].items()) {
       if (seconds.get<double>() <= 0) continue;
       fmt::print("    {:<18} {:>12} by itself\n", limit, readable_seconds(seconds));

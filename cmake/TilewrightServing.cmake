@@ -13,8 +13,8 @@ target_include_directories(tw_serving INTERFACE
 add_dependencies(tw_serving tw_serving_static)
 target_link_libraries(tw_serving PRIVATE
   -Wl,--whole-archive $<TARGET_FILE:tw_serving_static> -Wl,--no-whole-archive
-  $<TARGET_FILE:tw_database> $<TARGET_FILE:tw_runtime> $<TARGET_FILE:tw_kernel>
-  $<TARGET_FILE:tw_ir> $<TARGET_FILE:tw_base>
+  $<TARGET_FILE:tw_database> $<TARGET_FILE:tw_models> $<TARGET_FILE:tw_runtime>
+  $<TARGET_FILE:tw_kernel> $<TARGET_FILE:tw_ir> $<TARGET_FILE:tw_base>
   $<BUILD_INTERFACE:${SQLite3_LIBRARIES}> $<BUILD_INTERFACE:${SODIUM_LIBRARY}> ${CMAKE_THREAD_LIBS_INIT} ${CMAKE_DL_LIBS})
 get_target_property(fmt_type fmt::fmt TYPE)
 if(fmt_type STREQUAL "SHARED_LIBRARY")
@@ -34,17 +34,12 @@ if(NOT TILEWRIGHT_SANITIZE)
   target_link_options(tw_serving PRIVATE -Wl,-z,defs)  # a sanitizer's functions come with the program
 endif()
 
-# Code that runs once, when a database is read and kernels are prepared, is to be small, not quick.
-set(run_once kernel/cuda_description.cc kernel/kernel_json.cc kernel/kernel_source.cc
-  database/tables/convert.cc database/tables/dispatch_row.cc database/serving.cc
-  serving/c_interface.cc serving/choice.cc serving/library.cc serving/served.cc serving/table.cc)
-set_source_files_properties(${run_once} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>")
-
 # A unity build compiles by itself what the library may take of the runtime and of the oracle. A group
 # would bring along functions that start programs, or that the loader chooses by the processor; and
 # test_threads puts objects of its own in the place of some. The test serving.library holds the result.
 file(GLOB served CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/*.cc
   ${PROJECT_SOURCE_DIR}/runtime/load/*.cc ${PROJECT_SOURCE_DIR}/runtime/machine/*.cc
   ${PROJECT_SOURCE_DIR}/runtime/cuda/*.cc ${PROJECT_SOURCE_DIR}/ir/oracle/*.cc
+  ${PROJECT_SOURCE_DIR}/runtime/tensor/*.cc ${PROJECT_SOURCE_DIR}/models/weights/*.cc
   ${PROJECT_SOURCE_DIR}/base/*.cc)
 set_source_files_properties(${served} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -90,7 +90,7 @@ if(TARGET test_serving AND NOT TILEWRIGHT_SANITIZE AND NOT TILEWRIGHT_COVERAGE)
   set(sanitized -fsanitize=thread -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_compile_options(test_threads PRIVATE ${sanitized} -O1 -g1 -Wno-tsan)
   target_link_options(test_threads PRIVATE -fsanitize=thread)
-  target_link_libraries(test_threads PRIVATE tw_database tw_runtime tw_kernel tw_ir tw_base
+  target_link_libraries(test_threads PRIVATE tw_database tw_models tw_runtime tw_kernel tw_ir tw_base
     tw_test_support GTest::gtest_main)
   target_include_directories(test_threads SYSTEM PRIVATE ${XXHASH_INCLUDE})
   gtest_discover_tests(test_threads TEST_PREFIX tsan. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
@@ -210,6 +210,23 @@ if(TARGET tune-cli)
   add_test(NAME docs.json_schemas COMMAND ${Python3_EXECUTABLE}
     ${PROJECT_SOURCE_DIR}/tests/scripts/json_schemas_test.py $<TARGET_FILE:tune-cli>)
   set_tests_properties(docs.json_schemas PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
+  # Files that PyPI's gguf writes, where it is installed.
+  add_test(NAME models.gguf_package COMMAND ${Python3_EXECUTABLE}
+    ${PROJECT_SOURCE_DIR}/tests/scripts/gguf_package_test.py $<TARGET_FILE:tune-cli>)
+  set_tests_properties(models.gguf_package PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
+endif()
+
+# The report in a browser. The interpreter is the one that Debian's packages of modules are for.
+if(TARGET report_database)
+  find_program(TILEWRIGHT_SYSTEM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+  if(NOT TILEWRIGHT_SYSTEM_PYTHON)
+    set(TILEWRIGHT_SYSTEM_PYTHON ${Python3_EXECUTABLE})
+  endif()
+  mark_as_advanced(TILEWRIGHT_SYSTEM_PYTHON)
+  add_test(NAME cli.report_browser COMMAND ${TILEWRIGHT_SYSTEM_PYTHON}
+    ${PROJECT_SOURCE_DIR}/tests/cli/report_browser_test.py $<TARGET_FILE:tune-cli>
+    $<TARGET_FILE:report_database>)
+  set_tests_properties(cli.report_browser PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 
 # A tree with its libraries runs from elsewhere. Sanitizers' runtimes are no part of a bundle.
@@ -244,15 +261,27 @@ add_test(NAME install.find_package
   COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -DEXAMPLES=${PROJECT_SOURCE_DIR}/examples
     -DWORK=${PROJECT_BINARY_DIR}/find_package_test -DGENERATOR=${CMAKE_GENERATOR}
     -DCC=${CMAKE_C_COMPILER} -DCXX=${CMAKE_CXX_COMPILER} "-DFLAGS=${instrumented}"
+    -DLAUNCHER=${TILEWRIGHT_CCACHE}
     -P ${PROJECT_SOURCE_DIR}/tests/scripts/find_package_test.cmake)
 set_tests_properties(install.find_package PROPERTIES TIMEOUT 600)
+
+# Files that others wrote (scripts/foreign_files), where they are. Readers of weights are reached through
+# the Python package.
+if(TARGET onnx_layers AND TARGET tune-cli)
+  foreach(test onnx weights)
+    add_test(NAME foreign.${test}
+      COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/foreign/${test}_test.py)
+    set_tests_properties(foreign.${test} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT
+      "PYTHONPATH=${PROJECT_BINARY_DIR}/python;ONNX_LAYERS=$<TARGET_FILE:onnx_layers>")
+  endforeach()
+endif()
 
 # The Python package, run by the interpreter that it was built for. A test that lacks a module skips
 # itself and says which.
 if(TARGET tilewright_python AND TARGET tune-cli)
   add_executable(python_kernels ${PROJECT_SOURCE_DIR}/tests/python/python_kernels.cc)
   target_link_libraries(python_kernels PRIVATE tw_serving_static tw_test_support)
-  foreach(test serve faults tune stubs example torch packages)
+  foreach(test serve faults tune quantize weights stubs example torch packages)
     add_test(NAME python.${test}
       COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/python/${test}_test.py)
     set_tests_properties(python.${test} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT
@@ -264,3 +293,15 @@ else()
     COMMAND ${CMAKE_COMMAND} -E echo "skipped: ${TILEWRIGHT_PYTHON_LACKS}")
   set_tests_properties(python.package PROPERTIES SKIP_REGULAR_EXPRESSION "skipped:")
 endif()
+
+# ctest begins with the costliest: a long test at the end would leave the other processors idle.
+# Seconds, roughly; those of earlier runs in this folder count, too.
+foreach(cost python.packages:50 scripts.gpu_check:20 install.find_package:15 scripts.syntax:12
+    python.tune:12 scripts.fuzz:9 scripts.spec_page:8 words.check_of_the_checks:8 docs.json_schemas:8)
+  string(REPLACE ":" ";" cost ${cost})
+  list(GET cost 0 test)
+  list(GET cost 1 seconds)
+  if(TEST ${test})
+    set_tests_properties(${test} PROPERTIES COST ${seconds})
+  endif()
+endforeach()

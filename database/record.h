@@ -126,12 +126,12 @@ std::optional<RunState> run_state_from_name(std::string_view name);
 struct TuningRun {
   std::string id = {};  // made by Store::begin_run
   uint64_t seed = 0;
-  std::string args = {};  // a JSON object with the request, for people to read
+  std::string args = {};  // a JSON object: the request, for people to read, and the run's findings
   std::string target_hash = {};
   std::string tool_version = {};
   RunState state = RunState::Running;
   int64_t started = 0;  // microseconds since 1970; 0: now
-  int64_t updated = 0;  // time of the last change of state
+  int64_t updated = 0;  // time of the last change
 
   bool operator==(const TuningRun&) const = default;
 };

@@ -40,7 +40,7 @@ struct Selection {
   }
 };
 
-using Group = std::tuple<std::string, std::string, int>;  // workload, target, threads
+using ServedGroup = std::tuple<std::string, std::string, int>;  // workload, target, threads
 
 // Selects the best record of a group, the records of its dispatch table, and the latest default
 // with a kernel.
@@ -71,7 +71,8 @@ void select_group(const Store& store, const Record& any, const Record* untuned,
 }
 
 Selection selection_of(const Store& store) {
-  std::map<Group, std::pair<Record, std::optional<Record>>> groups;  // any record, and the default
+  std::map<ServedGroup, std::pair<Record, std::optional<Record>>>
+      groups;  // any record, and the default
   for (Record& record : store.records({.verdict = Verdict::Valid}).records) {
     if (record.artifact_hash.empty()) continue;
     auto& [any, untuned] = groups[{record.workload_hash, record.target.hash, record.threads}];

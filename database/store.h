@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <iosfwd>
 #include <map>
 #include <memory>
@@ -187,6 +188,7 @@ class Store {
 
   std::string begin_run(TuningRun run);  // returns the id for the run's records
   void set_run_state(const std::string& id, RunState state);
+  void set_run_args(const std::string& id, const std::string& args);
 
   // --- Reading. All throw DatabaseError when the file itself is damaged. Damaged rows are skipped.
   // Where the result does not list them, `check` does. ---
@@ -264,6 +266,7 @@ class Store {
 
  private:
   explicit Store(std::unique_ptr<StoreImpl> impl);
+  void change_run(const std::string& id, const std::function<void(TuningRun&)>& change);
 
   std::unique_ptr<StoreImpl> impl_;
 };

@@ -105,14 +105,22 @@ std::string Store::begin_run(TuningRun run) {
   return run.id;
 }
 
-void Store::set_run_state(const std::string& id, RunState state) {
+void Store::change_run(const std::string& id, const std::function<void(TuningRun&)>& change) {
   Transaction transaction = begin();
   Lookup<TuningRun> found = run(id);
   if (!found) throw RecordError(found.miss);
-  found.value->state = state;
+  change(*found.value);
   found.value->updated = std::max(now_microseconds(), found.value->updated + 1);
   replace_row(impl_->connection, table_named("runs"), impl_->version, run_row(*found.value));
   transaction.commit();
+}
+
+void Store::set_run_state(const std::string& id, RunState state) {
+  change_run(id, [state](TuningRun& run) { run.state = state; });
+}
+
+void Store::set_run_args(const std::string& id, const std::string& args) {
+  change_run(id, [&args](TuningRun& run) { run.args = args; });
 }
 
 }  // namespace tilewright::database

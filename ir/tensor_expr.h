@@ -29,22 +29,26 @@ struct Stage {
 };
 
 // The storage format of the constant operand, where a spec's `w` keys give one. The dequantized
-// value of element [k, column] is (weight - zero) * scale. The scale and the zero point are those
-// of group k / group of the column. k counts through `k_dims` in row-major order. The stages
+// value of element [k, column] is (weight - zero) * scale + offset. The scale, the zero point and the
+// offset are those of group k / group of the column. k counts through `k_dims` in row-major order. The stages
 // express the same; this record serves code that makes test data, checks a caller's files or
 // chooses a layout.
 struct WeightFormat {
-  std::string weight;         // buffer names: "B", "B.scale", "B.zero"
-  std::string scale, zero;    // "" where there are none
-  int64_t group = 0;          // elements along k that share a scale and a zero point
-  std::vector<int> k_dims;    // dimensions of the weight that are summed over, in order
-  std::vector<int> own_dims;  // dimensions along which each index has a weight of its own
+  std::string weight;               // buffer names: "B", "B.scale", "B.zero", "B.offset"
+  std::string scale, zero, offset;  // "" where there are none; an offset stands beside a scale
+  int64_t group = 0;                // elements along k that share all of these
+  std::vector<int> k_dims;          // dimensions of the weight that are summed over, in order
+  std::vector<int> own_dims;        // dimensions along which each index has a weight of its own
   int column_dim = 0;
   // N:M sparsity: of each `of` elements along k at most `keep` are nonzero, at the same positions
   // in `vector` neighbouring columns. 0 of 0: dense.
   int64_t keep = 0, of = 0, vector = 1;
 
   bool sparse() const { return of > 0; }
+  // True when the buffer of this name is the weight or belongs to it.
+  bool has(const std::string& buffer) const {
+    return buffer == weight || buffer == scale || buffer == zero || buffer == offset;
+  }
   bool operator==(const WeightFormat&) const = default;
 };
 

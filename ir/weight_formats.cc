@@ -41,7 +41,7 @@ std::vector<WeightFormat> weight_formats(const Workload& workload) {
     const bool is_further =
         name != first.weight && are_alike(p, *find_input(workload, first.weight));
     if (is_further && has_alike(name, first.scale, &next.scale) &&
-        has_alike(name, first.zero, &next.zero)) {
+        has_alike(name, first.zero, &next.zero) && has_alike(name, first.offset, &next.offset)) {
       formats.push_back(std::move(next));
     }
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/ceil_div.h"
 #include "base/error.h"
@@ -61,10 +62,23 @@ std::vector<Answer> answers_of(const std::vector<T>& options) {
   return {options.begin(), options.end()};
 }
 
-// Whether a given name is the knob's, or an ending of it that begins with a dot.
-bool is_named(const std::string& knob, const std::string& given) {
-  return knob == given || (given.starts_with('.') && knob.ends_with(given));
-}
+// A name in the choices of Trial::with: "C.tile", ".tile", ".tile?".
+struct GivenName {
+  explicit GivenName(std::string_view given) : is_optional(given.ends_with('?')), text(given) {
+    if (is_optional) text.remove_suffix(1);
+  }
+  bool names(std::string_view knob) const {
+    return knob == text || (text.starts_with('.') && knob.ends_with(text));
+  }
+  // Of two that name a knob, the longer one counts; of the same two, the one without '?'.
+  bool precedes(const GivenName& other) const {
+    if (text.size() != other.text.size()) return text.size() > other.text.size();
+    return !is_optional && other.is_optional;
+  }
+
+  bool is_optional;
+  std::string_view text;
+};
 
 void add_factorizations(int64_t extent, int parts, const SplitOptions& o,
                         std::vector<int64_t>& head, std::vector<std::vector<int64_t>>& out) {
@@ -153,13 +167,14 @@ const Answer& Trial::ask(const std::string& name, std::vector<Answer> options) {
   return decisions_.back().options[chosen];
 }
 
-// The choice for the knob: under its name, or under an ending of it, the longest.
+// The choice for the knob: under its name, or under the longest ending of it.
 Answers::const_iterator Trial::given(const Answers& from, const std::string& name) const {
-  auto found = from.find(name);
-  if (mode_ != Mode::With || found != from.end()) return found;
+  if (mode_ != Mode::With) return from.find(name);
+  auto found = from.end();
   for (auto it = from.begin(); it != from.end(); ++it) {
-    const bool longer = found == from.end() || it->first.size() > found->first.size();
-    if (longer && is_named(name, it->first)) found = it;
+    const GivenName given(it->first);
+    if (!given.names(name)) continue;
+    if (found == from.end() || given.precedes(GivenName(found->first))) found = it;
   }
   return found;
 }
@@ -213,8 +228,11 @@ void Trial::require_all_asked() const {
   std::vector<std::string> asked;
   for (const Decision& d : decisions_) asked.push_back(d.name);
   for (const auto& [name, answer] : base_) {
-    if (mode_ == Mode::With && name.starts_with('.')) continue;
-    if (std::find(asked.begin(), asked.end(), name) != asked.end()) continue;
+    const GivenName given(name);
+    const bool is_asked = std::any_of(asked.begin(), asked.end(), [&](const std::string& knob) {
+      return mode_ == Mode::With ? given.names(knob) : knob == name;
+    });
+    if (is_asked || (mode_ == Mode::With && given.is_optional)) continue;
     throw ScheduleError(
         RefusalKind::BadArgument, "trial",
         fmt::format("the config answers '{}', which the sketch does not ask; it asks: {}", name,

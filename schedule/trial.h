@@ -57,8 +57,9 @@ class Trial {
   // options.
   static Trial replay(const std::string& config);
   // Takes the choices of the config, which may be a few, and the first option of each other knob. A
-  // name such as ".tile" is that of all knobs that end so, "C.tile" and "C_acc.tile"; there may be
-  // none. Throws as replay() does for a choice that is not an option.
+  // name such as ".tile" is that of all knobs that end so, "C.tile" and "C_acc.tile". With '?' at
+  // its end a name may be that of no knob, ".parts?"; require_all_asked() refuses any other such
+  // name. Throws as replay() does for a choice that is not an option.
   static Trial with(const std::string& config);
   // Takes the choices of `base`. Each one is drawn anew with probability `rate`, and also where it
   // is missing or not an option (knobs depend on earlier choices). A number moves to a neighbouring

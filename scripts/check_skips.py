@@ -44,6 +44,18 @@ def has_cuda_tool(package: str) -> bool:
     return package not in done.stdout
 
 
+def has_browser() -> bool:
+    """A Chromium with what drives it, as scripts/deps --browser installs them."""
+    python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+    return all(map(shutil.which, ("chromium", "chromedriver"))) and subprocess.run(
+        [python, "-c", "import selenium"], capture_output=True, check=False).returncode == 0
+
+
+def has_foreign_files() -> bool:
+    done = subprocess.run([ROOT / "scripts" / "foreign_files", "--check"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
 # Facts of a machine, by the names that the table uses.
 FACTS = {
     "avx2": lambda: "avx2" in cpu_flags(),
@@ -57,6 +69,8 @@ FACTS = {
     "another user": lambda: os.geteuid() != 0,
     "two processors": lambda: len(os.sched_getaffinity(0)) > 1,
     "aarch64 tools": lambda: all(map(shutil.which, ("aarch64-linux-gnu-gcc", "qemu-aarch64"))),
+    "browser": has_browser,
+    "foreign files": has_foreign_files,
     "fish": lambda: shutil.which("fish") is not None,
     "groff": lambda: shutil.which("groff") is not None,
     "script": lambda: shutil.which("script") is not None,

@@ -45,9 +45,6 @@ struct tw_pool {
 namespace tilewright::serving {
 namespace {
 
-// A tw_kernel is a Served under a name that C can say.
-const Served& served(const tw_kernel* kernel) { return *reinterpret_cast<const Served*>(kernel); }
-
 void log_to_stderr(void*, const char* line) { std::fprintf(stderr, "tilewright: %s\n", line); }
 
 database::Trust trust_of(const tw_open_options& options) {
@@ -118,12 +115,6 @@ tw_role role_of(ParamRole role) {
     case ParamRole::Output: return TW_OUTPUT;
   }
   return TW_INPUT;
-}
-
-void check_index(size_t index, size_t count, const char* what) {
-  if (index < count) return;
-  throw ServingError(TW_ERROR_ARGUMENT,
-                     fmt::format("index is {}; there are {} {}", index, count, what));
 }
 
 }  // namespace

@@ -130,4 +130,9 @@ class Served {
   std::string identity_;
 };
 
+// A tw_kernel is a Served under a name that C can say.
+inline const Served& served(const tw_kernel* kernel) {
+  return *reinterpret_cast<const Served*>(kernel);
+}
+
 }  // namespace tilewright::serving

@@ -38,6 +38,7 @@ const char* status_name(tw_status status) noexcept {
     case TW_ERROR_KERNEL: return "kernel";
     case TW_ERROR_MEMORY: return "memory";
     case TW_ERROR_INTERNAL: return "internal";
+    case TW_ERROR_FILE: return "file";
   }
   return "unknown";
 }
@@ -68,6 +69,12 @@ tw_status status_of_exception() noexcept {
   } catch (const KernelError& e) {
     keep(e.what());
     return TW_ERROR_KERNEL;
+  } catch (const FileError& e) {
+    keep(e.what());
+    return TW_ERROR_FILE;
+  } catch (const MemoryError& e) {
+    keep(e.what());
+    return TW_ERROR_MEMORY;
   } catch (const std::bad_alloc&) {
     keep("out of memory");
     return TW_ERROR_MEMORY;
@@ -84,6 +91,12 @@ void require(const void* pointer, const char* name) {
   if (pointer == nullptr) {
     throw ServingError(TW_ERROR_ARGUMENT, fmt::format("'{}' is null", name));
   }
+}
+
+void check_index(size_t index, size_t count, const char* what) {
+  if (index < count) return;
+  throw ServingError(TW_ERROR_ARGUMENT,
+                     fmt::format("index is {}; there are {} {}", index, count, what));
 }
 
 void bad_struct(const char* name, size_t given, size_t known) {

@@ -41,6 +41,8 @@ tw_status guarded(Body&& body) noexcept {
 
 // Throws ServingError (argument) that names what is null.
 void require(const void* pointer, const char* name);
+// Throws ServingError (argument): "index is 3; there are 2 operands".
+void check_index(size_t index, size_t count, const char* what);
 [[noreturn]] void bad_struct(const char* name, size_t given, size_t known);
 
 // A caller's struct as this version knows it: fields that the caller's version lacks are 0. Throws

@@ -11,12 +11,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The running test's file under tests/golden.
 fs::path golden_path(const std::string& source_file, const std::string& part) {
   const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
   std::string name = test->name();
   if (!part.empty()) name += "." + part;
   std::replace(name.begin(), name.end(), '/', '_');  // parameterized tests
-  return source_dir() / "tests" / "golden" / fs::path(source_file).stem() / (name + ".txt");
+  return fs::path(source_file).stem() / (name + ".txt");
 }
 
 std::string read_file(const fs::path& path) {
@@ -46,7 +47,11 @@ fs::path source_dir() { return TILEWRIGHT_SOURCE_DIR; }
 
 ::testing::AssertionResult matches_golden(const std::string& text, const std::string& source_file,
                                           const std::string& part) {
-  fs::path path = golden_path(source_file, part);
+  return matches_golden_file(text, golden_path(source_file, part));
+}
+
+::testing::AssertionResult matches_golden_file(const std::string& text, const fs::path& file) {
+  const fs::path path = source_dir() / "tests" / "golden" / file;
   const char* update = std::getenv("TILEWRIGHT_UPDATE_GOLDEN");
   if (update && std::string(update) == "1") {
     fs::create_directories(path.parent_path());

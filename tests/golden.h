@@ -16,6 +16,9 @@ std::filesystem::path source_dir();
 // TILEWRIGHT_UPDATE_GOLDEN=1 the file is written instead.
 ::testing::AssertionResult matches_golden(const std::string& text, const std::string& source_file,
                                           const std::string& part = "");
+// The same with a file of this path under tests/golden, whatever test runs.
+::testing::AssertionResult matches_golden_file(const std::string& text,
+                                               const std::filesystem::path& file);
 
 }  // namespace tilewright::test
 

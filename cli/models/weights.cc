@@ -54,8 +54,7 @@ Json layer_json(const LayerEntry& entry) {
                {"scale", to_string(l.scale)},
                {"zeros", name_of(l.zeros)},
                {"act_order", !l.group_of_row.empty()}};
-  std::string keys = l.spec_keys();
-  json["w"] = keys.empty() ? Json(nullptr) : Json(keys);
+  json["w"] = l.spec_keys();
   return json;
 }
 
@@ -63,8 +62,7 @@ std::string layer_text(const Layer& l) {
   std::string text =
       fmt::format("{}, {} bits, k={} n={}, groups of {}", l.format, l.bits, l.k, l.n, l.group);
   if (!l.group_of_row.empty()) text += ", act-order";
-  std::string keys = l.spec_keys();
-  return text + (keys.empty() ? "; one offset per group, dequantized" : "; " + keys);
+  return text + "; " + l.spec_keys();
 }
 
 void print(const TensorFile& file, const std::vector<LayerEntry>& layers) {

@@ -8,9 +8,13 @@
 namespace tilewright::cli {
 namespace {
 
-constexpr double kWidth = 640, kHeight = 320;
-constexpr double kLeft = 76, kRight = 16, kTop = 14, kBottom = 46;
-constexpr int kWantedTicks = 6;
+// Narrow, so that words keep a readable size where the page is as wide as a phone.
+constexpr double kWidth = 460, kHeight = 280;
+constexpr double kLeft = 64, kRight = 18, kTop = 30, kBottom = 48;
+constexpr int kWantedTicks = 6, kMostTicks = 50;
+constexpr double kTickGap = 6;   // pixels between the words of two ticks
+constexpr double kFar = 22;      // pixels from which on a line leads from a point to its words
+constexpr double kLabelled = 4;  // the radius of dots that words keep away from
 
 double share(const Axis& axis, double value) {
   if (axis.log) return std::log(value / axis.min) / std::log(axis.max / axis.min);
@@ -29,8 +33,9 @@ double round_step(double span, int wanted) {
 std::vector<double> linear_ticks(double min, double max) {
   double step = round_step(max - min, kWantedTicks);
   std::vector<double> ticks;
-  for (double i = std::ceil(min / step); i * step <= max * (1 + 1e-12); ++i) {
-    ticks.push_back(i * step);
+  const double first = std::ceil(min / step), end = max + 1e-12 * std::abs(max);
+  for (int i = 0; i < kMostTicks && (first + i) * step <= end; ++i) {
+    ticks.push_back((first + i) * step);
   }
   return ticks;
 }
@@ -52,7 +57,7 @@ std::vector<double> log_ticks(double min, double max) {
 }
 
 std::string tick_text(const Axis& axis, double value) {
-  return axis.text ? axis.text(value) : fmt::format("{:.6g}", value);
+  return axis.text ? axis.text(value) : fmt::format("{:.4g}", value);
 }
 
 }  // namespace
@@ -87,7 +92,8 @@ std::vector<double> ticks_of(const Axis& axis) {
 }
 
 Chart::Chart(std::string title, Axis x, Axis y)
-    : title_(std::move(title)), x_(std::move(x)), y_(std::move(y)) {}
+    : title_(std::move(title)), x_(std::move(x)), y_(std::move(y)),
+      space_({kLeft, kTop, kWidth - 2, kHeight - kBottom}) {}
 
 double Chart::left(double x) const { return kLeft + share(x_, x) * (kWidth - kLeft - kRight); }
 
@@ -103,9 +109,11 @@ void Chart::line(const std::vector<Point>& points, std::string_view style) {
 }
 
 void Chart::dot(Point at, double radius, std::string_view style, const std::string& tooltip) {
+  const double x = left(at.x), y = top(at.y);
+  if (radius >= kLabelled) space_.block({x - radius, y - radius, x + radius, y + radius});
   body_ += fmt::format(
       "<circle class=\"dot {}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>{}</title></circle>\n",
-      style, left(at.x), top(at.y), radius, escape_markup(tooltip));
+      style, x, y, radius, escape_markup(tooltip));
 }
 
 void Chart::cross(Point at, std::string_view style, const std::string& tooltip) {
@@ -114,43 +122,67 @@ void Chart::cross(Point at, std::string_view style, const std::string& tooltip) 
       style, left(at.x) - 3, top(at.y) - 3, escape_markup(tooltip));
 }
 
-void Chart::label(Point at, const std::string& words, std::string_view style) {
-  bool near_the_edge = share(x_, at.x) > 0.7;
-  // Below a point that stands at the top, so that words stay out of each other's way there.
-  double down = style != "words roof" && share(y_, at.y) > 0.88 ? 18 : -6;
-  body_ +=
+bool Chart::label(Point at, const std::string& words, std::string_view style) {
+  const auto place = space_.place(left(at.x), top(at.y), words);
+  if (!place) return false;
+  const double x = left(at.x), y = top(at.y), middle = place->y - 0.35 * kFontSize;
+  if (std::hypot(place->x - x, middle - y) > kFar) {
+    body_ += fmt::format(
+        "<line class=\"leader\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", x, y,
+        place->x, middle);
+  }
+  words_ +=
       fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
-                  style, left(at.x) + (near_the_edge ? -7 : 7), top(at.y) + down,
-                  near_the_edge ? "end" : "start", escape_markup(words));
+                  style, place->x, place->y, place->anchor, escape_markup(words));
+  return true;
 }
 
-std::string Chart::grid() const {
+std::string Chart::across() const {
   std::string out;
-  double right = kWidth - kRight, bottom = kHeight - kBottom;
+  const double bottom = kHeight - kBottom;
+  double free_from = 0;  // left of it stand other ticks' words
   for (double tick : ticks_of(x_)) {
-    out += fmt::format(
-        "<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/>"
-        "<text class=\"tick\" x=\"{0:.1f}\" y=\"{3}\" text-anchor=\"middle\">{4}</text>\n",
-        left(tick), kTop, bottom, bottom + 16, escape_markup(tick_text(x_, tick)));
+    const std::string words = tick_text(x_, tick);
+    if (words.empty()) continue;
+    const double half = text_width(words) / 2;
+    const double middle = std::min(left(tick), kWidth - half);
+    out +=
+        fmt::format("<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/>\n",
+                    left(tick), kTop, bottom);
+    if (middle - half < free_from) continue;
+    free_from = middle + half + kTickGap;
+    out +=
+        fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+                    middle, bottom + 20, escape_markup(words));
   }
+  return out +
+         fmt::format("<text class=\"axis\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+                     kWidth / 2, kHeight - 6, escape_markup(x_.label));
+}
+
+std::string Chart::upwards() const {
+  std::string out;
+  double free_to = kHeight;  // below it stand other ticks' words
   for (double tick : ticks_of(y_)) {
-    out += fmt::format(
-        "<line class=\"grid\" x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>"
-        "<text class=\"tick\" x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
-        kLeft, right, top(tick), kLeft - 6, top(tick) + 4, escape_markup(tick_text(y_, tick)));
+    const std::string words = tick_text(y_, tick);
+    if (words.empty()) continue;
+    const double base = top(tick) + 4;
+    out +=
+        fmt::format("<line class=\"grid\" x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>\n",
+                    kLeft, kWidth - kRight, top(tick));
+    if (base > free_to) continue;
+    free_to = base - 1.25 * kFontSize;
+    out += fmt::format("<text class=\"tick\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
+                       kLeft - 6, base, escape_markup(words));
   }
-  out += fmt::format("<text class=\"axis\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                     (kLeft + right) / 2, kHeight - 8, escape_markup(x_.label));
-  out += fmt::format(
-      "<text class=\"axis\" transform=\"translate(14 {}) rotate(-90)\" "
-      "text-anchor=\"middle\">{}</text>\n",
-      (kTop + bottom) / 2, escape_markup(y_.label));
-  return out;
+  // Words that lie flat are read more easily than a turned title.
+  return out +
+         fmt::format("<text class=\"axis\" x=\"2\" y=\"13\">{}</text>\n", escape_markup(y_.label));
 }
 
 std::string Chart::svg() const {
-  return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}{}</svg>\n",
-                     kWidth, kHeight, escape_markup(title_), grid(), body_);
+  return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}{}{}{}</svg>\n",
+                     kWidth, kHeight, escape_markup(title_), across(), upwards(), body_, words_);
 }
 
 }  // namespace tilewright::cli

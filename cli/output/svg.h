@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/output/svg_labels.h"
+
 namespace tilewright::cli {
 
 /// Text as it may stand in HTML and SVG, between tags and in quoted attributes.
@@ -19,7 +21,8 @@ struct Axis {
   std::string label;
   double min = 0, max = 1;  // min < max; both positive on a logarithmic axis
   bool log = false;
-  std::function<std::string(double)> text;  // of a tick; empty: the number, as short as it goes
+  // The words at a tick; empty ones leave it out. No function: the number, as short as it goes.
+  std::function<std::string(double)> text;
 
   /// A logarithmic axis with some air around values of [min, max], both positive.
   static Axis logarithmic(std::string label, double min, double max);
@@ -40,19 +43,23 @@ class Chart {
   void dot(Point at, double radius, std::string_view style, const std::string& tooltip);
   /// A cross, for what failed.
   void cross(Point at, std::string_view style, const std::string& tooltip);
-  /// Words to the upper right of a point, or to its upper left where the right edge is near.
-  void label(Point at, const std::string& words, std::string_view style);
+  /// Words near a point, where they overlap neither other words nor dots that were drawn before.
+  /// A thin line leads to words that stand far off. False where there is no such place: the words are
+  /// left out.
+  bool label(Point at, const std::string& words, std::string_view style);
 
   std::string svg() const;
 
  private:
   double left(double x) const;  // pixels
   double top(double y) const;
-  std::string grid() const;
+  std::string across() const;   // the axis below
+  std::string upwards() const;  // the axis on the left
 
   std::string title_;
   Axis x_, y_;
-  std::string body_;
+  std::string body_, words_;
+  LabelSpace space_;
 };
 
 }  // namespace tilewright::cli

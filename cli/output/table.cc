@@ -58,6 +58,17 @@ std::string wrapped(const std::string& text, size_t width, size_t indent) {
   return out;
 }
 
+void print_wrapped(const std::string& line, size_t indent) {
+  const size_t lead = std::min(line.find_first_not_of(' '), line.size());
+  const std::string margin = line.substr(0, lead);
+  std::string text = margin;
+  for (char c : wrapped(line.substr(lead), terminal_width(STDOUT_FILENO) - lead, indent)) {
+    text += c;
+    if (c == '\n') text += margin;
+  }
+  fmt::print("{}\n", text);
+}
+
 Table::Table(std::vector<std::string> heads) : heads_(std::move(heads)) {}
 
 void Table::row(std::vector<std::string> cells) {

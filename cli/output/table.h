@@ -15,6 +15,10 @@ size_t terminal_width(int stream);
 // begin with `indent` spaces. A word that is longer stays whole.
 std::string wrapped(const std::string& text, size_t width, size_t indent);
 
+// Prints one line to standard output, wrapped to the terminal's width. Further lines stand `indent`
+// columns to the right of where its first word does.
+void print_wrapped(const std::string& line, size_t indent = 2);
+
 // Rows of one name and values to its right. A name that does not fit beside the values stands alone
 // in the lines above them, so nothing is cut off.
 class Table {

@@ -8,13 +8,16 @@
 
 #include "cli/command.h"
 #include "cli/lookup.h"
+#include "cli/report/report_analysis.h"
+#include "cli/report/report_baselines.h"
 #include "runtime/machine/machine.h"
+#include "tuner/measure/measurer.h"
 #include "tuner/measure/roofline.h"
 
 namespace tilewright::cli {
 
 struct ReportTrial {
-  int number = 0;  // 1, 2, … in the order of measuring
+  int number = 0;  // 1, 2, … in the order of measuring; the untuned default has none
   database::Verdict verdict = database::Verdict::Valid;
   double seconds = 0;  // 0: it failed
   std::string sketch, config;
@@ -34,6 +37,24 @@ struct ReportFailure {
   std::vector<std::string> reasons;  // a few that differ, in the order of meeting them
 };
 
+// One of the kernels among which the winner was chosen.
+struct ReportFinalist {
+  std::string sketch, config;
+  MedianInterval time;
+  bool winner = false, is_default = false;
+};
+
+struct ReportFinalists {
+  std::vector<ReportFinalist> list;  // the winner first, then by time
+  bool in_turns = false;             // the closing comparison; else each trial by itself
+};
+
+// Where the time of the runs went that tuned a workload.
+struct ReportTime {
+  double elapsed = 0;  // seconds; 0: not recorded
+  SecondsSpent spent = {};
+};
+
 // A workload on one number of threads.
 struct ReportWorkload {
   std::string spec, label, expr, hash;
@@ -48,6 +69,11 @@ struct ReportWorkload {
   std::vector<ReportConfig> predicted;
   std::vector<ReportFailure> failures;
   double default_seconds = 0;  // 0: not measured
+  ReportFinalists finalists;
+  ReportTime time;
+  std::optional<ReportBench> bench;
+  KnobImportance knobs;
+  Predictions predictions;
 
   int64_t valid() const;
   // The winner's; null when nothing is valid.
@@ -61,12 +87,16 @@ struct Report {
   database::TargetIdentity identity;
   std::vector<std::string> compilers;
   std::vector<database::TuningRun> runs;  // that the trials came from, latest first
+  std::vector<std::pair<std::string, std::string>> baselines;  // names with versions
+  bool searching = false;                                      // a run goes on
   std::vector<ReportWorkload> workloads;
 };
 
 // Everything that `store` holds of the workloads that were asked for (or all of them) for the
-// target. Requests of zero threads are for every number of threads. Throws MissError when there is
-// nothing, or nothing of a workload that was named.
-Report gather_report(const CommonOptions& options, const database::Store& store);
+// target. Requests of zero threads are for every number of threads. While a run goes on, what takes
+// processors from it is left out: models, and measurements of the machine's peaks. Throws MissError
+// when there is nothing, or nothing of a workload that was named.
+Report gather_report(const CommonOptions& options, const ReportBenches& benches,
+                     const database::Store& store);
 
 }  // namespace tilewright::cli

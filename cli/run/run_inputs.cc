@@ -122,7 +122,8 @@ class Inputs {
 
   void read(const std::string& name, const TensorFile& file, const Layer& layer) {
     bool factor = spec_.op == "matmul" && name == "B";
-    weights::Filled filled = fill_operands(&operands_, name, file, layer, options_for(file, layer),
+    weights::Filled filled = fill_operands(&operands_, name, file, layer,
+                                           layer_options(file, layer, arguments_.gptq_format),
                                            factor && spec_.get<bool>("trans_b"));
     for (const std::string& part : filled.names) filled_[part] = name;
     if (filled.order.empty()) return;
@@ -133,13 +134,6 @@ class Inputs {
                       name, file.path(), layer.name));
     }
     order_ = std::move(filled.order);
-  }
-
-  weights::LayerOptions options_for(const TensorFile& file, const Layer& layer) const {
-    if (layer.format != "gptq") return {};
-    if (arguments_.gptq_format.empty()) return {weights::gptq_zeros_beside(file.path())};
-    return {arguments_.gptq_format == "gptq_v2" ? weights::GptqZeros::AsTheyAre
-                                                : weights::GptqZeros::LessOne};
   }
 
   Spec spec_;
@@ -156,7 +150,8 @@ void add_inputs(CLI::App& app, InputArguments& a) {
   app.add_option("--in", a.in,
                  "NAME=FILE.npy, or NAME=FILE:TENSOR for a tensor or quantized layer of a "
                  "safetensors or GGUF file, or of an index of them; one for each input")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   app.add_option("--gptq-format", a.gptq_format,
                  "GPTQ zero points are stored minus one (gptq) or as they are (gptq_v2); default: "
                  "the model's configuration decides")

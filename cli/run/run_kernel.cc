@@ -190,7 +190,9 @@ void add_run(CLI::App& app, Runners& runners) {
   add_common(*sub, a->common, {.cuda = true, .trust = true});
   add_inputs(*sub, a->inputs);
   a->sizes.add_to(*sub);
-  sub->add_option("--out", a->out, "NAME=FILE.npy of the output")->take_all();
+  sub->add_option("--out", a->out, "NAME=FILE.npy of the output")
+      ->take_all()
+      ->allow_extra_args(false);  // what follows is the spec
   sub->add_flag("--default", a->untuned, "Run the untuned default");
   sub->add_flag("--emulate", a->emulate,
                 "Run the kernel of a CUDA target in the emulator, which needs no GPU and checks "

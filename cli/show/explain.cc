@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/gpu.h"
 #include "cli/lookup.h"
 #include "cli/output/dispatch.h"
 #include "cli/output/progress.h"
+#include "cli/output/table.h"
 #include "cli/run/checked_sizes.h"
 #include "tuner/backend.h"
 #include "tuner/measure/roofline.h"
@@ -152,31 +154,36 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
   return j;
 }
 
+template <class... T>
+void say(fmt::format_string<T...> text, T&&... values) {
+  print_wrapped(fmt::format(text, std::forward<T>(values)...));
+}
+
 void print_facts(const Json& j) {
   for (const Json& kernel : j.value("facts", Json::array())) {
-    fmt::print("  machine code: {} registers, instructions {}\n", kernel["registers"].get<int>(),
-               kernel["instructions"].dump());
+    say("  machine code: {} registers, instructions {}", kernel["registers"].get<int>(),
+        kernel["instructions"].dump());
   }
   if (!j.contains("emulated")) return;
   const Json& counters = j["emulated"]["counters"];
   auto count = [&](const char* name) { return counters.value(name, int64_t{0}); };
-  fmt::print("  in the emulator, on {}:\n", j["emulated"]["instance"].get<std::string>());
-  fmt::print("    shared memory: {} passes, {} of them bank conflicts\n", count("shared_passes"),
-             count("bank_conflicts"));
+  say("  in the emulator, on {}:", j["emulated"]["instance"].get<std::string>());
+  say("    shared memory: {} passes, {} of them bank conflicts", count("shared_passes"),
+      count("bank_conflicts"));
   for (const char* way : {"load", "store"}) {
     int64_t sectors = count((std::string(way) + "_sectors").c_str());
     int64_t bytes = count((std::string(way) + "_bytes").c_str());
     if (sectors == 0) continue;
-    fmt::print("    {}s: {} sectors of 32 bytes; threads use {:.1f} bytes per sector\n", way,
-               sectors, static_cast<double>(bytes) / static_cast<double>(sectors));
+    say("    {}s: {} sectors of 32 bytes; threads use {:.1f} bytes per sector", way, sectors,
+        static_cast<double>(bytes) / static_cast<double>(sectors));
   }
 }
 
 void print_prediction(const Json& j) {
-  fmt::print("  predicted {}, not measured; the data sheet's roofline, set by {}, is {}\n",
-             readable_seconds(j["predicted_seconds"]), j["roofline"]["bound_by"].get<std::string>(),
-             readable_seconds(j["roofline"]["seconds"]));
-  fmt::print("  {} {}\n", j["sketch"].get<std::string>(), j["config"].dump());
+  say("  predicted {}, not measured; the data sheet's roofline, set by {}, is {}",
+      readable_seconds(j["predicted_seconds"]), j["roofline"]["bound_by"].get<std::string>(),
+      readable_seconds(j["roofline"]["seconds"]));
+  say("  {} {}", j["sketch"].get<std::string>(), j["config"].dump());
   print_estimate(j["model"]);
   print_facts(j);
 }
@@ -184,50 +191,50 @@ void print_prediction(const Json& j) {
 void print(const Json& j) {
   fmt::print("{}\n", j["spec"].get<std::string>());
   if (!j["hit"].get<bool>()) {
-    fmt::print("  miss: {}\n", j["miss"].get<std::string>());
+    say("  miss: {}", j["miss"].get<std::string>());
     return;
   }
   if (j.contains("predicted")) return print_prediction(j);
   const Json& roof = j["roofline"];
-  fmt::print("  {} ({:.1f} GFLOP/s), {:.0f}% of this machine's roofline, which is set by {}\n",
-             readable_seconds(j["seconds"]), j["gflops"].get<double>(),
-             100 * roof["fraction"].get<double>(), roof["bound_by"].get<std::string>());
+  say("  {} ({:.1f} GFLOP/s), {:.0f}% of this machine's roofline, which is set by {}",
+      readable_seconds(j["seconds"]), j["gflops"].get<double>(),
+      100 * roof["fraction"].get<double>(), roof["bound_by"].get<std::string>());
   if (roof.contains("cause")) {
-    fmt::print("  above the roofline: {}\n", roof["cause"].get<std::string>());
+    say("  above the roofline: {}", roof["cause"].get<std::string>());
   }
-  fmt::print("  moves at least {:.2f} MB, {:.1f} GB/s\n", roof["bytes"].get<double>() * 1e-6,
-             roof["bytes_per_second"].get<double>() * 1e-9);
-  fmt::print("  {} {}\n", j["sketch"].get<std::string>(), j["config"].dump());
+  say("  moves at least {:.2f} MB, {:.1f} GB/s", roof["bytes"].get<double>() * 1e-6,
+      roof["bytes_per_second"].get<double>() * 1e-9);
+  say("  {} {}", j["sketch"].get<std::string>(), j["config"].dump());
   if (j.contains("default")) {
-    fmt::print("  untuned default: {}, {:.1f} times as long\n",
-               readable_seconds(j["default"]["seconds"]), j["default"]["ratio"].get<double>());
+    say("  untuned default: {}, {:.1f} times as long", readable_seconds(j["default"]["seconds"]),
+        j["default"]["ratio"].get<double>());
   }
   if (j.contains("runner_up")) {
-    fmt::print("  runner-up: {}, {:.3f} times as long; it differs in\n",
-               readable_seconds(j["runner_up"]["seconds"]), j["runner_up"]["ratio"].get<double>());
-    for (const Json& d : j["runner_up"]["differs"]) fmt::print("    {}\n", d.get<std::string>());
+    say("  runner-up: {}, {:.3f} times as long; it differs in",
+        readable_seconds(j["runner_up"]["seconds"]), j["runner_up"]["ratio"].get<double>());
+    for (const Json& d : j["runner_up"]["differs"]) say("    {}", d.get<std::string>());
   }
   if (j.contains("model")) {
     print_estimate(j["model"]);
     print_facts(j);
-    fmt::print("  measured with driver {}\n", j["driver"].get<std::string>());
+    say("  measured with driver {}", j["driver"].get<std::string>());
   }
   for (const auto& [cause, count] : j["failures"].items()) {
-    fmt::print("  failed, {}: {}\n", cause, count.dump());
+    say("  failed, {}: {}", cause, count.dump());
   }
   for (const auto& [reason, count] : j["reasons"].items()) {
-    fmt::print("    {} x {}\n", count.dump(), reason);
+    say("    {} x {}", count.dump(), reason);
   }
 }
 
 // The kernel for the largest sizes first, then the others in the table.
 void print_sizes(const Workload& w, const Json& j) {
-  if (j.contains("sizes")) fmt::print("  {}\n", checked_text(w, j["sizes"]));
+  if (j.contains("sizes")) say("  {}", checked_text(w, j["sizes"]));
   std::set<std::string> printed;
   for (const Json& range : j.value("dispatch", Json::object()).value("ranges", Json::array())) {
     const auto record = range["record"].get<std::string>();
     if (!range.contains("sizes") || !printed.insert(record).second) continue;
-    fmt::print("  kernel {}: {}\n", record.substr(0, 8), checked_text(w, range["sizes"]));
+    say("  kernel {}: {}", record.substr(0, 8), checked_text(w, range["sizes"]));
   }
 }
 
@@ -246,7 +253,7 @@ int run_explain(const CommonOptions& options) {
     list.push_back(explain(w, store, lookup, dispatch));
     if (options.json) continue;
     print(list.back());
-    for (const std::string& line : dispatch_lines(dispatch)) fmt::print("  {}\n", line);
+    for (const std::string& line : dispatch_lines(dispatch)) say("  {}", line);
     print_sizes(w, list.back());
   }
   if (options.json) print_json({{"results", list}});

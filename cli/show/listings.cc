@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/gpu.h"
 #include "cli/lookup.h"
+#include "cli/output/table.h"
 #include "codegen/intrinsics/intrinsics.h"
 #include "ir/ops/aliases.h"
 #include "ir/ops/operator.h"
@@ -19,6 +20,8 @@ namespace tilewright::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr size_t kOperandsIndent = 10, kKeyIndent = 24;  // columns before the words of both
 
 Json operator_json(const Operator& op) {
   Json keys = Json::array();
@@ -35,11 +38,13 @@ Json operator_json(const Operator& op) {
 }
 
 void print(const Operator& op) {
-  fmt::print("{}\n  {}\n  operands: {}\n  example:  {}\n", op.name, op.summary, op.operands,
-             op.example);
+  fmt::print("{}\n", op.name);
+  print_wrapped(fmt::format("  {}", op.summary), 0);
+  print_wrapped(fmt::format("  operands: {}", op.operands), kOperandsIndent);
+  fmt::print("  example:  {}\n", op.example);  // whole, to be copied
   for (const KeyDef& k : op.keys) {
     std::string value = k.required ? "required" : k.fallback ? to_string(*k.fallback) : "";
-    fmt::print("    {:<12} {:<10} {}\n", k.name, value, k.doc);
+    print_wrapped(fmt::format("    {:<12} {:<10} {}", k.name, value, k.doc), kKeyIndent);
   }
 }
 

@@ -137,7 +137,8 @@ Json result_json(const TuneResult& r, const Target& target, int threads) {
           {"disturbance", r.disturbed.empty() ? Json(nullptr) : Json(r.disturbed)},
           {"elapsed_s", r.elapsed},
           {"spent_s",
-           {{"building", r.spent.building},
+           {{"proposing", r.spent.proposing},
+            {"building", r.spent.building},
             {"reference", r.spent.reference},
             {"checks", r.spent.checks},
             {"timing", r.spent.timing}}},
@@ -211,8 +212,9 @@ void print_spent(const std::vector<TuneResult>& results) {
   }
   if (spent.checks + spent.timing == 0) return;
   fmt::print(
-      "{:.1f} s in all: compilers {:.1f}, reference values {:.1f}, checks {:.1f}, timing {:.1f}\n",
-      elapsed, spent.building, spent.reference, spent.checks, spent.timing);
+      "{:.1f} s in all: search {:.1f}, compilers {:.1f}, reference values {:.1f}, checks {:.1f}, "
+      "timing {:.1f}\n",
+      elapsed, spent.proposing, spent.building, spent.reference, spent.checks, spent.timing);
 }
 
 int exit_code(const std::vector<TuneResult>& results, bool interrupted, bool timed) {

@@ -201,10 +201,6 @@ std::string points_text(const DispatchTable& table) {
   return list.dump();
 }
 
-const std::string& text(const Row& row, size_t column) {
-  return std::get<std::string>(row[column]);
-}
-
 int64_t integer(const Row& row, size_t column) { return std::get<int64_t>(row[column]); }
 
 }  // namespace
@@ -220,21 +216,21 @@ Row dispatch_row(const DispatchTable& table) {
 
 DispatchTable dispatch_from_row(const Row& row) {
   DispatchTable table;
-  table.workload_hash = text(row, 0);
-  table.target_hash = text(row, 1);
+  table.workload_hash = text_cell(row, 0);
+  table.target_hash = text_cell(row, 1);
   table.threads = static_cast<int>(integer(row, 2));
-  table.dims = dims_from(text(row, 3));
-  table.default_record = text(row, 6);
+  table.dims = dims_from(text_cell(row, 3));
+  table.default_record = text_cell(row, 6);
   table.one_order = integer(row, 7) != 0;
-  table.tool_version = text(row, 8);
+  table.tool_version = text_cell(row, 8);
   table.created = integer(row, 9);
   try {
-    for (const Json& range : Json::parse(text(row, 4))) {
+    for (const Json& range : Json::parse(text_cell(row, 4))) {
       table.ranges.push_back({sizes_from(table, range.at("first")),
                               sizes_from(table, range.at("last")),
                               range.at("record").get<std::string>()});
     }
-    for (const Json& point : Json::parse(text(row, 5))) {
+    for (const Json& point : Json::parse(text_cell(row, 5))) {
       table.points.push_back({sizes_from(table, point.at("size")), point.at("held_out").get<bool>(),
                               point.at("seconds").get<std::map<std::string, double>>()});
     }

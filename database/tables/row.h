@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "database/tables/checksum.h"
@@ -22,6 +23,11 @@ int64_t row_checksum(const Table& table, int version, const Row& row);
 
 // The key columns as text for messages: "records 3f2a…".
 std::string row_name(const Table& table, const Row& row);
+
+// The cell of a column that holds text.
+inline const std::string& text_cell(const Row& row, size_t column) {
+  return std::get<std::string>(row[column]);
+}
 
 // Reads rows one by one and checks whether each is what was written.
 class RowScan {

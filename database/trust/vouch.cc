@@ -16,10 +16,6 @@ namespace {
 // The columns of the origins.
 enum : size_t { kArtifact, kWorkload, kDigest, kOrigin };
 
-const std::string& text(const Row& row, size_t column) {
-  return std::get<std::string>(row[column]);
-}
-
 // The claims in the file about a kernel: who vouches for it, or where it came from.
 struct Claims {
   struct Signature {
@@ -45,12 +41,12 @@ Claims claims_of(const StoreImpl& store, const std::string& artifact, const std:
   while (origins.next()) {
     const Row& row = origins.row();
     // A damaged index can lead to another row.
-    if (!origins.problem().empty() || text(row, kArtifact) != artifact) continue;
-    if (!workload.empty() && text(row, kWorkload) != workload) continue;
-    if (text(row, kDigest).empty()) {
-      claims.origin = text(row, kOrigin);
+    if (!origins.problem().empty() || text_cell(row, kArtifact) != artifact) continue;
+    if (!workload.empty() && text_cell(row, kWorkload) != workload) continue;
+    if (text_cell(row, kDigest).empty()) {
+      claims.origin = text_cell(row, kOrigin);
     } else if (store.distrust.empty()) {
-      claims.digests.push_back(text(row, kDigest));
+      claims.digests.push_back(text_cell(row, kDigest));
     }
   }
   if (keys.empty()) return claims;
@@ -58,10 +54,11 @@ Claims claims_of(const StoreImpl& store, const std::string& artifact, const std:
   bind_kernel(signatures.statement(), artifact, workload);
   while (signatures.next()) {
     const Row& row = signatures.row();
-    if (!signatures.problem().empty() || text(row, 0) != artifact) continue;
-    if (!workload.empty() && text(row, 1) != workload) continue;
-    const bool trusted = std::find(keys.begin(), keys.end(), text(row, 2)) != keys.end();
-    if (trusted) claims.signatures.push_back({text(row, 1), text(row, 2), text(row, 3)});
+    if (!signatures.problem().empty() || text_cell(row, 0) != artifact) continue;
+    if (!workload.empty() && text_cell(row, 1) != workload) continue;
+    const bool trusted = std::find(keys.begin(), keys.end(), text_cell(row, 2)) != keys.end();
+    if (trusted)
+      claims.signatures.push_back({text_cell(row, 1), text_cell(row, 2), text_cell(row, 3)});
   }
   return claims;
 }
@@ -141,7 +138,8 @@ void vouch(const Connection& connection, int version, const std::string& artifac
     RowScan present(connection, origins_table(), version,
                     "WHERE artifact_hash = ?1 AND workload_hash = ?2");
     bind_kernel(present.statement(), artifact_hash, workload_hash);
-    if (present.next() && present.problem().empty() && text(present.row(), kDigest) == digest) {
+    if (present.next() && present.problem().empty() &&
+        text_cell(present.row(), kDigest) == digest) {
       return;
     }
   }
@@ -155,7 +153,7 @@ void vouch_for_record(const StoreImpl& store, const std::string& artifact_hash,
     RowScan made(store.connection, origins_table(), store.version,
                  "WHERE artifact_hash = ?1 AND workload_hash = ''");
     made.statement().bind(1, std::string_view(artifact_hash));
-    if (made.next() && made.problem().empty()) digest = text(made.row(), kDigest);
+    if (made.next() && made.problem().empty()) digest = text_cell(made.row(), kDigest);
   }
   if (digest.empty()) return;
   vouch(store.connection, store.version, artifact_hash, workload_hash, digest, "made here");
@@ -194,7 +192,7 @@ void vouch_for_all(const Connection& connection, int version, const std::string&
   RowScan scan(connection, table_named("artifacts"), version);
   while (scan.next()) {
     if (!scan.problem().empty()) continue;
-    const std::string hash = text(scan.row(), 0);
+    const std::string hash = text_cell(scan.row(), 0);
     digests[hash] = trusted ? code_digest(scan.row()) : "";
     if (trusted) file_origin(connection, version, hash, "", digests[hash], origin);
   }

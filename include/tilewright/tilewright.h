@@ -32,7 +32,7 @@
 #include "tilewright/dlpack.h"
 
 /* Goes up when something is added; what is there keeps its meaning and its layout. */
-#define TW_INTERFACE_VERSION 3
+#define TW_INTERFACE_VERSION 4
 
 #define TW_API __attribute__((visibility("default")))
 #ifdef __cplusplus
@@ -52,16 +52,18 @@ extern "C" {
 
 typedef enum tw_status {
   TW_OK = 0,
-  TW_ERROR_ARGUMENT = 1, /* a null pointer, a number out of range, a struct of another version */
-  TW_ERROR_SPEC = 2,     /* a spec that says no workload */
-  TW_ERROR_DATABASE = 3, /* a file that is missing, locked, damaged, or none of ours */
-  TW_ERROR_MISS = 4,     /* no kernel serves what was asked for */
-  TW_ERROR_TENSOR = 5,   /* an operand's shape, element type, strides, alignment or device */
-  TW_ERROR_WEIGHTS = 6,  /* weights that were packed for another kernel */
-  TW_ERROR_DEVICE = 7,   /* no such device, or it failed */
-  TW_ERROR_KERNEL = 8,   /* a kernel that does not load, or reported a failure */
-  TW_ERROR_MEMORY = 9,   /* out of memory, or a workspace that is too small */
-  TW_ERROR_INTERNAL = 10 /* a fault of the library itself */
+  TW_ERROR_ARGUMENT = 1,  /* a null pointer, a number out of range, a struct of another version */
+  TW_ERROR_SPEC = 2,      /* a spec that says no workload */
+  TW_ERROR_DATABASE = 3,  /* a file that is missing, locked, damaged, or none of ours */
+  TW_ERROR_MISS = 4,      /* no kernel serves what was asked for */
+  TW_ERROR_TENSOR = 5,    /* an operand's shape, element type, strides, alignment or device */
+  TW_ERROR_WEIGHTS = 6,   /* weights that were packed for another kernel */
+  TW_ERROR_DEVICE = 7,    /* no such device, or it failed */
+  TW_ERROR_KERNEL = 8,    /* a kernel that does not load, or reported a failure */
+  TW_ERROR_MEMORY = 9,    /* out of memory, or a workspace that is too small */
+  TW_ERROR_INTERNAL = 10, /* a fault of the library itself */
+  /* a file of weights that is missing, damaged, or lacks what was asked for. Since version 4. */
+  TW_ERROR_FILE = 11
 } tw_status;
 
 /* "ok", "argument", "spec", …; never null. */
@@ -287,6 +289,87 @@ TW_API size_t tw_weights_bytes(const tw_weights* weights) TW_NOEXCEPT;
  * separated by commas. Lives as long as the weights. */
 TW_API const char* tw_weights_identity(const tw_weights* weights) TW_NOEXCEPT;
 TW_API const char* tw_kernel_identity(const tw_kernel* kernel) TW_NOEXCEPT;
+
+/* --- Files of weights -------------------------------------------------------------------------- */
+
+/* A safetensors or GGUF file, or the index of several safetensors files. Its header was checked whole;
+ * its data is mapped and touched only when it is asked for. Many threads may read one file. Since
+ * version 4. */
+typedef struct tw_weight_file tw_weight_file;
+
+/* Opens the file at `path`; an index names files beside itself (model.safetensors.index.json). A file
+ * that another process cuts short while it is open ends this process, as every mapped file does. */
+TW_API tw_status tw_open_weights(const char* path, tw_weight_file** file) TW_NOEXCEPT;
+TW_API void tw_close_weights(tw_weight_file* file) TW_NOEXCEPT;
+
+/* A tensor of a file, as it lies. Everything lives as long as the tw_weight_file. Since version 4. */
+typedef struct tw_stored_tensor {
+  size_t struct_size;
+  const char* name;
+  const char* type; /* as its format calls it: "BF16", "Q4_K" */
+  DLDataType dtype; /* of 0 lanes: there is no such element type here */
+  int32_t ndim;
+  const int64_t* shape; /* row-major */
+  const void* data;     /* at any alignment */
+  size_t bytes;
+} tw_stored_tensor;
+
+TW_API size_t tw_stored_tensor_count(const tw_weight_file* file) TW_NOEXCEPT;
+/* `tensor->struct_size` must be set. */
+TW_API tw_status tw_stored_tensor_at(const tw_weight_file* file, size_t index,
+                                     tw_stored_tensor* tensor) TW_NOEXCEPT;
+
+/* A quantized layer of a file: GPTQ, AWQ, compressed-tensors, or a tensor of a GGUF file in blocks. It
+ * counts as a matrix [k, n] whose groups of rows share a scale. Texts live as long as the
+ * tw_weight_file. Since version 4. */
+typedef struct tw_stored_layer {
+  size_t struct_size;
+  const char* name;    /* what the names of its tensors begin with: "layers.0.q_proj" */
+  const char* format;  /* "gptq", "awq", "compressed-tensors", "Q4_K" */
+  const char* problem; /* why it cannot be read; "": it can, and else all below is 0 or "" */
+  /* Keys of a matmul's spec for the layer as it is stored, "w.dtype=u4,w.group=128,w.scale=f16"; "" where
+   * keys cannot say it: kernels take its dequantized values. */
+  const char* keys;
+  int64_t k, n, group;
+  int32_t bits;
+  int32_t act_order; /* 1: rows that share a scale are not neighbours */
+} tw_stored_layer;
+
+TW_API size_t tw_stored_layer_count(const tw_weight_file* file) TW_NOEXCEPT;
+/* `layer->struct_size` must be set. */
+TW_API tw_status tw_stored_layer_at(const tw_weight_file* file, size_t index,
+                                    tw_stored_layer* layer) TW_NOEXCEPT;
+
+/* Weights that were read from a file, as operands. Since version 4. */
+typedef struct tw_operands tw_operands;
+
+typedef struct tw_read_options {
+  size_t struct_size;
+  const char* operand; /* that takes them; null: "B" */
+  /* Whose operands they become: its element types, its shapes, and [n, k] where a matmul has trans_b. A
+   * kernel with OPERAND.scale takes a quantized layer as it is stored, with scales and zero points; any
+   * other one takes its dequantized values. Null: everything as it lies in the file, a quantized layer as
+   * codes [k, n], OPERAND.scale, OPERAND.zero or OPERAND.offset [groups, n]. */
+  const tw_kernel* kernel;
+  /* How zero points of GPTQ are stored: "gptq" (less one) or "gptq_v2" (as they are). Null: as the
+   * configuration beside the file says, else "gptq". */
+  const char* gptq_format;
+} tw_read_options;
+
+/* Reads a tensor or a quantized layer by its name. `options` may be null. The result needs neither the
+ * file nor the kernel any more. */
+TW_API tw_status tw_read_weights(const tw_weight_file* file, const char* name,
+                                 const tw_read_options* options,
+                                 tw_operands** operands) TW_NOEXCEPT;
+TW_API void tw_free_operands(tw_operands* operands) TW_NOEXCEPT;
+/* Its tensors: compact, row-major, in the host's memory and aligned to 64 bytes, as tw_pack_weights and
+ * tw_launch take them. They live as long as the tw_operands. */
+TW_API size_t tw_operands_count(const tw_operands* operands) TW_NOEXCEPT;
+TW_API const tw_named_tensor* tw_operands_tensors(const tw_operands* operands) TW_NOEXCEPT;
+/* For a layer in act-order that is read as it is stored: row r of OPERAND is row order[r] of the layer.
+ * So column c of the other factor (A) has to be column order[c] of the caller's. k numbers; null: rows
+ * are in their own order. */
+TW_API const int64_t* tw_operands_order(const tw_operands* operands, size_t* count) TW_NOEXCEPT;
 
 /* --- Launching -------------------------------------------------------------------------------- */
 

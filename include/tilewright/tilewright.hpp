@@ -73,6 +73,26 @@ class Weights {
   detail::Owned<tw_weights, tw_free_weights> handle_;
 };
 
+// Weights that were read from a file, as operands.
+class Operands {
+ public:
+  explicit Operands(tw_operands* handle) : handle_(handle) {}
+  // As Kernel::pack() takes them; they live as long as this.
+  std::vector<tw_named_tensor> tensors() const {
+    const tw_named_tensor* first = tw_operands_tensors(handle_.get());
+    return {first, first + tw_operands_count(handle_.get())};
+  }
+  // The order of the rows, where it is not their own; else empty.
+  std::vector<int64_t> order() const {
+    size_t count = 0;
+    const int64_t* first = tw_operands_order(handle_.get(), &count);
+    return {first, first + count};
+  }
+
+ private:
+  detail::Owned<tw_operands, tw_free_operands> handle_;
+};
+
 struct Launch {
   std::initializer_list<const DLTensor*> tensors;  // an operand each; null where it is packed
   const Weights* weights = nullptr;
@@ -220,6 +240,53 @@ class Library {
  private:
   std::unique_ptr<Log> log_;  // at an address of its own: the library calls it
   detail::Owned<tw_library, tw_close> handle_;
+};
+
+// A safetensors or GGUF file, or the index of several.
+class WeightFile {
+ public:
+  explicit WeightFile(const std::string& path) {
+    tw_weight_file* opened = nullptr;
+    check(tw_open_weights(path.c_str(), &opened));
+    handle_.reset(opened);
+  }
+  std::vector<tw_stored_tensor> tensors() const {
+    std::vector<tw_stored_tensor> all(tw_stored_tensor_count(handle_.get()),
+                                      TW_INIT(tw_stored_tensor));
+    for (size_t i = 0; i < all.size(); ++i) check(tw_stored_tensor_at(handle_.get(), i, &all[i]));
+    return all;
+  }
+  std::vector<tw_stored_layer> layers() const {
+    std::vector<tw_stored_layer> all(tw_stored_layer_count(handle_.get()),
+                                     TW_INIT(tw_stored_layer));
+    for (size_t i = 0; i < all.size(); ++i) check(tw_stored_layer_at(handle_.get(), i, &all[i]));
+    return all;
+  }
+  // A tensor or a quantized layer, in the form of the kernel's operand. `gptq_format` as in
+  // tw_read_options; empty: the configuration beside the file decides.
+  Operands read(const std::string& name, const Kernel& kernel, const std::string& operand = "B",
+                const std::string& gptq_format = "") const {
+    return read(name, kernel.get(), operand, gptq_format);
+  }
+  // The same as it lies in the file.
+  Operands read(const std::string& name, const std::string& operand = "B",
+                const std::string& gptq_format = "") const {
+    return read(name, nullptr, operand, gptq_format);
+  }
+
+ private:
+  Operands read(const std::string& name, const tw_kernel* kernel, const std::string& operand,
+                const std::string& gptq_format) const {
+    auto options = TW_INIT(tw_read_options);
+    options.operand = operand.c_str();
+    options.kernel = kernel;
+    options.gptq_format = gptq_format.empty() ? nullptr : gptq_format.c_str();
+    tw_operands* made = nullptr;
+    check(tw_read_weights(handle_.get(), name.c_str(), &options, &made));
+    return Operands(made);
+  }
+
+  detail::Owned<tw_weight_file, tw_close_weights> handle_;
 };
 
 }  // namespace tw

@@ -44,6 +44,27 @@ void check_zero(const Spec& spec, ElemType type) {
   }
 }
 
+// Drops `w.offset` when there is none. Throws KeyError for an offset of a weight that has none: it
+// is added to scaled integers.
+void normalize_offset(Spec& spec, ElemType type) {
+  const std::string* offset = text_of(spec, "w.offset");
+  if (!offset) return;
+  if (*offset == "none") {
+    spec.params.erase("w.offset");
+    return;
+  }
+  if (!is_integer(type)) {
+    throw KeyError("w.offset",
+                   fmt::format("{} codes have no offset; expected none", to_string(type)));
+  }
+  if (spec.get<std::string>("w.scale") == "none") {
+    throw KeyError("w.offset", "is added to scaled codes; give w.scale, such as w.scale=f32");
+  }
+  if (spec.get<std::string>("w.zero") != "none") {
+    throw KeyError("w.offset", "takes the place of a zero point; leave out w.zero");
+  }
+}
+
 // True when `type` represents the value of every code of `codes`.
 bool holds_every_code(ElemType type, ElemType codes) {
   for (uint64_t code = 0; code < uint64_t{1} << bits_of(codes); ++code) {
@@ -72,13 +93,16 @@ void check_integer_product(const Spec& spec, ElemType type) {
   if (!is_integer(type)) refuse("w.dtype", to_string(type) + " weights");
   if (spec.get<std::string>("w.scale") != "none") refuse("w.scale", "scaled weights");
   if (spec.get<std::string>("w.zero") == "f16") refuse("w.zero", "f16 zero points");
+  if (spec.has("w.offset") && spec.get<std::string>("w.offset") != "none") {
+    refuse("w.offset", "offsets");
+  }
 }
 
 // Fills in and checks the group, scale and zero point of a low-bit weight. Throws where these are
 // given without `w.dtype`.
 void normalize_quantization(Spec& spec) {
   if (!spec.has("w.dtype")) {
-    for (const char* key : {"w.values", "w.group", "w.scale", "w.zero"}) {
+    for (const char* key : {"w.values", "w.group", "w.scale", "w.zero", "w.offset"}) {
       if (spec.has(key)) {
         throw KeyError(key, "belongs to a low-bit weight; give w.dtype, such as w.dtype=i4");
       }
@@ -98,6 +122,7 @@ void normalize_quantization(Spec& spec) {
   normalize_values(spec, type);
   check_zero(spec, type);
   check_integer_product(spec, type);
+  normalize_offset(spec, type);
   bool shared =
       spec.get<std::string>("w.scale") != "none" || spec.get<std::string>("w.zero") != "none";
   if (grouped && !shared && spec.get<int64_t>("w.group") != -1) {
@@ -209,6 +234,8 @@ std::vector<KeyDef> weight_keys() {
              {"f32", "f16", "bf16", "e8m0", "f8e4m3", "none"}),
       choice("w.zero", "zero points: none, stored like the weight, or f16 (none)",
              {"none", "u8", "u4", "u2", "u1", "f16"}),
+      choice("w.offset", "type of the offsets, which are added to scaled codes (none)",
+             {"none", "f32", "f16", "bf16"}),
       sparse,
       vector};
 }
@@ -277,6 +304,10 @@ void normalize_weight(Spec& spec) {
     throw KeyError("w.zero",
                    "an element that is left out equals its zero point, so a sparse weight has zero "
                    "points that are stored like it; expected none or u4-like");
+  }
+  if (is_sparse && spec.has("w.offset")) {
+    throw KeyError("w.offset",
+                   "an element that is left out is 0, so a sparse weight has no offset");
   }
 }
 

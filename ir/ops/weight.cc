@@ -30,7 +30,7 @@ WeightOperand::WeightOperand(WorkloadBuilder& b, const std::string& name,
       b.compute(name + "_value", acc_, points, [this](const Point& p) { return dequantized(p); });
 }
 
-// Fills in `format_` except for the names of scales and zero points.
+// Fills in `format_` except for the names of scales, zero points and offsets.
 void WeightOperand::describe(WorkloadBuilder& b) {
   const Spec& spec = b.spec();
   format_.weight = name_;
@@ -81,6 +81,10 @@ void WeightOperand::declare_scales(WorkloadBuilder& b) {
     format_.zero = name_ + ".zero";
     zero_ = b.input(format_.zero, elem_under(spec, "w.zero"), shape, ParamRole::Weight);
   }
+  if (spec.has("w.offset")) {
+    format_.offset = name_ + ".offset";
+    offset_ = b.input(format_.offset, elem_under(spec, "w.offset"), shape, ParamRole::Weight);
+  }
   b.set_weight(format_);
 }
 
@@ -88,13 +92,14 @@ Expr WeightOperand::value(const Point& at) const {
   return value_ ? load(value_, at) : cast(acc_, load(stored_, at));
 }
 
-// (q - zero) * scale. Both are exact in integers; in floats the difference of codes is exact too.
+// (q - zero) * scale + offset. Integers are exact; in floats the difference of codes is exact too.
 Expr WeightOperand::dequantized(const Point& at) const {
   Expr value = load(stored_, at);
   if (rounded_) value = cast(*rounded_, value);
   value = cast(acc_, value);
   if (zero_) value = value - cast(acc_, load(zero_, scale_index(at)));
   if (scale_) value = value * cast(acc_, load(scale_, scale_index(at)));
+  if (offset_) value = value + cast(acc_, load(offset_, scale_index(at)));
   return value;
 }
 

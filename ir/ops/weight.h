@@ -22,8 +22,8 @@ struct WeightAxis {
 };
 
 // Declares the weight `name` with the given axes, stored in the spec's `w.dtype` (else in `dtype`).
-// Where the spec asks for them, it also declares `name.scale` and `name.zero` of shape [own..,
-// ceil(k / group), columns].
+// Where the spec asks for them, it also declares `name.scale`, `name.zero` and `name.offset` of shape
+// [own.., ceil(k / group), columns].
 //
 // A low-bit weight gets a stage `name_value` with the dequantized value of each element, in the
 // accumulator's type. The workload's `weight` describes the format of the first weight; further
@@ -48,7 +48,7 @@ class WeightOperand {
   std::optional<ElemType> rounded_;  // type to which dequantized codes are rounded
   int64_t k_ = 1;
   WeightFormat format_;
-  Buffer stored_, scale_, zero_, value_;
+  Buffer stored_, scale_, zero_, offset_, value_;
 };
 
 }  // namespace tilewright::ops

@@ -216,8 +216,7 @@ bool is_weight_value(const Stage& stage, const WeightFormat& format) {
   for_each_expr(stage.value, [&](const Expr& e) {
     auto* n = e.as<LoadNode>();
     if (n == nullptr) return;
-    const std::string& name = n->buffer->name;
-    only &= name == format.weight || name == format.scale || name == format.zero;
+    only &= format.has(n->buffer->name);
   });
   return only;
 }

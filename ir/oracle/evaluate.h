@@ -53,8 +53,8 @@ class Oracle {
     // How far a right kernel may lie from `value`: the rounding errors of every operation in its
     // own type, carried to the output to first order. A sum of n terms is granted
     // min(n, 4 sqrt(n)) roundings of its magnitude, since roundings are independent; a kernel that
-    // leaves out a term of ordinary size lies outside. Zero points, and offsets that make codes
-    // unsigned, may be taken off sums in the place of terms (mark_apart() in oracle_code.h): these
+    // leaves out a term of ordinary size lies outside. Zero points, offsets of weights, and offsets
+    // that make codes unsigned, may be applied to sums in the place of terms (mark_apart() in oracle_code.h): these
     // sums are granted their roundings, too. 0 for integers.
     double error;
   };

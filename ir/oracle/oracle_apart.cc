@@ -24,10 +24,9 @@ class Marker {
     bool varies = false;  // some factor differs from term to term
     for (int factor : factors_) {
       const ValueCode& n = s_.values[factor];
-      bool differs = n.op == ValueCode::Op::Binary && n.binary == BinaryOp::Sub;
-      if (differs && run(n.b) > 1) {
+      if (has_parts(n) && run(n.b) > 1) {
         differences.push_back(factor);
-        if (is_signed_code(n.a)) codes.push_back(n.a);
+        if (const int code = signed_code_in(n.a); code >= 0) codes.push_back(code);
       } else if (is_signed_code(factor)) {
         codes.push_back(factor);
       } else {
@@ -63,17 +62,44 @@ class Marker {
     }
   }
 
+  // A difference, or a scaled code with an offset: its second part may be summed by itself.
+  bool has_parts(const ValueCode& n) const {
+    if (n.op != ValueCode::Op::Binary) return false;
+    return n.binary == BinaryOp::Sub || (n.binary == BinaryOp::Add && is_scaled_code(n.a));
+  }
+
+  bool is_scaled_code(int i) const {
+    const ValueCode& n = s_.values[i];
+    if (n.op != ValueCode::Op::Binary || n.binary != BinaryOp::Mul) return is_code(i);
+    return is_scaled_code(n.a) || is_scaled_code(n.b);
+  }
+
+  // The conversion of a code with a sign among the factors, or -1.
+  int signed_code_in(int i) const {
+    const ValueCode& n = s_.values[i];
+    if (n.op != ValueCode::Op::Binary || n.binary != BinaryOp::Mul) {
+      return is_signed_code(i) ? i : -1;
+    }
+    const int a = signed_code_in(n.a);
+    return a >= 0 ? a : signed_code_in(n.b);
+  }
+
   bool is_zero(int i) const {
     return s_.values[i].op == ValueCode::Op::Constant && s_.values[i].constant == 0;
   }
 
-  // A stored integer of a few bits with a sign, which an offset makes one without.
-  bool is_signed_code(int i) const {
+  // A stored integer of a weight, converted.
+  bool is_code(int i) const {
     const ValueCode& n = s_.values[i];
-    if (n.op != ValueCode::Op::Cast || info(n.from).kind != ElemKind::Int) return false;
+    if (n.op != ValueCode::Op::Cast || !is_integer(n.from)) return false;
     const ValueCode& stored = s_.values[n.a];
-    return bits_of(n.from) > 1 && bits_of(n.from) < 8 && stored.op == ValueCode::Op::Input &&
-           is_weight_[static_cast<size_t>(stored.source)];
+    return stored.op == ValueCode::Op::Input && is_weight_[static_cast<size_t>(stored.source)];
+  }
+
+  // A code of a few bits with a sign, which an offset makes one without.
+  bool is_signed_code(int i) const {
+    const ElemType from = s_.values[i].from;
+    return is_code(i) && info(from).kind == ElemKind::Int && bits_of(from) > 1 && bits_of(from) < 8;
   }
 
   int64_t all_terms() const {

@@ -17,7 +17,7 @@ struct Approx {
   double v = 0;
   double e = 0;
   // Of a term of a sum: by how much the magnitudes of the terms that a kernel may make of it
-  // (mark_apart()) exceed its own. For (q - z) * s these are q * s and z * s.
+  // (mark_apart()) exceed its own. For (q - z) * s these are q * s and z * s, for q * s + o both parts.
   double apart = 0;
 };
 
@@ -50,7 +50,7 @@ struct ValueCode {
   int a = -1, b = -1, c = -1;  // operands; Select: condition a; Input and Stage: flat index a
   int source = -1;             // Input: number of the input; Stage: number of the stage
   uint64_t uses = 0;
-  bool apart = false;  // mark_apart(): a difference, or a conversion of a code with a sign
+  bool apart = false;  // mark_apart(): a difference or sum, or a conversion of a code with a sign
 };
 
 struct StageCode {
@@ -78,7 +78,8 @@ struct Code {
 
 // Marks what kernels may sum apart. In a sum of a[k] * (q[k] - z) * s where neighbouring terms share
 // z and s, they may form s * (sum of a[k] * q[k] - z * sum of a[k]): scales are applied to sums, and
-// products are of stored codes. A code of a few bits with a sign may besides be read with the offset
+// products are of stored codes. An offset that is added to scaled codes, a[k] * (q[k] * s + o), is
+// likewise o * sum of a[k]. A code of a few bits with a sign may besides be read with the offset
 // that makes it unsigned, which is then taken off as a zero point is. Both parts can be much larger
 // than the sum, which has their rounding errors. Products of two differences are left alone, and so
 // is a difference by itself: nothing is gained there, and nobody does it. `is_weight`: by input.

@@ -96,6 +96,8 @@ void dynamic_quantize(Step& s) {
   s.set(2, DataType::Uint8, Shape{});
 }
 
+void is_kind(Step& s) { s.set(0, DataType::Bool, s.shape(0)); }
+
 void dropout(Step& s) {
   s.keep();
   s.set(1, DataType::Bool, s.shape(0));
@@ -106,6 +108,8 @@ Rules make_elementwise_rules() {
                  {"CastLike", cast_like},
                  {"Where", where},
                  {"Dropout", dropout},
+                 {"IsNaN", is_kind},
+                 {"IsInf", is_kind},
                  {"DequantizeLinear", dequantize},
                  {"QuantizeLinear", quantize},
                  {"com.microsoft.DequantizeLinear", dequantize},
@@ -155,7 +159,22 @@ Rules make_elementwise_rules() {
                          "GroupNormalization",
                          "LpNormalization",
                          "LRN",
-                         "Hardmax"}) {
+                         "Hardmax",
+                         "Acos",
+                         "Acosh",
+                         "Asin",
+                         "Asinh",
+                         "Atan",
+                         "Atanh",
+                         "Sinh",
+                         "Cosh",
+                         "Shrink",
+                         "CumProd",
+                         "MeanVarianceNormalization",
+                         "ReverseSequence",
+                         "Scatter",
+                         "ScatterElements",
+                         "ScatterND"}) {
     rules[op] = keep;
   }
   for (const char* op : {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mean", "Sum", "Mod",

@@ -102,6 +102,7 @@ void pool(Step& s) {
   if (!out) return;
   out->insert(out->begin(), s.shape(0)->begin(), s.shape(0)->begin() + 2);
   s.set(0, s.type(), out);
+  s.set(1, DataType::Int64, out);  // the places of the largest
 }
 
 void global_pool(Step& s) {

@@ -1,5 +1,6 @@
 // Operators that move elements or name them anew, and those that models calculate shapes with.
 #include <algorithm>
+#include <limits>
 
 #include "models/onnx/step.h"
 
@@ -58,6 +59,52 @@ void flatten(Step& s) {
   if (rows && columns) s.set(0, s.type(), Shape{*rows, *columns});
 }
 
+// The sizes of a shape, all of them numbers.
+std::optional<std::vector<int64_t>> numbers_of(const Shape& shape) {
+  std::vector<int64_t> sizes;
+  for (const Extent& e : shape) {
+    if (!e.fixed()) return std::nullopt;
+    sizes.push_back(e.number());
+  }
+  return sizes;
+}
+
+// Contents of a value with these sizes, at these places of an axis alone.
+Shape chosen_along(const Shape& contents, const std::vector<int64_t>& sizes, size_t axis,
+                   const std::vector<int64_t>& places) {
+  int64_t outer = 1, inner = 1;
+  for (size_t d = 0; d < axis; ++d) outer *= sizes[d];
+  for (size_t d = axis + 1; d < sizes.size(); ++d) inner *= sizes[d];
+  Shape chosen;
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t place : places) {
+      const auto first = contents.begin() + (o * sizes[axis] + place) * inner;
+      chosen.insert(chosen.end(), first, first + inner);
+    }
+  }
+  return chosen;
+}
+
+// Contents with their axes in another order.
+Shape transposed_contents(const Shape& contents, const std::vector<int64_t>& sizes,
+                          const std::vector<int64_t>& order) {
+  Shape turned;
+  for (size_t i = 0; i < contents.size(); ++i) {
+    // The place of element i of the result: its index along each axis, the last one first.
+    auto rest = static_cast<int64_t>(i);
+    std::vector<int64_t> index(sizes.size());
+    for (size_t d = order.size(); d-- > 0;) {
+      const auto axis = static_cast<size_t>(order[d]);
+      index[axis] = rest % sizes[axis];
+      rest /= sizes[axis];
+    }
+    int64_t place = 0;
+    for (size_t d = 0; d < sizes.size(); ++d) place = place * sizes[d] + index[d];
+    turned.push_back(contents[static_cast<size_t>(place)]);
+  }
+  return turned;
+}
+
 void transpose(Step& s) {
   if (!s.shape(0)) return;
   const Shape& from = *s.shape(0);
@@ -69,7 +116,15 @@ void transpose(Step& s) {
     if (d < 0 || d >= static_cast<int64_t>(from.size())) return;
     out.push_back(from[static_cast<size_t>(d)]);
   }
-  if (out.size() == from.size()) s.set(0, s.type(), out);
+  if (out.size() != from.size()) return;
+  const auto sizes = numbers_of(from);
+  std::vector<int64_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  const bool each_once = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  const auto& contents = s.input(0).contents;
+  const bool known = contents && sizes && each_once;
+  s.set(0, s.type(), out,
+        known ? std::optional(transposed_contents(*contents, *sizes, order)) : std::nullopt);
 }
 
 void squeeze(Step& s) {
@@ -206,6 +261,44 @@ std::optional<std::vector<Slice>> slices(Step& s, size_t rank) {
   return out;
 }
 
+// The elements that one part of a slice takes of an axis.
+struct Taken {
+  Extent first, count;
+};
+
+// Backwards, from the later bound down to the earlier one.
+std::optional<Taken> taken_backwards(Step& s, const Slice& part, const Extent& size) {
+  const auto range = s.extents.range(size);
+  if (!range || !part.start.fixed() || !part.end.fixed()) return std::nullopt;
+  const int64_t start = part.start.number(), end = part.end.number();
+  const bool from_last = start == -1 || start >= range->max - 1;
+  if (part.step == -1 && from_last && end < -range->max) {
+    const auto last = s.extents.minus(size, 1);
+    return last ? std::optional(Taken{*last, size}) : std::nullopt;
+  }
+  if (!size.fixed()) return std::nullopt;
+  const int64_t n = size.number();
+  if (n < 1) return Taken{0, 0};
+  const int64_t first = std::clamp<int64_t>(start < 0 ? start + n : start, 0, n - 1);
+  const int64_t stop =
+      end < 0 ? std::max<int64_t>(end < -n ? -1 : end + n, -1) : std::min(end, n - 1);
+  // A step may be as small as a number goes.
+  const int64_t step = part.step == std::numeric_limits<int64_t>::min() ? part.step + 1 : part.step;
+  const int64_t span = std::max<int64_t>(0, first - stop);
+  return Taken{first, span / -step + (span % -step != 0 ? 1 : 0)};
+}
+
+std::optional<Taken> taken_of(Step& s, const Slice& part, const Extent& size) {
+  if (part.step < 0) return taken_backwards(s, part, size);
+  auto from = bound(s, part.start, size), to = bound(s, part.end, size);
+  auto span = from && to ? s.extents.minus(*to, *from) : std::nullopt;
+  auto rounded = span ? s.extents.plus(*span, part.step - 1) : std::nullopt;
+  auto count = rounded ? s.extents.quotient(*rounded, part.step) : std::nullopt;
+  if (!count) return std::nullopt;
+  if (count->fixed() && count->number() < 0) count = Extent(0);
+  return Taken{*from, *count};
+}
+
 void slice(Step& s) {
   if (!s.shape(0)) return;
   Shape out = *s.shape(0);
@@ -213,22 +306,20 @@ void slice(Step& s) {
   if (!list) return;
   std::optional<Shape> contents = s.input(0).contents;
   for (const Slice& part : *list) {
-    if (part.step <= 0) return;
-    auto from = bound(s, part.start, out[part.axis]), to = bound(s, part.end, out[part.axis]);
-    auto span = from && to ? s.extents.minus(*to, *from) : std::nullopt;
-    auto rounded = span ? s.extents.plus(*span, part.step - 1) : std::nullopt;
-    auto size = rounded ? s.extents.quotient(*rounded, part.step) : std::nullopt;
-    if (!size) return;
-    out[part.axis] = size->fixed() && size->number() < 0 ? Extent(0) : *size;
-    if (!contents || out.size() != 1 || !from->fixed() || !out[0].fixed()) {
+    if (part.step == 0) return;
+    const auto taken = taken_of(s, part, out[part.axis]);
+    if (!taken) return;
+    const auto sizes = numbers_of(out);
+    out[part.axis] = taken->count;
+    if (!contents || !sizes || !taken->first.fixed() || !taken->count.fixed()) {
       contents.reset();
       continue;
     }
-    Shape kept;
-    for (int64_t i = 0; i < out[0].number(); ++i) {
-      kept.push_back((*contents)[static_cast<size_t>(from->number() + i * part.step)]);
+    std::vector<int64_t> places;
+    for (int64_t i = 0; i < std::min(taken->count.number(), kMaxContents); ++i) {
+      places.push_back(taken->first.number() + i * part.step);
     }
-    contents = kept;
+    contents = chosen_along(*contents, *sizes, part.axis, places);
   }
   s.set(0, s.type(), out, contents);
 }

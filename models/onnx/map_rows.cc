@@ -133,6 +133,9 @@ Mapped map_reduce(const Mapping& m, const Node& node) {
       {"ReduceSum", "sum"}, {"ReduceMax", "max"}, {"ReduceMin", "min"}, {"ReduceMean", "mean"}};
   const Shape& x = m.shape(node, 0);
   std::optional<std::vector<int64_t>> given = reduced_axes(m, node);
+  if ((!given || given->empty()) && node.integer("noop_with_empty_axes", 0) != 0) {
+    throw NotMapped("it reduces no axis");
+  }
   std::vector<int64_t> axes;
   for (size_t d = 0; d < x.size(); ++d) axes.push_back(static_cast<int64_t>(d));
   if (given && !given->empty()) {
@@ -159,6 +162,11 @@ Mapped map_gather(const Mapping& m, const Node& node) {
   const Shape& table = m.shape(node, 0);
   if (axis_from(node, 0, table.size()) != 0) {
     throw NotMapped("it takes elements along another axis than the first");
+  }
+  // Negative ones count from the end there, and not here.
+  const Tensor* indices = m.input(node, 1).tensor;
+  for (int64_t i = 0; indices != nullptr && indices->readable() && i < indices->count; ++i) {
+    if (indices->whole_at(i) < 0) throw NotMapped("it has negative indices");
   }
   Draft d = m.draft("gather", node);
   d.spec.size("rows", m.size(table[0])).size("cols", m.product(table, 1));

@@ -1,5 +1,7 @@
 #include "models/onnx/model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -62,10 +64,27 @@ Node read_node(const Field& field, int depth) {
     }
   }
   if (node.op.empty()) field.fail("expected the operator of node '" + node.label() + "'");
-  // The rules know what these are by other names.
-  if (node.domain.empty() && node.op == "Sum" && node.inputs.size() == 2) node.op = "Add";
-  if (node.domain.empty() && node.op == "Sum" && node.inputs.size() == 1) node.op = "Identity";
   return node;
+}
+
+// Adds a node under the name by which the rules know it: a Sum is an Add, of three inputs and more one
+// after another.
+void add_node(Node node, std::vector<Node>* nodes) {
+  if (!node.domain.empty() || node.op != "Sum" || node.inputs.empty() || node.outputs.empty()) {
+    nodes->push_back(std::move(node));
+    return;
+  }
+  const std::vector<std::string> terms = node.inputs;
+  node.op = terms.size() == 1 ? "Identity" : "Add";
+  const std::string last = node.outputs[0], name = node.name;
+  for (size_t i = 2; i <= terms.size(); ++i) {
+    node.inputs = {i == 2 ? terms[0] : node.outputs[0], terms[i - 1]};
+    const bool whole = i == terms.size();
+    node.outputs = {whole ? last : fmt::format("{}/sum{}", last, i)};
+    node.name = whole || name.empty() ? name : fmt::format("{}/sum{}", name, i);
+    nodes->push_back(node);
+  }
+  if (terms.size() == 1) nodes->push_back(std::move(node));
 }
 
 DeclaredSize read_size(const Field& field) {
@@ -112,7 +131,7 @@ DeclaredValue read_value(const Field& field) {
 void read_graph(Message message, int depth, GraphPart* graph) {
   while (std::optional<Field> f = message.next()) {
     switch (f->number()) {
-      case 1: graph->nodes.push_back(read_node(*f, depth)); break;
+      case 1: add_node(read_node(*f, depth), &graph->nodes); break;
       case 2: graph->graph_name = f->text("the name of the graph"); break;
       case 5: {
         Tensor t = read_tensor(*f, "a constant");

@@ -47,6 +47,7 @@ const Rules& elementwise_rules();
 const Rules& view_rules();     // what moves elements, and what calculates shapes
 const Rules& product_rules();  // products and convolutions
 const Rules& row_rules();      // reductions, normalizations, attention
+const Rules& choice_rules();   // what chooses, repeats or regroups elements, and recurrent layers
 
 // An axis counted from the front, or nothing when there is no such axis.
 std::optional<size_t> axis_of(int64_t axis, size_t rank);

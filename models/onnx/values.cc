@@ -12,7 +12,8 @@ namespace tilewright::onnx {
 namespace {
 
 const Rule* find_rule(const std::string& op) {
-  for (const Rules* rules : {&elementwise_rules(), &view_rules(), &product_rules(), &row_rules()}) {
+  for (const Rules* rules :
+       {&elementwise_rules(), &view_rules(), &product_rules(), &row_rules(), &choice_rules()}) {
     auto it = rules->find(op);
     if (it != rules->end()) return &it->second;
   }

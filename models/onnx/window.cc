@@ -28,6 +28,16 @@ bool pad_to_same(Window* w, const Shape& sizes, bool odd_behind) {
   return true;
 }
 
+// A size that was rounded up, without a last window that begins behind the input and the padding in front
+// of it. Nothing where that depends on a size that is not known.
+std::optional<Extent> without_empty(const Extent& size, const Window& w, size_t d,
+                                    const Extent& input, int64_t span) {
+  if (w.after[d] + w.stride[d] <= span) return size;  // it begins before that whatever the size
+  if (!size.fixed() || !input.fixed()) return std::nullopt;
+  const int64_t last = (size.number() - 1) * w.stride[d];
+  return last >= input.number() + w.before[d] ? Extent(size.number() - 1) : size;
+}
+
 }  // namespace
 
 std::optional<Window> window_of(const Node& node, const Shape& sizes,
@@ -65,6 +75,7 @@ std::optional<Shape> windowed(Extents& extents, const Window& w, const Shape& si
     if (room && round_up) room = extents.plus(*room, w.stride[d] - 1);
     auto steps = room ? extents.quotient(*room, w.stride[d]) : std::nullopt;
     auto size = steps ? extents.plus(*steps, 1) : std::nullopt;
+    if (size && round_up) size = without_empty(*size, w, d, sizes[d], span);
     if (!size) return std::nullopt;
     out.push_back(*size);
   }

@@ -35,49 +35,57 @@ void assign_turned(HostArray* to, const HostArray& from, bool transposed, const 
   }
 }
 
+HostArray& array_of(const FindArray& find, const std::string& operand) {
+  HostArray* array = find(operand);
+  if (array == nullptr) throw Error(fmt::format("there is no operand '{}'", operand));
+  return *array;
+}
+
 // Refuses operands that have no place for what stands beside the scales.
-void check_zeros(OperandSet* operands, const std::string& name, const Layer& layer,
+void check_zeros(const FindArray& find, const std::string& name, const Layer& layer,
                  const std::string& what) {
-  if (layer.zeros == Zeros::Offsets && operands->find(name + ".offset") == nullptr) {
-    throw FileError(
-        fmt::format("{}: {} has one offset per group, which no w.zero says; leave out the keys w.* "
-                    "to run on its dequantized values",
-                    what, layer.format));
-  }
-  if (layer.zeros == Zeros::Integers && operands->find(name + ".zero") == nullptr) {
-    throw FileError(fmt::format("{}: the layer has zero points and the spec has none; it takes {}",
-                                what, layer.spec_keys()));
-  }
+  auto require = [&](Zeros kind, const char* suffix, const char* title) {
+    if (layer.zeros != kind || find(name + suffix) != nullptr) return;
+    throw FileError(fmt::format("{}: the layer has {} and the spec has none; it takes {}", what,
+                                title, layer.spec_keys()));
+  };
+  require(Zeros::Offsets, ".offset", "offsets");
+  require(Zeros::Integers, ".zero", "zero points");
 }
 
 }  // namespace
 
 Filled fill_operands(OperandSet* operands, const std::string& name, const TensorFile& file,
                      const Layer& layer, const LayerOptions& options, bool transposed) {
+  const auto find = [operands](const std::string& operand) { return operands->find(operand); };
+  return fill_operands(find, name, file, layer, options, transposed);
+}
+
+Filled fill_operands(const FindArray& find, const std::string& name, const TensorFile& file,
+                     const Layer& layer, const LayerOptions& options, bool transposed) {
   const std::string what = file.path() + ":" + layer.name;
   QuantizedWeight weight = read_layer(file, layer, options, name);
-  if (operands->find(name + ".scale") == nullptr) {
-    assign_turned(&operands->at(name), dense(weight, name), transposed, what);
+  if (find(name + ".scale") == nullptr) {
+    assign_turned(&array_of(find, name), dense(weight, name), transposed, what);
     return {{name}, {}};
   }
-  check_zeros(operands, name, layer, what);
+  check_zeros(find, name, layer, what);
   WeightOperands parts = to_operands(std::move(weight), what);
   Filled filled{{}, std::move(parts.order)};
   for (const HostArray& part : parts.arrays) {
     bool turned = transposed && part.name() == name;
     try {
-      assign_turned(&operands->at(part.name()), part, turned, what);
+      assign_turned(&array_of(find, part.name()), part, turned, what);
     } catch (const FileError& e) {
-      std::string keys = layer.spec_keys();
-      throw FileError(keys.empty() ? e.what()
-                                   : fmt::format("{}; the layer takes {}", e.what(), keys));
+      throw FileError(fmt::format("{}; the layer takes {}", e.what(), layer.spec_keys()));
     }
     filled.names.push_back(part.name());
   }
-  HostArray* zero = operands->find(name + ".zero");
-  if (zero != nullptr && layer.zeros == Zeros::None) {
-    for (int64_t i = 0; i < zero->count(); ++i) zero->set(i, 0);
-    filled.names.push_back(zero->name());
+  for (const char* suffix : {".zero", ".offset"}) {
+    HostArray* none = find(name + suffix);
+    if (none == nullptr || std::ranges::count(filled.names, none->name()) > 0) continue;
+    for (int64_t i = 0; i < none->count(); ++i) none->set(i, 0);
+    filled.names.push_back(none->name());
   }
   return filled;
 }

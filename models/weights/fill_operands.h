@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,15 @@ struct Filled {
 };
 
 // Fills the operand `name` from a layer. Where the workload has `name`.scale, it takes the packed
-// numbers, and `name`.scale and `name`.zero are filled along (zero points that the layer lacks are
+// numbers, and `name`.scale, `name`.zero and `name`.offset are filled along (0 where the layer has
 // none); else it takes the dequantized values. A layer counts as [k, n], or as [n, k] when
 // `transposed`. Throws FileError when it does not fit, with the keys of the spec that would take it.
 Filled fill_operands(OperandSet* operands, const std::string& name, const TensorFile& file,
+                     const Layer& layer, const LayerOptions& options, bool transposed);
+
+// The same for arrays that `find` knows by their operands' names; it gives null where there is none.
+using FindArray = std::function<HostArray*(const std::string& operand)>;
+Filled fill_operands(const FindArray& find, const std::string& name, const TensorFile& file,
                      const Layer& layer, const LayerOptions& options, bool transposed);
 
 // Takes the columns of the matrix in this order: column j of the result is column order[j].

@@ -38,7 +38,7 @@ struct BlockFormat {
   std::string_view name;
   int bits;
   ElemType dtype;
-  ElemType scale;
+  ElemType scale;  // of the offsets, too
   bool has_offset;
   int64_t group;
   void (*decode)(Bytes bytes, Block* block);
@@ -243,7 +243,7 @@ QuantizedWeight read_blocks(const TensorFile& file, const Layer& layer,
                     {},
                     ElemType::f32};
   if (format.has_offset) {
-    w.offset = part_array(operand, ".offset", ElemType::f32, layer.groups, n);
+    w.offset = part_array(operand, ".offset", layer.scale, layer.groups, n);
   }
   CodeWriter codes(&w.q);
   Block block{};

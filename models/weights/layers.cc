@@ -40,10 +40,14 @@ std::vector<std::string> candidates(const TensorFile& file) {
 }  // namespace
 
 std::string Layer::spec_keys() const {
-  if (zeros == Zeros::Offsets) return "";
-  return fmt::format("w.dtype={},w.group={},w.scale={}{}", to_string(dtype),
-                     groups == 1 ? -1 : group, to_string(scale),
-                     zeros == Zeros::Integers ? ",w.zero=" + to_string(dtype) : "");
+  std::string keys = fmt::format("w.dtype={},w.group={},w.scale={}", to_string(dtype),
+                                 groups == 1 ? -1 : group, to_string(scale));
+  switch (zeros) {
+    case Zeros::None: break;
+    case Zeros::Integers: keys += ",w.zero=" + to_string(dtype); break;
+    case Zeros::Offsets: keys += ",w.offset=" + to_string(scale); break;
+  }
+  return keys;
 }
 
 std::optional<Layer> find_layer(const TensorFile& file, const std::string& name) {
@@ -98,6 +102,13 @@ GptqZeros gptq_zeros_beside(const std::string& model_path) {
     return config["checkpoint_format"] == "gptq_v2" ? GptqZeros::AsTheyAre : GptqZeros::LessOne;
   }
   return GptqZeros::LessOne;
+}
+
+LayerOptions layer_options(const TensorFile& file, const Layer& layer,
+                           const std::string& gptq_format) {
+  if (layer.format != "gptq") return {};
+  if (gptq_format.empty()) return {gptq_zeros_beside(file.path())};
+  return {gptq_format == "gptq_v2" ? GptqZeros::AsTheyAre : GptqZeros::LessOne};
 }
 
 }  // namespace tilewright::weights

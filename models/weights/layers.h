@@ -21,16 +21,15 @@ struct Layer {
   std::string name;    // what its tensors' names begin with; of a GGUF file, the tensor's name
   std::string format;  // "gptq", "awq", "compressed-tensors", "Q4_K", …
   int bits = 0;        // of a stored number
-  ElemType dtype = ElemType::u4;  // of the operand; 3-bit numbers stand in 4 bits
-  ElemType scale = ElemType::f16;
+  ElemType dtype = ElemType::u4;   // of the operand; 3-bit numbers stand in 4 bits
+  ElemType scale = ElemType::f16;  // of the scales, and of the offsets beside them
   Zeros zeros = Zeros::None;
   int64_t k = 0, n = 0;
   int64_t group = 0, groups = 0;
   std::vector<int32_t> group_of_row;  // of act-order layers
   const Scheme* scheme = nullptr;     // how it is read; null: the blocks of a GGUF tensor
 
-  // The keys that a matmul takes for it: "w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4". Empty for
-  // a layer with offsets, which the keys cannot say.
+  // The keys that a matmul takes for it: "w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4".
   std::string spec_keys() const;
 };
 
@@ -62,5 +61,10 @@ std::vector<LayerEntry> list_layers(const TensorFile& file);
 // `quantize_config.json` or in `quantization_config` of `config.json`. Throws FileError when such a
 // file is no JSON.
 GptqZeros gptq_zeros_beside(const std::string& model_path);
+
+// How the layer's zero points are stored where a user says `gptq_format` ("gptq" or "gptq_v2"; empty:
+// the configuration beside the file decides).
+LayerOptions layer_options(const TensorFile& file, const Layer& layer,
+                           const std::string& gptq_format);
 
 }  // namespace tilewright::weights

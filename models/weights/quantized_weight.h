@@ -21,7 +21,7 @@ struct QuantizedWeight {
   HostArray q;                      // [k, n]
   HostArray scale;                  // [groups, n]
   std::optional<HostArray> zero;    // integers [groups, n]
-  std::optional<HostArray> offset;  // f32 [groups, n]
+  std::optional<HostArray> offset;  // floats [groups, n]
   int64_t group = 0;                // rows that share a scale
   // The group of each row, where the rows are not in the order of the groups (act-order); else
   // empty: row i is of group i / group.

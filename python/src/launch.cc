@@ -47,8 +47,13 @@ class Kernel::Call {
   }
 
   void run() const {
-    py::gil_scoped_release released;
-    tw::check(tw_launch(kernel_.kernel_.get(), &args_));
+    {
+      py::gil_scoped_release released;
+      tw::check(tw_launch(kernel_.kernel_.get(), &args_));
+    }
+    for (const auto& [array, result] : written_back_) {
+      py::module_::import("tilewright._arrays").attr("copy_back")(array, result);
+    }
   }
 
  private:
@@ -82,10 +87,32 @@ class Kernel::Call {
         if (kept != weights->plain().end()) given[i] = kept->second;
       }
       if (given[i].is_none()) continue;
-      tensors_[i].emplace(given[i], "operand '" + std::string(operand.name) + "'", stream_);
-      tensors_[i]->take_as(operand.dtype);
-      pointers_[i] = &tensors_[i]->get();
+      take_one(i, given[i], weights);
     }
+  }
+
+  void take_one(size_t i, py::object given, const Weights* weights) {
+    const tw_operand& operand = kernel_.operands_[i];
+    // Rows of a weight in act-order meet the columns of the first operand in their order.
+    if (i == 0 && weights != nullptr && !weights->order().is_none()) {
+      given =
+          py::module_::import("tilewright._arrays").attr("take_columns")(given, weights->order());
+    }
+    Taken taken = kernel_.take(operand, given, stream_, !kernel_.on_gpu_);
+    if (operand.role == TW_OUTPUT && !taken.array.is(given)) {
+      if (Tensor(given, "operand '" + std::string(operand.name) + "'", stream_).read_only()) {
+        refuse_read_only(operand);
+      }
+      written_back_.emplace_back(given, taken.array);
+    }
+    tensors_[i].emplace(std::move(taken.tensor));
+    pointers_[i] = &tensors_[i]->get();
+  }
+
+  [[noreturn]] static void refuse_read_only(const tw_operand& operand) {
+    throw Refused(TW_ERROR_TENSOR, "operand '" + std::string(operand.name) +
+                                       "': its memory is read-only; expected an array that can be "
+                                       "written");
   }
 
   // Refuses faults that only Python's arrays can have: read-only memory, or one memory under two
@@ -95,11 +122,7 @@ class Kernel::Call {
       const tw_operand& operand = kernel_.operands_[i];
       if (operand.role != TW_OUTPUT || !tensors_[i]) continue;
       const std::string what = "operand '" + std::string(operand.name) + "': ";
-      if (tensors_[i]->read_only()) {
-        throw Refused(TW_ERROR_TENSOR, what +
-                                           "its memory is read-only; expected an array that "
-                                           "can be written");
-      }
+      if (tensors_[i]->read_only()) refuse_read_only(operand);
       for (size_t j = 0; j < tensors_.size(); ++j) {
         if (j == i || !tensors_[j] || !overlap(*tensors_[i], *tensors_[j])) continue;
         throw Refused(TW_ERROR_TENSOR, what + "shares memory with operand '" +
@@ -145,6 +168,8 @@ class Kernel::Call {
   std::optional<uintptr_t> stream_;
   std::vector<std::optional<Tensor>> tensors_;
   std::vector<const DLTensor*> pointers_;
+  // Arrays of the caller's that a launch does not write to itself, and what it writes instead.
+  std::vector<std::pair<py::object, py::object>> written_back_;
   std::shared_ptr<const tw::Pool> pool_;  // may be closed meanwhile
   std::optional<Tensor> workspace_;
   std::unique_ptr<void, Freed> own_workspace_;

@@ -1,6 +1,7 @@
 // The module tilewright._core: classes over the serving library. Their types are written down in
 // tilewright/_core.pyi, and a test holds the two together.
 #include "python/src/objects.h"
+#include "python/src/weight_file.h"
 
 namespace tilewright::python {
 namespace {
@@ -80,7 +81,10 @@ void add_prepared(py::module_& module) {
           "find", &Prepared::find, py::arg("spec"),
           "The Kernel that serves `spec`, which is one that prepare() was given. It keeps what it\n"
           "needs alive. Raises MissError where none serves it.")
-      .def("__getitem__", &Prepared::find, py::arg("spec"), "The same as find().");
+      .def("__getitem__", &Prepared::find, py::arg("spec"), "The same as find().")
+      .def("_repr_html_", [](const py::object& prepared) {
+        return py::module_::import("tilewright._html").attr("prepared_html")(prepared);
+      });
 }
 
 void add_kernel(py::module_& module) {
@@ -98,10 +102,19 @@ void add_kernel(py::module_& module) {
       .def("workspace_bytes", &Kernel::workspace_bytes, py::arg("threads") = 1,
            "Memory that a launch on that many threads needs besides its operands.")
       .def(
-          "pack", &Kernel::pack, py::arg("weights"), py::kw_only(), py::arg("pool") = py::none(),
+          "pack",
+          [](const py::object& kernel, const py::dict& weights, const Pool* pool) {
+            const auto expanded = py::module_::import("tilewright._weights")
+                                      .attr("expand")(kernel, weights)
+                                      .cast<std::pair<py::dict, py::object>>();
+            return kernel.cast<const Kernel&>().pack(expanded.first, pool, expanded.second);
+          },
+          py::arg("weights"), py::kw_only(), py::arg("pool") = py::none(),
           "Lays weights out as this kernel reads them. `weights` maps names of operands to arrays\n"
-          "in the host's memory; all that the kernel packs must be there. Arrays that it reads as\n"
-          "they are are kept, and launches with these weights take them from here.")
+          "in the host's memory, to what quantize() made, or to a layer of open_weights(): both\n"
+          "bring scales and zero points along. All that the kernel packs must be there. Arrays\n"
+          "that it reads as they are are kept, and launches with these weights take them from\n"
+          "here.")
       .def(
           "launch",
           [](const Kernel& kernel, const py::object& tensors, const Weights* weights,
@@ -111,12 +124,12 @@ void add_kernel(py::module_& module) {
           py::arg("tensors"), py::kw_only(), py::arg("weights") = py::none(),
           py::arg("pool") = py::none(), py::arg("workspace") = py::none(),
           py::arg("stream") = py::none(),
-          "Runs the kernel on the caller's arrays, without a copy and without the GIL. `tensors` "
-          "is\n"
-          "a list in the order of `operands`, None for those that come from `weights`, or a dict "
-          "by\n"
-          "name. Arrays are compact, row-major and aligned (`Operand.alignment`): empty() makes "
-          "such.\n"
+          "Runs the kernel on the caller's arrays, without the GIL. `tensors` is a list in the\n"
+          "order of `operands`, None for those that come from `weights`, or a dict by name. "
+          "Arrays\n"
+          "that are compact, row-major and aligned (`Operand.alignment`; empty() makes such) are\n"
+          "not copied. Of others in the host's memory a kernel for a CPU gets a copy, with a\n"
+          "CopyWarning once.\n"
           "`pool`: threads to run on; default: the calling one. `workspace`: an array of at least\n"
           "workspace_bytes(); without it a CPU's launch allocates its own. `stream`: a CUDA "
           "stream,\n"
@@ -130,6 +143,10 @@ void add_kernel(py::module_& module) {
           "those operands, in order, that neither `weights` holds nor are outputs. Without `out` "
           "the\n"
           "output is a new NumPy array, or a PyTorch tensor where the first input is one.")
+      .def("_repr_html_",
+           [](const py::object& kernel) {
+             return py::module_::import("tilewright._html").attr("kernel_html")(kernel);
+           })
       .def("__repr__",
            [](const Kernel& kernel) { return "<tilewright.Kernel " + kernel.spec() + ">"; });
 }
@@ -148,7 +165,10 @@ void add_weights_and_pool(py::module_& module) {
             for (const auto& [name, array] : weights.plain()) names.append(name);
             return py::tuple(names);
           },
-          "Names of the operands that are kept as they are.");
+          "Names of the operands that are kept as they are.")
+      .def_property_readonly("order", &Weights::order,
+                             "The order in which launches take the columns of A, for a layer in\n"
+                             "act-order; else None.");
   py::class_<Pool>(
       module, "Pool",
       "Threads, pinned to processors. One launch at a time has them; another one that\n"
@@ -175,5 +195,6 @@ PYBIND11_MODULE(_core, module) {
   tp::add_kernel(module);
   tp::add_prepared(module);
   tp::add_library(module);
+  tp::add_weight_file(module);
   module.attr("__version__") = tw_version();
 }

@@ -10,14 +10,10 @@ py::object python_class(const char* name) {
   return py::module_::import("tilewright._types").attr(name);
 }
 
-// A spec as text: inline, or JSON of a mapping.
+// A spec as text: inline, or JSON of a mapping, whose types may be those of NumPy and PyTorch.
 std::string spec_text(const py::handle& spec) {
   if (py::isinstance<py::str>(spec)) return spec.cast<std::string>();
-  if (py::isinstance<py::dict>(spec)) {
-    return py::module_::import("json").attr("dumps")(spec).cast<std::string>();
-  }
-  throw Refused(TW_ERROR_SPEC,
-                "a spec is text or a dict; got " + std::string(Py_TYPE(spec.ptr())->tp_name));
+  return py::module_::import("tilewright._dtypes").attr("spec_text")(spec).cast<std::string>();
 }
 
 // A function of Python's that the library may call from any thread, and let go of in any.
@@ -76,7 +72,7 @@ Prepared Library::prepare(const PrepareArguments& arguments) const {
   options.target = arguments.target;
   options.device = arguments.device;
   options.threads = arguments.threads;
-  if (py::isinstance<py::str>(arguments.specs) || py::isinstance<py::dict>(arguments.specs)) {
+  if (py::isinstance<py::str>(arguments.specs) || py::hasattr(arguments.specs, "items")) {
     options.specs.push_back(spec_text(arguments.specs));
   } else {
     for (const py::handle spec : arguments.specs) options.specs.push_back(spec_text(spec));
@@ -153,7 +149,7 @@ std::string Kernel::operand_names() const {
   return names;
 }
 
-Weights Kernel::pack(const py::dict& arrays, const Pool* pool) const {
+Weights Kernel::pack(const py::dict& arrays, const Pool* pool, py::object order) const {
   std::vector<Tensor> borrowed;
   borrowed.reserve(arrays.size());  // the library is given addresses
   std::vector<tw_named_tensor> named;
@@ -164,10 +160,12 @@ Weights Kernel::pack(const py::dict& arrays, const Pool* pool) const {
       throw Refused(TW_ERROR_ARGUMENT,
                     "'" + std::string(operand.name) + "' is an output; expected weights");
     }
-    if (operand.packed != 1) plain[operand.name] = py::reinterpret_borrow<py::object>(array);
+    // What packs reads the host's memory, on a GPU too.
+    const bool host = operand.packed != 0 || !on_gpu_;
+    Taken taken = take(operand, array, std::nullopt, host);
+    if (operand.packed != 1) plain[operand.name] = taken.array;
     if (operand.packed == 0) continue;
-    borrowed.emplace_back(array, "operand '" + std::string(operand.name) + "'", std::nullopt);
-    borrowed.back().take_as(operand.dtype);
+    borrowed.push_back(std::move(taken.tensor));
     named.push_back({operand.name, &borrowed.back().get()});
   }
   const std::shared_ptr<const tw::Pool> threads = pool == nullptr ? nullptr : pool->get();
@@ -175,7 +173,23 @@ Weights Kernel::pack(const py::dict& arrays, const Pool* pool) const {
     py::gil_scoped_release released;
     return kernel_.pack(named, threads == nullptr ? nullptr : threads->executor());
   };
-  return {pack(), std::move(plain)};
+  return {pack(), std::move(plain), std::move(order)};
+}
+
+Kernel::Taken Kernel::take(const tw_operand& operand, const py::handle& array,
+                           std::optional<uintptr_t> stream, bool host) const {
+  const std::string what = "operand '" + std::string(operand.name) + "'";
+  py::object given = py::reinterpret_borrow<py::object>(array);
+  Tensor tensor(given, what, stream);
+  tensor.take_as(operand.dtype);
+  if (!host || tensor.get().device.device_type != kDLCPU || tensor.fits(operand.alignment)) {
+    return {std::move(tensor), std::move(given)};
+  }
+  py::object copy =
+      py::module_::import("tilewright._arrays").attr("copied")(given, spec_, operand.name);
+  Tensor copied(copy, what, stream);
+  copied.take_as(operand.dtype);
+  return {std::move(copied), std::move(copy)};
 }
 
 }  // namespace tilewright::python

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,17 +30,20 @@ class Pool {
 // Weights as one kernel reads them, and the arrays that it reads as they are.
 class Weights {
  public:
-  Weights(tw::Weights packed, std::map<std::string, py::object> plain)
-      : packed_(std::move(packed)), plain_(std::move(plain)) {}
+  Weights(tw::Weights packed, std::map<std::string, py::object> plain, py::object order)
+      : packed_(std::move(packed)), plain_(std::move(plain)), order_(std::move(order)) {}
 
   const tw_weights* get() const { return packed_.get(); }
   size_t bytes() const { return packed_.bytes(); }
   std::string identity() const { return packed_.identity(); }
   const std::map<std::string, py::object>& plain() const { return plain_; }
+  // The order in which the columns of A have to be taken, an array, or None.
+  const py::object& order() const { return order_; }
 
  private:
   tw::Weights packed_;
   std::map<std::string, py::object> plain_;
+  py::object order_;
 };
 
 // The kernels that serve one spec. Keeps the prepared set alive.
@@ -55,14 +59,16 @@ class Kernel {
   Kernel(std::shared_ptr<const tw::Prepared> prepared, std::string spec, bool on_gpu);
 
   const std::string& spec() const { return spec_; }
+  const tw::Kernel& get() const { return kernel_; }
   std::string identity() const { return kernel_.identity(); }
   size_t workspace_bytes(int threads) const { return kernel_.workspace_bytes(threads); }
   // A tuple of tilewright.Operand, and one of tilewright.Dim.
   const py::object& operands() const { return described_operands_; }
   const py::object& dims() const { return described_dims_; }
 
-  // `arrays` maps names of operands to arrays, each of them packed or kept for launches.
-  Weights pack(const py::dict& arrays, const Pool* pool) const;
+  // `arrays` maps names of operands to arrays, each of them packed or kept for launches. `order` as
+  // Weights has it.
+  Weights pack(const py::dict& arrays, const Pool* pool, py::object order) const;
   // `arrays` is a sequence in the order of the operands or a mapping from their names. What is None
   // or left out comes from the weights. Runs without the GIL.
   void launch(const py::object& arrays, const LaunchOptions& options) const;
@@ -70,6 +76,16 @@ class Kernel {
  private:
   class Call;
 
+  // An array as the library takes it: the caller's, or a compact and aligned copy.
+  struct Taken {
+    Tensor tensor;
+    py::object array;
+  };
+
+  // Copies an array in the host's memory that has gaps or an odd start, where `host` says that the
+  // kernel reads it there. `stream` as Tensor has it.
+  Taken take(const tw_operand& operand, const py::handle& array, std::optional<uintptr_t> stream,
+             bool host) const;
   size_t operand_index(const std::string& name) const;
   std::string operand_names() const;
   void describe();

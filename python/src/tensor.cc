@@ -72,6 +72,17 @@ bool same(DLDataType a, DLDataType b) {
 }  // namespace
 
 Tensor::Tensor(py::handle array, const std::string& what, std::optional<uintptr_t> stream) {
+  try {
+    take(array, what, stream);
+  } catch (const Refused&) {
+    // NumPy's extensions have types that neither protocol can say.
+    carried_ = py::module_::import("tilewright._arrays").attr("carried")(array);
+    if (carried_.is_none()) throw;
+    take(carried_, what, stream);
+  }
+}
+
+void Tensor::take(py::handle array, const std::string& what, std::optional<uintptr_t> stream) {
   const bool has_buffer = PyObject_CheckBuffer(array.ptr()) != 0;
   if (!py::hasattr(array, "__dlpack__")) {
     if (has_buffer) {
@@ -167,6 +178,10 @@ bool Tensor::is_compact() const {
     expected *= tensor_.shape[axis];
   }
   return true;
+}
+
+bool Tensor::fits(size_t alignment) const {
+  return is_compact() && reinterpret_cast<uintptr_t>(begin()) % alignment == 0;
 }
 
 std::string type_name(DLDataType type) {

@@ -25,7 +25,8 @@ class Refused : public std::runtime_error {
   tw_status status_;
 };
 
-// An array that is borrowed for as long as this lives. All of it needs the GIL.
+// An array that is borrowed for as long as this lives. All of it needs the GIL. Moving it keeps the
+// addresses that the DLTensor holds.
 class Tensor {
  public:
   // Asks `array` for its memory: by `__dlpack__`, and where it cannot say itself that way (NumPy 1
@@ -45,13 +46,17 @@ class Tensor {
   size_t bytes() const;
   // Whether the elements follow each other in row-major order.
   bool is_compact() const;
+  // The same, and the first one is aligned so.
+  bool fits(size_t alignment) const;
 
  private:
+  void take(py::handle array, const std::string& what, std::optional<uintptr_t> stream);
   void take_capsule(py::object capsule, const std::string& what);
   void take_buffer(py::handle array, const std::string& what);
 
   DLTensor tensor_{};
   bool read_only_ = false;
+  py::object carried_;  // where the caller's array says elements that DLPack does not
   py::object capsule_;  // owns the tensor: it frees what it holds when nobody has taken it out
   std::optional<py::buffer_info> buffer_;
   std::vector<int64_t> shape_, strides_;  // of a buffer

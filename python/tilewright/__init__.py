@@ -8,20 +8,25 @@
     weights = kernel.pack({"B": b})                            # once a layer
     c = kernel(a, weights=weights)                             # each time
 
-Arrays are NumPy's, PyTorch's, or any that speak DLPack; none is copied. Errors are subclasses of
-tilewright.Error. docs/python.md says more.
+Arrays are NumPy's, PyTorch's, or any that speak DLPack; one that is compact and aligned is not copied.
+Errors are subclasses of tilewright.Error. docs/python.md says more.
 """
-from ._arrays import empty
+from ._arrays import CopyWarning, empty
 from ._core import Kernel, Library, Pool, Prepared, Weights, __version__
-from ._errors import (AllocationError, ArgumentError, DatabaseError, DeviceError, Error,
+from ._dtypes import dtype_name
+from ._errors import (AllocationError, ArgumentError, DatabaseError, DeviceError, Error, FileError,
                       InternalError, KernelError, MissError, SpecError, TensorError, TuneError,
                       WeightsError)
-from ._tune import tune
-from ._types import Dim, Extent, Operand, Report
+from ._quantize import Quantized, quantize
+from ._trials import Trials, trials
+from ._tune import Results, tune
+from ._types import Dim, Extent, Operand, Report, StoredLayer, StoredTensor
+from ._weights import StoredWeight, WeightFile, open_weights
 
 __all__ = [
-    "AllocationError", "ArgumentError", "DatabaseError", "DeviceError", "Dim", "Error", "Extent",
-    "InternalError", "Kernel", "KernelError", "Library", "MissError", "Operand", "Pool", "Prepared",
-    "Report", "SpecError", "TensorError", "TuneError", "Weights", "WeightsError", "__version__",
-    "empty", "tune",
+    "AllocationError", "ArgumentError", "CopyWarning", "DatabaseError", "DeviceError", "Dim", "Error",
+    "Extent", "FileError", "InternalError", "Kernel", "KernelError", "Library", "MissError", "Operand",
+    "Pool", "Prepared", "Quantized", "Report", "Results", "SpecError", "StoredLayer", "StoredTensor",
+    "StoredWeight", "TensorError", "Trials", "TuneError", "WeightFile", "Weights", "WeightsError",
+    "__version__", "dtype_name", "empty", "open_weights", "quantize", "trials", "tune",
 ]

@@ -70,6 +70,12 @@ class InternalError(Error, RuntimeError):
     status = "internal"
 
 
+class FileError(Error):
+    """A file of weights that is missing, damaged, or lacks what was asked for."""
+
+    status = "file"
+
+
 class TuneError(Error, RuntimeError):
     """Tuning ended without a kernel: no candidate was valid, or the budget ended before one was."""
 
@@ -86,6 +92,6 @@ BY_STATUS: dict[int, type[Error]] = {
     7: DeviceError,
     8: KernelError,
     9: AllocationError,
-    10: InternalError,
+    10: InternalError, 11: FileError,
 }
 """By tw_status."""

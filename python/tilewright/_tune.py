@@ -7,61 +7,46 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import threading
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Dict, Iterable, List, Mapping
 
-from ._errors import ArgumentError, DatabaseError, DeviceError, Error, InternalError, TuneError
+from ._html import seconds, table
+from ._program import failure, find_program, spec_arguments
+from ._progress import Progress, progress_of
 
-# tune-cli's exit codes, as its contract has them.
-_ERRORS: dict[int, type[Error]] = {
-    1: InternalError, 2: ArgumentError, 3: TuneError, 4: DeviceError, 5: DatabaseError, 6: TuneError,
-}
 _INTERRUPTED = 130
 # Lines of the program's standard error that a failure shows.
 _LINES_TOLD = 30
 
 
-def find_program() -> str:
-    """tune-cli: what TILEWRIGHT_TUNE_CLI names, else the one of the package `tilewright`, else the one
-    on PATH. Raises DeviceError where there is none."""
-    named = os.environ.get("TILEWRIGHT_TUNE_CLI")
-    if named:
-        found = shutil.which(named)
-        if found is None:
-            raise DeviceError(f"TILEWRIGHT_TUNE_CLI is '{named}'; expected a program")
-        return found
-    try:
-        from tilewright_tuner import program
-        return str(program())
-    except ImportError:  # tilewright-runtime alone is installed
-        pass
-    found = shutil.which("tune-cli")
-    if found is None:
-        raise DeviceError("no tune-cli: the Python package 'tilewright' brings it (pip install "
-                          "tilewright), else PATH or TILEWRIGHT_TUNE_CLI name it")
-    return found
+class Results(List[Dict[str, Any]]):
+    """What tune() returns: a dict for each spec, and a table of them in a notebook."""
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for result in self:
+            best = result.get("best") or {}
+            default, fastest = result.get("default_seconds"), best.get("seconds")
+            ratio = f"{default / fastest:.3g}x" if default and fastest else ""
+            ratio = "disturbed" if result.get("disturbed") else ratio
+            roofline = best.get("roofline_fraction")
+            rows.append([result["spec"], result["trials"], result["valid"],
+                         seconds(fastest or best.get("predicted_seconds")),
+                         f"{best['gflops']:.4g}" if best.get("gflops") else "",
+                         f"{100 * roofline:.0f}%" if roofline else "", ratio])
+        return table(["spec", "trials", "valid", "best", "GFLOP/s", "of roofline", "untuned default"],
+                     rows)
 
 
-def _spec_arguments(specs: Any) -> list[str]:
-    if isinstance(specs, (str, Mapping)):
-        specs = [specs]
-    texts = [spec if isinstance(spec, str) else json.dumps(spec) for spec in specs]
-    if not texts:
-        raise ArgumentError("no specs; give at least one")
-    return texts
-
-
-def _forward(stream: Any, lines: list[str], progress: Callable[[str], object] | None) -> None:
+def _forward(stream: Any, lines: list[str], show: Callable[[str], object] | None) -> None:
     """Hands on each line and keeps the last ones."""
     for line in stream:
         lines.append(line)
         del lines[:-_LINES_TOLD]
-        if progress is not None:
-            progress(line.rstrip("\n"))
+        if show is not None:
+            show(line.rstrip("\n"))
 
 
 def _finish(process: subprocess.Popen[str]) -> str:
@@ -88,18 +73,19 @@ def tune(specs: str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]], *,
          db: str | os.PathLike[str] = "tilewright.db", target: str | None = None,
          trials: int | None = None, time: str | None = None, seed: int | None = None,
          threads: int | None = None, resume: bool = False, one_order: bool = False,
-         arguments: Iterable[str] = (),
-         progress: Callable[[str], object] | None = lambda line: print(line, file=sys.stderr),
-         ) -> list[dict[str, Any]]:
+         arguments: Iterable[str] = (), progress: Progress = "auto") -> Results:
     """Searches for the fastest kernel of each spec and stores it in `db`. Needs a C compiler.
 
-    `specs`: text, a dict, or an iterable of them. `target`: "native" (the default), "avx512", "avx2"
-    or "cuda:sm_XX". `trials`: candidates a spec. `time`: a budget for all of them, "10m". `threads`:
-    that the kernels will run on. `resume`: go on where the last run ended. `one_order`: results do
-    not depend on the size of the batch. `arguments`: more of tune-cli's, as it takes them.
-    `progress` takes each line that it tells; None: nobody.
+    `specs`: text, a dict (whose types may be NumPy's or PyTorch's), or an iterable of them. `target`:
+    "native" (the default), "avx512", "avx2" or "cuda:sm_XX". `trials`: candidates a spec. `time`: a budget
+    for all of them, "10m". `threads`: that the kernels will run on. `resume`: go on where the last run
+    ended. `one_order`: results do not depend on the size of the batch. `arguments`: more of tune-cli's, as
+    it takes them.
+    `progress`: "bar" draws a progress bar, tqdm's where that is installed; "lines" prints what the program
+    tells to standard error; "auto" is a bar in a terminal or a notebook, else lines. A function takes each
+    line; None: nobody does.
 
-    Returns a dict for each spec: "spec", "trials", "valid", "best" with "seconds" and "config",
+    Returns a list with a dict for each spec: "spec", "trials", "valid", "best" with "seconds" and "config",
     "default_seconds" and what else `tune-cli tune --json` prints. Raises a subclass of Error with the
     program's words where it fails. Ctrl-C ends it tidily, with all finished trials kept, and raises
     KeyboardInterrupt. When this process is ended, the program ends, too.
@@ -111,8 +97,9 @@ def tune(specs: str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]], *,
             command += [option, str(value)]
     command += ["--parent", str(os.getpid())]  # a signal may end this process without a word
     command += ["--resume"] * resume + ["--one-order"] * one_order
-    command += [*arguments, "--", *_spec_arguments(specs)]
+    command += [*arguments, "--", *spec_arguments(specs)]
 
+    show = progress_of(progress)
     # A terminal sends Ctrl-C to its whole group of processes; in a session of its own the program gets
     # it from here alone, once each time.
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -121,16 +108,17 @@ def tune(specs: str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]], *,
         lines: list[str] = []
         # Not communicate()'s: that one keeps it all back until the end.
         errors, process.stderr = process.stderr, None
-        reader = threading.Thread(target=_forward, args=(errors, lines, progress), daemon=True)
+        reader = threading.Thread(target=_forward, args=(errors, lines, show), daemon=True)
         reader.start()
         try:
             output = _finish(process)
         finally:
             reader.join()
             errors.close()
+            if show is not None:
+                show.close()
     if process.returncode == _INTERRUPTED:
         raise KeyboardInterrupt("tuning was interrupted; finished trials are in the database")
     if process.returncode != 0:
-        text = "".join(lines).strip() or f"tune-cli ended with {process.returncode}"
-        raise _ERRORS.get(process.returncode, InternalError)(text)
-    return json.loads(output)["results"]
+        raise failure(process.returncode, "".join(lines))
+    return Results(json.loads(output)["results"])

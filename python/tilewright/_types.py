@@ -74,3 +74,49 @@ class Dim(NamedTuple):
     """The size is read off this operand's …"""
     axis: int
     """… axis."""
+
+
+class StoredTensor(NamedTuple):
+    """A tensor of a file of weights."""
+
+    name: str
+    type: str
+    """As its format calls it: "BF16", "Q4_K"."""
+    dtype: str
+    """"bf16"; "" where specs name no such type."""
+    shape: tuple[int, ...]
+    bytes: int
+
+
+class StoredLayer(NamedTuple):
+    """A quantized layer of a file of weights: a matrix [k, n]."""
+
+    name: str
+    """What the names of its tensors begin with."""
+    format: str
+    """"gptq", "awq", "compressed-tensors", "Q4_K"."""
+    problem: str
+    """Why it cannot be read; "" where it can, and else all below is 0 or ""."""
+    keys: str
+    """Keys of a matmul's spec for the layer as it is stored, "w.dtype=u4,w.group=128,w.scale=f16"; "" where
+    keys cannot say it, and kernels take its values."""
+    k: int
+    n: int
+    group: int
+    """Rows that share a scale."""
+    bits: int
+    act_order: bool
+    """Rows that share a scale are not neighbours; a launch takes the columns of A in that order."""
+
+    def spec(self, m: int | str, **keys) -> str:
+        """The spec of a matmul with `m` rows that takes the layer as it is stored, or, where keys cannot
+        say it, its values: `layer.spec("1..64", dtype="bf16")`."""
+        from ._dtypes import dtype_name
+
+        def text(value) -> str:
+            if isinstance(value, bool):
+                return str(value).lower()
+            return str(value) if isinstance(value, (str, int, float)) else dtype_name(value)
+
+        more = [f"{key}={text(value)}" for key, value in keys.items()]
+        return ",".join([f"matmul:m={m},n={self.n},k={self.k}", *more, *([self.keys] if self.keys else [])])

@@ -76,7 +76,8 @@ unsigned char* take_block(size_t* size, bool* used_before) {
 void give_block(unsigned char* base, size_t size) {
   KeptBlocks& k = kept();
   std::lock_guard lock(k.mutex);
-  const bool keep = size >= kWorthKeeping && size <= kMostKeptBytes && mprotect(base, size, PROT_NONE) == 0;
+  const bool keep =
+      size >= kWorthKeeping && size <= kMostKeptBytes && mprotect(base, size, PROT_NONE) == 0;
   if (!keep) {
     munmap(base, size);
     return;

@@ -112,12 +112,12 @@ DeviceProgram DeviceBench::load(const MeasureJob& job, const CudaDescription& de
 void DeviceBench::check(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
                         ValueKind kind, MeasureResult& result) {
   DeviceProgram program = load(job, description, dims, result, kind);
-  prove_program(job, program, dims, kind, result);
+  check_program(job, program, dims, kind, result);
 }
 
 // Right is what writes every element, nothing beside them or in the inputs, and the elements of the
 // reference within their bounds.
-void DeviceBench::prove_program(const MeasureJob& job, DeviceProgram& program, const Dims& dims,
+void DeviceBench::check_program(const MeasureJob& job, DeviceProgram& program, const Dims& dims,
                                 ValueKind kind, MeasureResult& result) {
   Point& point = at(dims, job, kind);
   HostArray& output = point.host->output();
@@ -154,7 +154,7 @@ void DeviceBench::prove_program(const MeasureJob& job, DeviceProgram& program, c
   if (dims != job.dims) result.message += " at " + sizes_text(dims);
 }
 
-void DeviceBench::prove_elsewhere(const MeasureJob& job, const CudaDescription& description,
+void DeviceBench::check_elsewhere(const MeasureJob& job, const CudaDescription& description,
                                   MeasureResult& result) {
   int turn = 0;
   for (const Dims& dims :
@@ -176,7 +176,7 @@ Timing DeviceBench::time(const MeasureJob& job, const CudaDescription& descripti
       device(), [&] { program.launch(); }, options);
   // The program that was timed, lest it has ceased to compute meanwhile.
   if (job.check && dims == job.dims) {
-    prove_program(job, program, dims, ValueKind::Ordinary, result);
+    check_program(job, program, dims, ValueKind::Ordinary, result);
     if (result.verdict != Verdict::Ok) result.message += ", after it was timed";
   }
   return timing;
@@ -265,7 +265,7 @@ MeasureResult DeviceBench::measure(const MeasureJob& job, const WorkloadParser& 
     if (job.check && result.verdict == Verdict::Ok) {
       Stopwatch watch(result.check_seconds);
       check(job, description, job.dims, ValueKind::Hard, result);
-      prove_elsewhere(job, description, result);
+      check_elsewhere(job, description, result);
     }
     if (result.verdict == Verdict::Ok) {
       Stopwatch watch(result.timing_seconds);

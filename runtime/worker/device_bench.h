@@ -51,9 +51,9 @@ class DeviceBench {
                      MeasureResult& result, ValueKind kind = ValueKind::Ordinary);
   void check(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
              ValueKind kind, MeasureResult& result);
-  void prove_program(const MeasureJob& job, DeviceProgram& program, const Dims& dims,
+  void check_program(const MeasureJob& job, DeviceProgram& program, const Dims& dims,
                      ValueKind kind, MeasureResult& result);
-  void prove_elsewhere(const MeasureJob& job, const CudaDescription& description,
+  void check_elsewhere(const MeasureJob& job, const CudaDescription& description,
                        MeasureResult& result);
   Timing time(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
               const TimingOptions& options, MeasureResult& result);

@@ -34,11 +34,12 @@ uint16_t half(float value) {
 // A product of m rows with a stored weight, as a peer gets it.
 struct Case {
   int m, n, k, group;
-  std::string dtype, scale = "f16", zero = "none", in = "f32", out = "f32";
+  std::string dtype, scale = "f16", zero = "none", in = "f32", out = "f32", offset = "none";
   std::vector<float> a = {};
   std::vector<int> codes = {};  // [k, n]: as they are stored, in as many bits
   std::vector<float> scales = {};
-  std::vector<int> zeros = {};  // [groups, n]
+  std::vector<int> zeros = {};      // [groups, n]
+  std::vector<float> offsets = {};  // [groups, n]
 
   int bits() const { return dtype.back() == '8' ? 8 : 4; }
   int groups() const { return (k + group - 1) / group; }
@@ -53,7 +54,8 @@ struct Case {
   }
   double value(int row, int column) const {
     const int at = scale_at(row, column);
-    return (code_value(codes[row * n + column]) - (zeros.empty() ? 0 : zeros[at])) * scales[at];
+    return (code_value(codes[row * n + column]) - (zeros.empty() ? 0 : zeros[at])) * scales[at] +
+           (offsets.empty() ? 0 : offsets[at]);
   }
   std::vector<double> result() const {
     std::vector<double> c(static_cast<size_t>(m * n));
@@ -82,7 +84,8 @@ struct Case {
     return R"({"op": "matmul", "m": )" + std::to_string(m) + R"(, "n": )" + std::to_string(n) +
            R"(, "k": )" + std::to_string(k) + R"(, "dtype": ")" + in + R"(", "out": ")" + out +
            R"(", "w": {"dtype": ")" + dtype + R"(", "group": )" + std::to_string(group) +
-           R"(, "scale": ")" + scale + R"(", "zero": ")" + zero + R"("}})";
+           R"(, "scale": ")" + scale + R"(", "zero": ")" + zero + R"(", "offset": ")" + offset +
+           R"("}})";
   }
 };
 
@@ -125,6 +128,7 @@ std::vector<float> run(const PeerLibrary& library, const Case& given, int thread
                        std::string& implementation) {
   auto a = encoded(given, given.a, given.in), scales = encoded(given, given.scales, given.scale);
   auto codes = packed(given.codes, given.bits()), zeros = packed(given.zeros, given.bits());
+  auto offsets = encoded(given, given.offsets, given.offset);
   std::vector<uint16_t> narrow(given.m * given.n, 0x7fff);
   std::vector<float> c(given.m * given.n, NAN);
   void* output = given.out == "f32" ? static_cast<void*>(c.data()) : narrow.data();
@@ -134,6 +138,7 @@ std::vector<float> run(const PeerLibrary& library, const Case& given, int thread
       {"B.scale", scales.data(), scales.size()},
       {"C", output, c.size() * (given.out == "f32" ? 4 : 2)}};
   if (!zeros.empty()) operands.push_back({"B.zero", zeros.data(), zeros.size()});
+  if (!offsets.empty()) operands.push_back({"B.offset", offsets.data(), offsets.size()});
   std::string reason;
   auto problem = library.prepare(given.spec(), threads, operands, reason);
   if (problem == nullptr) {
@@ -183,6 +188,14 @@ void use_exact_minima(Case& given) {
       given.scales[group * given.n + j] = static_cast<float>(steps[kind]) / 64;
       given.zeros.push_back(zeros[kind]);
     }
+  }
+}
+
+// Offsets of both signs in f16, of few digits.
+void use_offsets(Case& given) {
+  given.offset = "f16";
+  for (size_t i = 0; i < given.scales.size(); ++i) {
+    given.offsets.push_back(static_cast<float>(static_cast<int>(i % 5) - 3) / 8);
   }
 }
 
@@ -241,6 +254,20 @@ TEST_F(GgmlCase, ZeroPointsAreMinimaOfQ4K) {
   }
 }
 
+TEST_F(GgmlCase, OffsetsAreThoseOfQ41) {
+  for (int m : {1, 6}) {
+    for (int group : {32, 64}) {
+      Case given = make_case(m, 16, 320, group, "u4");
+      use_offsets(given);
+      std::string ran;
+      const auto c = run(*ggml_, given, 2, ran);
+      ASSERT_FALSE(c.empty()) << ran;
+      EXPECT_THAT(ran, testing::HasSubstr("q4_1"));
+      expect_exact(given, c);
+    }
+  }
+}
+
 TEST_F(GgmlCase, NarrowActivationsAndResults) {
   for (const char* in : {"bf16", "i8"}) {
     Case given = make_case(3, 16, 64, 32, "i4");
@@ -284,6 +311,10 @@ TEST_F(GgmlCase, SaysWhatItHasNot) {
             "no i4 with w.scale=f32, w.zero=none; q4_0 has w.scale=f16, w.zero=none");
   EXPECT_EQ(reason_of(make_case(1, 8, 64, 16, "i4")), "no groups that are not multiples of 32");
   EXPECT_EQ(reason_of(make_case(1, 8, 48, 32, "i4")), "no k that 32 does not divide");
+  Case offsets = make_case(1, 8, 64, 32, "i4");
+  use_offsets(offsets);
+  EXPECT_EQ(reason_of(offsets),
+            "no i4 with w.scale=f16, w.zero=none, w.offset=f16; q4_0 has w.scale=f16, w.zero=none");
   Case minima = make_case(1, 8, 256, 32, "u4");
   use_exact_minima(minima);
   minima.scales[3] = -1;

@@ -21,7 +21,7 @@ class GpuRanges : public Cli {
     if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   }
   Json tune(const std::string& spec) {
-    Ran tuned = run("tune --offline --json --quiet --trials 24 " + spec, kNoGpu);
+    Ran tuned = run("tune --offline --json --quiet --trials 12 " + spec, kNoGpu);
     EXPECT_EQ(tuned.code, 0) << tuned.err;
     return tuned.json()["results"][0];
   }
@@ -31,7 +31,7 @@ class GpuRanges : public Cli {
     write_npy(dir_ / file, array);
   }
   void expect_no_losses(const Json& dispatch);
-  void expect_proved_kernels();
+  void expect_checked_kernels();
   void expect_commands_tell_of(const Json& dispatch);
   void expect_the_kernel_of_the_size(const Json& dispatch);
 };
@@ -48,7 +48,7 @@ void GpuRanges::expect_no_losses(const Json& dispatch) {
   EXPECT_GT(held_out, 5);
 }
 
-void GpuRanges::expect_proved_kernels() {
+void GpuRanges::expect_checked_kernels() {
   using namespace database;
   Store store = Store::open(dir_ / "tilewright.db", Mode::ReadOnly);
   ASSERT_EQ(store.dispatch_tables().size(), 1u);
@@ -97,7 +97,7 @@ TEST_F(GpuRanges, ATableIsLearntFromTheModelAndShown) {
   EXPECT_EQ(ranges.front()["first"], 1);
   EXPECT_EQ(ranges.back()["last"], 2048);
   expect_no_losses(dispatch);
-  expect_proved_kernels();
+  expect_checked_kernels();
   expect_commands_tell_of(dispatch);
   expect_the_kernel_of_the_size(dispatch);
 }

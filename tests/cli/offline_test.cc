@@ -82,7 +82,7 @@ TEST_F(OfflineCommand, BestAndReplayTellPredictionsFromMeasurements) {
   EXPECT_GT(replayed["results"][0]["seconds"], 0);
 }
 
-TEST_F(OfflineCommand, WhatWasNeverProvedIsNeitherRunNorExported) {
+TEST_F(OfflineCommand, WhatWasNeverCheckedIsNeitherRunNorExported) {
   train();
   ASSERT_EQ(rank().code, 0);
   Ran exported = run(std::string("export -o out --threads 1 ") + kOther);

@@ -73,8 +73,16 @@ TEST_F(ReportCommand, WritesAPageThatFetchesNothingAndSaysWhatItWrote) {
   EXPECT_EQ(said["results"][0]["trials"], 4);
   EXPECT_EQ(said["results"][0]["valid"], 4);
   EXPECT_GT(said["results"][0]["best"]["seconds"], 0);
+  // What the run kept in its row.
+  EXPECT_TRUE(said["results"][0]["finalists"]["in_turns"]);
+  EXPECT_TRUE(said["results"][0]["finalists"]["list"][0]["winner"]);
+  for (const char* part : {"elapsed", "proposing", "building", "checks", "timing"}) {
+    EXPECT_GT(said["results"][0]["spent_s"][part], 0) << part;
+  }
+  EXPECT_THAT(page, Not(HasSubstr("findings"))) << "the arguments are shown alone";
   EXPECT_EQ(unbalanced_tag(page), "");
-  EXPECT_EQ(count(page, "<svg"), 2u) << "convergence and roofline";
+  EXPECT_EQ(count(page, "aria-label=\"Convergence of"), 1u);
+  EXPECT_EQ(count(page, "aria-label=\"Roofline of"), 1u);
   for (const char* outside : {"http:", "https:", "src=", "@import", "url(", "<script", "<link"}) {
     EXPECT_THAT(page, Not(HasSubstr(outside)));
   }
@@ -116,8 +124,120 @@ TEST_F(ReportCommand, WhatDoesNoArithmeticHasNoRoofline) {
   ASSERT_EQ(run("report -o page.html").code, 0);
   std::string page = read(dir_ / "page.html");
   EXPECT_THAT(page, HasSubstr("computes nothing: no roofline"));
-  EXPECT_EQ(count(page, "<svg"), 4u) << "two convergences, a roofline, and the overview";
+  EXPECT_EQ(count(page, "aria-label=\"Convergence of"), 2u);
+  EXPECT_EQ(count(page, "aria-label=\"Roofline of"), 2u) << "one, and the overview";
   EXPECT_EQ(unbalanced_tag(page), "");
+}
+
+// report_database writes what tuning leaves behind, with long and hostile names.
+class ReportOfManyWorkloads : public Cli {
+ protected:
+  void make(int workloads, int trials) {
+    const Ran made = shell(std::string(TILEWRIGHT_BINARY_DIR "/report_database tilewright.db ") +
+                           std::to_string(workloads) + " " + std::to_string(trials));
+    ASSERT_EQ(made.code, 0) << made.err;
+  }
+
+  std::string page(const std::string& options = "") {
+    const Ran ran = run("report -o page.html " + options);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return read(dir_ / "page.html");
+  }
+
+  // The first match's group.
+  static std::string found(const std::string& text, const std::string& expression) {
+    std::smatch match;
+    return std::regex_search(text, match, std::regex(expression)) ? match[1].str() : "";
+  }
+};
+
+TEST_F(ReportOfManyWorkloads, ConvergenceStartsAtTheFirstCandidate) {
+  make(1, 20);
+  const std::string html = page();
+  const std::string x = found(html, "circle class=\"dot trial\" cx=\"([0-9.]+)\"");
+  const std::string y = found(html, "circle class=\"dot trial\" cx=\"[0-9.]+\" cy=\"([0-9.]+)\"");
+  EXPECT_THAT(html, HasSubstr("class=\"line best\" points=\"" + x + "," + y + " "));
+  EXPECT_EQ(count(html, "candidate 1: "), 2u) << "in convergence and roofline";
+  // It is 90 times slower than the first candidate, and would flatten the others.
+  EXPECT_THAT(html, HasSubstr("The untuned default takes "));
+  EXPECT_EQ(count(html, "class=\"line default\" points"), 0u);
+  EXPECT_EQ(unbalanced_tag(html), "");
+}
+
+TEST_F(ReportOfManyWorkloads, TheWinnerIsExplainedByIntervals) {
+  make(1, 20);
+  EXPECT_THAT(page(), HasSubstr("The intervals do not overlap: the winner is faster by "));
+  const Json row = run("report --json -o page.html").json()["results"][0];
+  const Json& finalists = row["finalists"];
+  EXPECT_TRUE(finalists["in_turns"]);
+  ASSERT_EQ(finalists["list"].size(), 3u);
+  EXPECT_TRUE(finalists["list"][0]["winner"]);
+  EXPECT_LT(finalists["list"][0]["high"], finalists["list"][1]["low"]);
+  EXPECT_EQ(finalists["list"][0]["samples"], 5);
+  EXPECT_EQ(row["spent_s"]["building"], 9);
+  EXPECT_EQ(row["knobs"], nullptr) << "too few trials";
+}
+
+TEST_F(ReportOfManyWorkloads, WithoutRoundsSamplesOfTrialsExplainLess) {
+  make(1, 13);  // no closing comparison
+  EXPECT_THAT(page(), HasSubstr("rounds of a closing comparison are not stored"));
+  EXPECT_FALSE(run("report --json -o page.html").json()["results"][0]["finalists"]["in_turns"]);
+  EXPECT_THAT(page(), HasSubstr("did not record it"));
+}
+
+TEST_F(ReportOfManyWorkloads, KnobsAndPredictionsComeWithEnoughTrials) {
+  make(2, 60);
+  const Json results = run("report --json -o page.html").json()["results"];
+  for (const Json& row : results) {
+    EXPECT_EQ(row["knobs"]["list"][0]["knob"], "C.vi.rows");
+    EXPECT_GT(row["knobs"]["explained"], 0.5);
+    EXPECT_GT(row["predictions"]["rank_correlation"], 0.3);
+    EXPECT_GT(row["predictions"]["trials"], 30);
+  }
+  EXPECT_THAT(page(), HasSubstr("Rank correlation: 0."));
+}
+
+TEST_F(ReportOfManyWorkloads, BaselinesOfBenchStandBesideTheKernel) {
+  make(2, 20);
+  const Json results = run("report --json -o page.html").json()["results"];
+  const double best = results[0]["best"]["seconds"];
+  Json bench = {{"peers", {{"oneDNN", "3.5"}, {"<b>", "1"}}}, {"results", Json::array()}};
+  bench["results"].push_back({{"spec", results[0]["spec"]},
+                              {"threads", results[0]["threads"]},
+                              {"seconds", best},
+                              {"default_seconds", 40 * best},
+                              {"peers",
+                               {{"oneDNN", {{"seconds", 1.25 * best}, {"note", "brgemm"}}},
+                                {"<b>", {{"seconds", 2 * best}, {"counts", false}}}}}});
+  bench["results"].push_back({{"spec", "matmul:m=1,n=1,k=1"}, {"threads", 1}, {"seconds", 1}});
+  std::ofstream(dir_ / "bench.json") << bench;
+  const std::string html = page("--bench bench.json");
+  EXPECT_THAT(html, HasSubstr("<th class=\"n\">against oneDNN</th>"));
+  EXPECT_EQ(count(html, "1.25x"), 2u) << "in the summary and below the workload";
+  EXPECT_THAT(html, HasSubstr("40.00x"));
+  EXPECT_THAT(html, HasSubstr("<td class=\"wide\">brgemm</td>"));
+  EXPECT_EQ(count(html, "not comparable"), 2u);
+  EXPECT_EQ(count(html, "class=\"line baseline\""), 1u) << "only what can be compared";
+  EXPECT_THAT(html, Not(HasSubstr("<b>")));
+  EXPECT_THAT(run("report --bench bench.json").err,
+              HasSubstr("--bench: the report has no workload 'matmul:m=1,n=1,k=1' on 1 thread"));
+  bench["results"][0]["disturbance"] = "another process";
+  std::ofstream(dir_ / "bench.json") << bench;
+  EXPECT_THAT(page("--bench bench.json"), Not(HasSubstr("1.25x")));
+  EXPECT_THAT(page("--bench bench.json"), HasSubstr("Disturbed: another process."));
+  const Ran none = run("report --bench none.json");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("--bench: cannot read 'none.json'"));
+}
+
+TEST_F(ReportOfManyWorkloads, HostileTextsAreEscapedEverywhere) {
+  make(3, 40);
+  const std::string html = page();
+  EXPECT_THAT(html, Not(HasSubstr("<img")));
+  EXPECT_THAT(html, Not(HasSubstr("<script")));
+  EXPECT_THAT(html, HasSubstr("&lt;img src=x"));
+  EXPECT_THAT(html, HasSubstr("content=\"default-src 'none'; style-src"));
+  EXPECT_EQ(unbalanced_tag(html), "");
 }
 
 TEST_F(ReportCommand, AMissNamesTheCommandThatWouldTuneAndWritesNothing) {

@@ -23,7 +23,7 @@ class Limits : public testing::Test {
     Measurer measurer({TILEWRIGHT_BINARY_DIR "/tune-cli", "worker"}, target_, options);
     std::vector<Measurement> results = measurer.measure(workload_, batch, limits, 0);
     if (results[1].verdict == TrialVerdict::Valid) {
-      medians_ = measurer.compare(workload_, results, limits);
+      medians_ = measurer.compare(workload_, results, limits).medians;
     }
     return results;
   }
@@ -55,11 +55,11 @@ TEST_F(Limits, WinnersAreComparedOnceHoweverLate) {
   std::vector<Measurement> results = measure(options, {cancelled_});
   ASSERT_EQ(medians_.size(), 2u);
   Measurer late({TILEWRIGHT_BINARY_DIR "/tune-cli", "worker"}, target_, options);
-  for (double median : late.compare(workload_, results, {cancelled_, steady_seconds()})) {
+  for (double median : late.compare(workload_, results, {cancelled_, steady_seconds()}).medians) {
     EXPECT_GT(median, 0);
   }
   cancelled_ = true;
-  EXPECT_THAT(late.compare(workload_, results, {cancelled_}), testing::ElementsAre(0, 0));
+  EXPECT_THAT(late.compare(workload_, results, {cancelled_}).medians, testing::ElementsAre(0, 0));
 }
 
 TEST_F(Limits, ConfirmingSlowKernelsIsExpectedToTakeTheirRunsOnly) {

@@ -221,6 +221,21 @@ TEST(Store, RemembersWhichRunWasNotFinished) {
             "the row of none in table runs is missing");
 }
 
+TEST(Store, ARunsArgumentsMayChange) {
+  Store store = Store::open_in_memory();
+  const std::string id =
+      store.begin_run({.args = "{}", .target_hash = "t", .tool_version = "0.1.0"});
+  const TuningRun before = *store.run(id).value;
+  store.set_run_args(id, R"({"findings": {}})");
+  const TuningRun after = *store.run(id).value;
+  EXPECT_EQ(after.args, R"({"findings": {}})");
+  EXPECT_EQ(after.state, RunState::Running);
+  EXPECT_GT(after.updated, before.updated) << "a merge keeps the later row";
+  EXPECT_TRUE(store.check().ok());
+  EXPECT_NE(record_error([&] { store.set_run_args(id, "no object"); }), "");
+  EXPECT_EQ(store.run(id).value->args, after.args);
+}
+
 TEST(Store, TellsWhatItHolds) {
   TempFolder folder;
   Store store = Store::open(folder / "a.db", Mode::Create);

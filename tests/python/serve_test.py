@@ -7,11 +7,13 @@ import sys
 import threading
 import time
 import unittest
+import warnings
 
 import numpy as np
 
 import tilewright
 from support import DYNAMIC, OTHER, PLAIN, Kernels, aligned, main, numbers
+from tilewright import _arrays
 
 
 class Finding(Kernels):
@@ -49,6 +51,27 @@ class Finding(Kernels):
         prepared = self.library.prepare([spec])
         self.assertEqual(prepared.report[0].outcome, "hit")
         self.assertEqual(prepared.find(spec).operands, self.kernel(PLAIN).operands)
+
+    def test_types_of_a_dict_may_be_numpys(self):
+        spec = {"op": "matmul", "m": np.int64(4), "n": 8, "k": 16, "dtype": np.float32,
+                "out": np.dtype("float32")}
+        prepared = self.library.prepare(spec)
+        self.assertEqual(prepared.report[0].outcome, "hit")
+        self.assertEqual(prepared[spec].identity, "")
+        self.refuses(tilewright.SpecError, "object at .* is no element type", self.library.prepare,
+                     {"op": "matmul", "dtype": object()})
+
+    def test_notebooks_show_tables(self):
+        miss = "matmul:m=3,n=3,k=3,name=<b>"
+        prepared = self.library.prepare([PLAIN, miss])
+        html = prepared._repr_html_()
+        self.assertEqual(html.count("<tr>"), 3)
+        self.assertIn("<td style='text-align:left'>hit</td>", html)
+        self.assertIn("name=&lt;b&gt;", html)
+        self.assertIn("1 us", html)
+        html = self.kernel()._repr_html_()
+        self.assertIn("[&#x27;?&#x27;, 16]", html)
+        self.assertIn(f"Kernel {DYNAMIC}", html)
 
     def test_sizes_are_looked_for_one_by_one(self):
         spec = "matmul:m=1..4096,n=8,k=16"
@@ -154,6 +177,45 @@ class Launching(Kernels):
         self.kernel(PLAIN).launch([memoryview(a), memoryview(self.b), memoryview(c)])
         np.testing.assert_array_equal(c, a @ self.b + 7)
 
+    def test_arrays_with_gaps_and_odd_starts_are_copied_with_a_note_once(self):
+        kernel = self.kernel(PLAIN)
+        a, b = numbers(4, 16), self.b
+        wanted = a @ b + 7
+        memory = tilewright.empty(4 * 16 + 16)
+        odd = memory[1:65].reshape(4, 16)
+        odd[...] = a
+        turned = aligned(a.T.copy()).T
+        self.assertNotEqual(odd.ctypes.data % 64, 0)
+        _arrays._noted.clear()
+        with self.assertWarnsRegex(tilewright.CopyWarning,
+                                   f"operand 'A' of {PLAIN} was copied: expected a compact array"):
+            np.testing.assert_array_equal(kernel(odd, b), wanted)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            np.testing.assert_array_equal(kernel(turned, b), wanted)
+            np.testing.assert_array_equal(kernel(memoryview(odd), b), wanted)
+        # Every second row and every third column, backwards.
+        spread = np.zeros((8, 48), np.float32)[::-2, ::3]
+        spread[...] = a
+        np.testing.assert_array_equal(kernel(spread, b), wanted)
+
+    def test_outputs_with_gaps_are_written(self):
+        kernel = self.kernel(PLAIN)
+        a, room = numbers(4, 16), np.full((6, 40), 3, np.float32)
+        c = room[1:5, 1:33:4]
+        _arrays._noted.clear()
+        with self.assertWarnsRegex(tilewright.CopyWarning, "operand 'C'"):
+            kernel.launch([a, self.b, c])
+        np.testing.assert_array_equal(c, a @ self.b + 7)
+        room[1:5, 1:33:4] = 3
+        np.testing.assert_array_equal(room, 3, "nothing beside it")
+
+    def test_weights_with_gaps_are_packed(self):
+        for spec, added in ((DYNAMIC, 0), (PLAIN, 7)):
+            kernel, a = self.kernel(spec), numbers(4, 16)
+            weights = kernel.pack({"B": aligned(self.b.T.copy()).T})
+            np.testing.assert_array_equal(kernel(a, weights=weights), a @ self.b + added)
+
     def test_the_gil_is_released(self):
         kernel, a, c = self.kernel(PLAIN), numbers(4, 16), tilewright.empty((4, 8))
         turns, stop = [0], threading.Event()
@@ -234,6 +296,20 @@ class Arrays(unittest.TestCase):
         self.assertEqual(tilewright.empty((3, 6), "u4").shape, (3, 3))
         with self.assertRaisesRegex(ValueError, "a row of 5 u4 fills no whole bytes"):
             tilewright.empty((3, 5), "u4")
+        self.assertEqual(tilewright.empty(2, [("x", "f4")]).dtype.names, ("x",))
+
+    def test_types_go_by_any_name(self):
+        for own, others in {"f32": (np.float32, np.dtype("float32"), "float32", "torch.float32", "<f4"[1:]),
+                            "f64": (float, np.float64, "double"), "f16": (np.half, "half", "float16"),
+                            "i64": (np.int64, "int64"), "i8": (np.int8, "i8", "int8"),
+                            "bf16": ("bfloat16", "torch.bfloat16"), "u4": ("uint4",),
+                            "f8e4m3": ("float8_e4m3fn",), "bool": (bool, np.bool_)}.items():
+            for other in others:
+                if other != "f4":
+                    self.assertEqual(tilewright.dtype_name(other), own, other)
+        for no_type in ("f4", "float99", None, 3, ["f4"], np.complex64, object()):
+            with self.assertRaisesRegex(tilewright.SpecError, "is no element type; expected one of f64"):
+                tilewright.dtype_name(no_type)
 
     def test_the_version_is_the_librarys(self):
         self.assertRegex(tilewright.__version__, r"^\d+\.\d+\.\d+$")

@@ -1,20 +1,25 @@
 """tilewright.tune: what it returns, what it refuses, and Ctrl-C; and that what it stores is served, for
 types that NumPy lacks and sizes that follow from others, too."""
+import io
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
 import time
+import types
 import unittest
+from unittest import mock
 
 import numpy as np
 
 import tilewright
 from support import aligned, main, numbers
 from tilewright._call import output_shape
+from tilewright._progress import progress_of
 
 
 def stat_of(process: int) -> list:
@@ -103,6 +108,33 @@ class Tune(unittest.TestCase):
             self.assertEqual(output_shape(kernel, {"X": x.shape}), [1, len(starts), 8])
             np.testing.assert_array_equal(y[0], expected)
 
+    def test_trials_are_rows_of_a_table(self):
+        specs = ["matmul:m=4,n=16,k=16", {"op": "elementwise", "shape": [64], "fn": "relu",
+                                          "dtype": np.float32}]
+        results = self.tune(specs, trials=3)
+        rows = tilewright.trials(self.database)
+        # The last ones of a run are measured again, which makes further rows.
+        self.assertEqual(sum(not row["confirmed"] for row in rows),
+                         sum(result["trials"] for result in results))
+        self.assertTrue(all(not isinstance(value, dict) for row in rows for value in row.values()))
+        self.assertEqual([row["created"] for row in rows], sorted(row["created"] for row in rows))
+        own = tilewright.trials(self.database, specs[1])
+        self.assertEqual({row["op"] for row in own}, {"elementwise"})
+        self.assertEqual({row["workload"] for row in own}, {results[1]["workload"]})
+        first = next(row for row in own if row["default"])
+        self.assertEqual((first["verdict"], first["reason"], first["threads"]), ("valid", "", 1))
+        self.assertGreater(first["seconds"], 0)
+        self.assertIn(results[0]["best"]["seconds"], [row["seconds"] for row in rows])
+        self.assertTrue(any(name.startswith("config.") for row in rows for name in row))
+        self.assertEqual(rows._repr_html_().count("<tr>"), len(rows) + 1)
+        html = results._repr_html_()
+        self.assertIn("matmul:m=4,n=16,k=16", html)
+        self.assertEqual(html.count("<tr>"), 3)
+        with self.assertRaisesRegex(tilewright.DatabaseError, "nowhere.db"):
+            tilewright.trials(self.database.with_name("nowhere.db"))
+        with self.assertRaisesRegex(tilewright.ArgumentError, "matmul:m=4"):
+            tilewright.trials(self.database, "matmul:m=4,q=3")
+
     def test_refusals_have_the_programs_words(self):
         with self.assertRaisesRegex(tilewright.ArgumentError, r"matmul:m=4,q=3(.|\n)*\^"):
             self.tune("matmul:m=4,q=3")
@@ -172,6 +204,79 @@ class Tune(unittest.TestCase):
                 self.assertTrue(wait_until(lambda: not is_running(self.programs[0])),
                                 "tune-cli runs on with nobody to tune for")
                 self.assertGreater(self.finished_trials(), 0)
+
+
+class Stream(io.StringIO):
+    def __init__(self, terminal: bool):
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+class ShownProgress(unittest.TestCase):
+    LINES = ["[1/2] ffn, trial 3/8, best 2.1 ms, 12.0 GFLOP/s, 3s, 9s left",
+             "tilewright: something is odd", "[2/2] matmul, trial 8/8, best 1.0 us"]
+
+    def shown(self, progress, terminal: bool = True, modules=None) -> str:
+        stream = Stream(terminal)
+        with mock.patch.object(sys, "stderr", stream), \
+                mock.patch.dict(sys.modules, {"tqdm": None, "tqdm.auto": None, **(modules or {})}):
+            show = progress_of(progress)
+            for line in self.LINES:
+                show(line)
+            show.close()
+        return stream.getvalue()
+
+    def test_a_bar_counts_the_trials_of_all_workloads(self):
+        text = self.shown("auto")
+        drawn = [line.rstrip() for line in re.split("[\r\n]", text) if line.strip()]
+        self.assertEqual(drawn, [
+            "[1/2] ffn |###-----------------| 3/16, best 2.1 ms, 12.0 GFLOP/s, 3s, 9s left",
+            "tilewright: something is odd",
+            "[2/2] matmul |#############-------| 11/16, best 1.0 us"])
+        self.assertTrue(text.endswith("\n"))
+
+    def test_without_a_terminal_there_are_lines(self):
+        self.assertEqual(self.shown("auto", terminal=False).splitlines(), self.LINES)
+        self.assertEqual(self.shown("lines").splitlines(), self.LINES)
+
+    def test_tqdm_draws_where_it_is_installed(self):
+        calls = []
+
+        class Tqdm:
+            def __init__(self, unit):
+                self.n, self.total = 0, None
+
+            def update(self, more):
+                self.n += more
+
+            def refresh(self):
+                calls.append((self.n, self.total, self.told, self.rest))
+
+            def set_description_str(self, text, refresh):
+                self.told = text
+
+            def set_postfix_str(self, text, refresh):
+                self.rest = text
+
+            def write(self, line, file):
+                calls.append(line)
+
+            def close(self):
+                calls.append("closed")
+
+        module = types.ModuleType("tqdm.auto")
+        module.tqdm = Tqdm
+        self.shown("bar", modules={"tqdm": types.ModuleType("tqdm"), "tqdm.auto": module})
+        self.assertEqual(calls, [(3, 16, "[1/2] ffn", "best 2.1 ms, 12.0 GFLOP/s, 3s, 9s left"),
+                                 "tilewright: something is odd",
+                                 (11, 16, "[2/2] matmul", "best 1.0 us"), "closed"])
+
+    def test_other_words_are_refused(self):
+        with self.assertRaisesRegex(tilewright.ArgumentError, "progress is 'dots'; expected 'auto'"):
+            progress_of("dots")
 
 
 if __name__ == "__main__":

@@ -119,8 +119,13 @@ TEST(Trial, AnEndingNamesTheKnobsOfAllBlocks) {
   EXPECT_EQ(chosen(R"({".tile": 2})"), R"({"C.tile":2,"C_acc.tile":2,"C.B.tile":2,"tile":1})");
   EXPECT_EQ(chosen(R"({".tile": 2, ".B.tile": 3, "C.tile": 1})"),
             R"({"C.tile":1,"C_acc.tile":2,"C.B.tile":3,"tile":1})");
-  EXPECT_EQ(chosen(R"({".stages": 2})"), chosen("{}")) << "there may be none";
+  EXPECT_REFUSED(chosen(R"({".stages": 2})"), BadArgument,
+                 "the config answers '.stages', which the sketch does not ask; it asks: C.tile, ");
   EXPECT_REFUSED(chosen(R"({".tile": 4})"), BadArgument, "the config answers 'C.tile' with 4");
+  EXPECT_EQ(chosen(R"({".stages?": 2, "B.tile?": 2})"), chosen("{}")) << "'?': if it is asked";
+  EXPECT_EQ(chosen(R"({".tile?": 2})"), chosen(R"({".tile": 2})"));
+  EXPECT_EQ(chosen(R"({".tile?": 2, ".tile": 3})"), chosen(R"({".tile": 3})"));
+  EXPECT_REFUSED(chosen(R"({".tile?": 4})"), BadArgument, "the config answers 'C.tile' with 4");
   Trial replayed = Trial::replay(R"({".tile": 2})");
   EXPECT_REFUSED(replayed.choose("C.tile", {1, 2}), BadArgument, "with nothing");
 }

@@ -53,12 +53,24 @@ class Docs(unittest.TestCase):
         for text in ("```\n[x](../ir/x.h)\n```", "[x](https://x.org/y)", "[x](#here)"):
             self.assertEqual(self.moved("docs/a.md", text), text)
 
+    def test_a_page_with_drawings_loads_the_copy_of_mermaid(self):
+        drawing = "```mermaid\ngraph TD\n```\n"
+        for place, source in (("index.md", "javascripts"), ("a.md", "../javascripts"),
+                              ("deep/b.md", "../../javascripts"),
+                              ("deep/index.md", "../javascripts")):
+            self.assertTrue(docs.with_drawings(drawing, place).endswith(
+                f'```\n\n<script src="{source}/mermaid.min.js"></script>\n'), place)
+        for text in ("# No drawing\n", "```cpp\nint x;\n```\n", "the word ```mermaid\n"):
+            self.assertEqual(docs.with_drawings(text, "a.md"), text)
+
     def test_the_tree_itself_is_gathered(self):
         done = subprocess.run([sys.executable, str(SCRIPT), "--stage-only", "--output",
                                str(self.root / "site")], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         for page in ("index.md", "architecture.md", "CONTRIBUTING.md", "benchmarks/zen4.md"):
             self.assertTrue((self.root / "site" / "pages" / page).exists(), page)
+        tour = (self.root / "site" / "pages" / "architecture.md").read_text(encoding="utf-8")
+        self.assertIn('<script src="../javascripts/mermaid.min.js"></script>', tour)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ gpu_check = load_script()
 
 # Answers as tune-cli would on a machine with the GPU in the file `device`; a candidate of each spec that
 # the file `wrong`, `runtime` or `timeout` names has that verdict, and of those in `silent` nothing is heard.
-FAKE_TUNE_CLI = """#!{python}
+FAKE_TUNE_CLI = """#!{python} -IS
 import json, pathlib, sys
 here = pathlib.Path(__file__).parent
 command, arguments = sys.argv[1], sys.argv[2:]
@@ -154,7 +154,7 @@ class GpuCheck(unittest.TestCase):
     def device_tests(self, program: str,
                      *arguments: str) -> tuple[list, subprocess.CompletedProcess]:
         tests = self.here / "test_cli"
-        tests.write_text(f"#!{sys.executable}\n" + program)
+        tests.write_text(f"#!{sys.executable} -IS\n" + program)
         tests.chmod(0o755)
         ran = self.run_script(*arguments)
         return json.loads((self.here / "out.json").read_text())["tests"], ran

@@ -1,5 +1,5 @@
 // Databases that are damaged, foreign, of another version: a status and a sentence, and never a kernel
-// that was not proved.
+// that was not checked.
 #include <filesystem>
 #include <fstream>
 

@@ -12,8 +12,9 @@
 
 namespace tilewright {
 
-// Choices by knob, {{"C.tile", "64x64x32/32x32"}, {".stages", 3}}: a name that begins with a dot is
-// that of the knobs of all blocks, if there are any. Each choice has to be an option.
+// Choices by knob, {{"C.tile", "64x64x32/32x32"}, {".stages", 3}, {".group?", 1}}: a name that begins
+// with a dot is that of the knobs of all blocks. A name has to be that of a knob unless it ends with
+// '?'. Each choice has to be an option.
 using Choices = nlohmann::json;
 
 inline Trial trial_with(const Choices& choices) {
@@ -39,6 +40,16 @@ inline Choices joined_choices(Choices choices, const Choices& more) {
   if (choices.is_null()) choices = Choices::object();
   if (!more.empty()) choices.update(more);
   return choices;
+}
+
+// These choices for a GPU; nothing else is fused, split, packed, shared or ordered.
+inline Choices plain_with(const Choices& more) {
+  static const Choices plain = {
+      {".softmax?", "apart"}, {".heads?", "apart"},     {".parts?", 1},
+      {".overlap?", "none"},  {".order?", "rows"},      {".group?", 1},
+      {".grid?", "tiles"},    {".cluster?", "1x1"},     {".layout?", "none"},
+      {".stores?", "direct"}, {".copies?", "cp_async"}, {".rows?", "padded"}};
+  return joined_choices(plain, more);
 }
 
 // The decision on the first knob of this name, or that ends so; null if the sketch did not ask.

@@ -189,6 +189,9 @@ std::vector<FormatMutantsMutant> mutants_format_mutants() {
       reading("no zero point", "B.zero",
               [](const Buffer& b, const Indices&) { return make_const(b->elem, 0); }),
       reading("scale of another group", "B.scale", of_next_group),
+      reading("offset of another group", "B.offset", of_next_group),
+      reading("no offset", "B.offset",
+              [](const Buffer& b, const Indices&) { return make_const(b->elem, 0); }),
       {"no correction term", without_correction},
       {"dropped tail", without_tail},
       {"places of other rows", with_wrong_places},
@@ -256,6 +259,8 @@ TEST_P(FormatMutants, OfARandomScheduleAreRejected) {
 constexpr const char* kScale = "scale of another group";
 constexpr const char* kZero = "zero point off by one";
 constexpr const char* kNoZero = "no zero point";
+constexpr const char* kOffset = "offset of another group";
+constexpr const char* kNoOffset = "no offset";
 
 INSTANTIATE_TEST_SUITE_P(
     Bf16, FormatMutants,
@@ -267,6 +272,9 @@ INSTANTIATE_TEST_SUITE_P(
             "matmul:m=1,n=48,k=128,dtype=bf16,out=f32,w.dtype=u4,w.group=64,w.zero=f16,"
             "trans_b=true",
             {kScale, kZero, kNoZero}},
+        FormatMutantsCase{"matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=u4,w.group=32,"
+                          "w.scale=f16,w.offset=f16",
+                          {kScale, kOffset, kNoOffset}},
         FormatMutantsCase{"matmul:m=1,n=48,k=60,dtype=bf16,out=f32,w.dtype=i4,w.group=20",
                           {kScale}},
         FormatMutantsCase{"matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=i2", {kScale}},
@@ -301,7 +309,10 @@ INSTANTIATE_TEST_SUITE_P(
             {kScale, kZero, kNoZero}},
         FormatMutantsCase{
             "matmul:m=3,n=48,k=128,dtype=bf16,a.dtype=i8,w.dtype=u4,w.group=32,w.zero=u4",
-            {kScale, kZero, kNoZero}}));
+            {kScale, kZero, kNoZero}},
+        FormatMutantsCase{
+            "matmul:m=3,n=48,k=128,dtype=bf16,a.dtype=i8,w.dtype=u4,w.group=32,w.offset=f32",
+            {kScale, kOffset, kNoOffset}}));
 
 // Signed weights beside signed activations are shifted for the byte dot products; the sums of a
 // correction subtract the shift.

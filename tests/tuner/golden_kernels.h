@@ -18,22 +18,30 @@ namespace tilewright {
 
 // A kernel is that of its whole config, so a new knob or another default of the sketch changes none.
 struct GoldenKernel {
-  std::string name, spec, config;
+  std::string family, name, spec, config;
   Target target;
   int threads = 1;
+
+  // Under tests/golden.
+  std::filesystem::path file() const {
+    return std::filesystem::path("golden_kernels_test") / family / (name + ".txt");
+  }
 
   friend void PrintTo(const GoldenKernel& k, std::ostream* out) { *out << k.name; }
 };
 
-// The cases of a file in this folder.
+// The cases of a file in this folder, which has a list per family.
 inline std::vector<GoldenKernel> read_golden_kernels(const char* file) {
   std::ifstream in(test::source_dir() / "tests" / "tuner" / file);
+  const nlohmann::json families = nlohmann::json::parse(in);
   std::vector<GoldenKernel> kernels;
-  for (const nlohmann::json& j : nlohmann::json::parse(in)) {
-    GoldenKernel k{j.at("name"), j.at("spec"), j.at("config").dump(),
-                   Target::parse(j.at("target").get<std::string>())};
-    k.threads = j.value("threads", 1);
-    kernels.push_back(std::move(k));
+  for (const auto& [family, list] : families.items()) {
+    for (const nlohmann::json& j : list) {
+      GoldenKernel k{family, j.at("name"), j.at("spec"), j.at("config").dump(),
+                     Target::parse(j.at("target").get<std::string>())};
+      k.threads = j.value("threads", 1);
+      kernels.push_back(std::move(k));
+    }
   }
   return kernels;
 }

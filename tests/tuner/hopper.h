@@ -1,8 +1,6 @@
 // Shared helpers of tests of sm_90a kernels.
 #pragma once
 
-#include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "codegen/cuda_lowering.h"
@@ -29,20 +27,9 @@ inline std::string wgmma_for(ElemType elem) {
   switch (elem) {
     case ElemType::f8e4m3: return "wgmma_f32_e4m3";
     case ElemType::i8: return "wgmma_s32_s8";
+    case ElemType::u8: return "wgmma_s32_u8";
     default: return "wgmma_f32_" + std::string(to_string(elem));
   }
-}
-
-// The choices of `config` and `more` (which has precedence) for the product's block, whichever of
-// these it is: knob names begin with its name. All other knobs get the first option.
-inline Trial answered(nlohmann::json config, const nlohmann::json& more = {},
-                      std::initializer_list<const char*> blocks = {"C", "C_acc"}) {
-  if (more.is_object()) config.update(more);
-  nlohmann::json named;
-  for (const auto& [name, answer] : config.items()) {
-    for (const char* block : blocks) named[block + name] = answer;
-  }
-  return Trial::mutate(named.dump(), 0, 1);
 }
 
 }  // namespace tilewright

@@ -12,6 +12,8 @@
 #include "runtime/load/kernel.h"
 #include "runtime/thread_pool.h"
 #include "schedule/schedule.h"
+#include "tests/tuner/choices.h"
+#include "tuner/sketch.h"
 
 namespace tilewright {
 
@@ -19,6 +21,16 @@ namespace tilewright {
 inline bool has_row(const Target& target, std::string_view name) {
   const std::vector<const Intrinsic*> rows = intrinsics_of(target);
   return std::any_of(rows.begin(), rows.end(), [&](const auto* row) { return row->name == name; });
+}
+
+// The CPU sketch for two threads, with a few choices and the first options otherwise.
+inline Schedule cpu_schedule(const Workload& w, const Target& target, const Choices& choices = {}) {
+  return apply_sketch(cpu_sketches().front(), {w, target, 2}, choices);
+}
+
+// The trial of the CPU sketch after it has run.
+inline Trial cpu_trial(const Workload& w, const Target& target, const Choices& choices = {}) {
+  return applied_trial(cpu_sketches().front(), {w, target, 2}, choices);
 }
 
 // Compares `samples` elements of the output.

@@ -74,6 +74,8 @@ INSTANTIATE_TEST_SUITE_P(
         "w.zero=u4",
         "gated_mlp:m=20,n=40,k=24", "gated_mlp:m=20,n=40,k=24,dtype=bf16,trans_b=true,act=gelu",
         "gated_mlp:m=5,n=48,k=64,dtype=bf16,w.dtype=u4,w.group=32,w.zero=u4,w.scale=f16",
+        "gated_mlp:m=5,n=48,k=64,dtype=bf16,w.dtype=u4,w.group=32,w.scale=f16,w.offset=f16",
+        "grouped_matmul:groups=3,blocks=4,rows=8,n=48,k=64,w.dtype=u4,w.group=32,w.offset=f32",
         "gated_mlp:m=1,n=32,k=64,dtype=bf16,w.dtype=nf4,w.values=bf16,w.group=32,trans_b=true",
         "gated_mlp:m=6,n=32,k=64,w.sparse=2:4,w.vector=16",
         "gated_mlp:m=6,n=40,k=64,dtype=i8,out=f16,w.dtype=i8,w.scale=f16",

@@ -60,6 +60,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("matmul:m=5,n=48,k=64,w.dtype=i8", "matmul:m=5,n=48,k=64,w.dtype=u8,w.zero=u8",
                     "matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32",
                     "matmul:m=5,n=48,k=64,w.dtype=u4,w.group=16,w.zero=u4",
+                    "matmul:m=5,n=48,k=64,w.dtype=u4,w.group=32,w.scale=f16,w.offset=f16",
+                    "matmul:m=5,n=48,k=64,w.dtype=u8,w.group=32,w.offset=f32",
+                    "matmul:m=5,n=48,k=64,w.dtype=i1,w.group=16,w.offset=bf16",
                     "matmul:m=5,n=48,k=64,w.dtype=i2,w.group=32,w.scale=bf16",
                     "matmul:m=5,n=48,k=64,w.dtype=u2,w.group=32,w.zero=u2,w.scale=f16",
                     "matmul:m=5,n=48,k=64,w.dtype=i1,w.group=64",
@@ -75,6 +78,9 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     OddSizes, LowBit,
     testing::Values("matmul:m=3,n=33,k=29,w.dtype=u4,w.group=8,w.zero=f16",
+                    "matmul:m=3,n=33,k=29,w.dtype=u4,w.group=8,w.offset=f16",
+                    "matmul:m=2,n=45,k=83,w.dtype=u4,w.group=20,w.offset=f32,dtype=bf16,out=f32",
+                    "matmul:m=4,n=18,k=12,batch=3,w.dtype=u2,w.group=5,w.offset=f32,trans_a=true",
                     "matmul:m=1,n=37,k=50,w.dtype=i4,w.group=16,w.scale=f16",
                     "matmul:m=3,n=21,k=23,w.dtype=u2,w.group=7,w.zero=u4",
                     "matmul:m=3,n=33,k=29,w.dtype=nf4,w.group=100",
@@ -84,15 +90,19 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     OtherProducts, LowBit,
-    testing::Values("matmul:m=5,n=33,k=40,dtype=bf16,w.dtype=i4,w.group=8,w.scale=bf16",
-                    "matmul:m=5,n=33,k=40,dtype=f16,w.dtype=u4,w.group=8,w.zero=u4",
-                    "matmul:m=5,n=33,k=40,dtype=f64,w.dtype=i4,w.group=8",
-                    "matmul:m=5,n=33,k=40,dtype=i8,w.dtype=i4",
-                    "matmul:m=5,n=33,k=40,dtype=u8,w.dtype=u4,w.zero=u4,w.group=8",
-                    "matmul:m=5,n=33,k=40,dtype=i8,acc=f32,w.dtype=i4,w.group=8",
-                    "conv2d:n=1,h=6,w=6,ci=5,co=18,kernel=3,pad=1,w.dtype=i4,w.group=9",
-                    "conv2d:n=1,h=6,w=6,ci=4,co=6,kernel=3,layout=nchw,w.dtype=u4,w.zero=u4",
-                    "depthwise_conv2d:n=1,h=6,w=6,c=20,kernel=3,w.dtype=i8"));
+    testing::Values(
+        "matmul:m=5,n=33,k=40,dtype=bf16,w.dtype=i4,w.group=8,w.scale=bf16",
+        "matmul:m=5,n=33,k=40,dtype=f16,w.dtype=u4,w.group=8,w.zero=u4",
+        "matmul:m=5,n=33,k=40,dtype=f64,w.dtype=i4,w.group=8",
+        "matmul:m=5,n=33,k=40,dtype=f64,w.dtype=u4,w.group=8,w.offset=f32",
+        "matmul:m=5,n=33,k=40,dtype=f16,w.dtype=u4,w.group=8,w.offset=f16",
+        "matmul:m=5,n=33,k=40,dtype=i8,w.dtype=i4",
+        "matmul:m=5,n=33,k=40,dtype=u8,w.dtype=u4,w.zero=u4,w.group=8",
+        "matmul:m=5,n=33,k=40,dtype=i8,acc=f32,w.dtype=i4,w.group=8",
+        "conv2d:n=1,h=6,w=6,ci=5,co=18,kernel=3,pad=1,w.dtype=i4,w.group=9",
+        "conv2d:n=1,h=6,w=6,ci=4,co=6,kernel=3,layout=nchw,w.dtype=u4,w.zero=u4",
+        "conv2d:n=1,h=6,w=6,ci=8,co=18,kernel=3,pad=1,w.dtype=u4,w.group=8,w.offset=f32",
+        "depthwise_conv2d:n=1,h=6,w=6,c=20,kernel=3,w.dtype=i8"));
 
 INSTANTIATE_TEST_SUITE_P(
     Sparse, LowBit,
@@ -155,18 +165,12 @@ TEST(SharedSparsity, LooksUpInACopyOfATilesRows) {
                            "m=7,w.sparse=2:4,w.dtype=i4,w.group=16"}) {
     SCOPED_TRACE(form);
     Workload w = make_workload(parse_spec("matmul:n=64,k=64,w.vector=16," + std::string(form)));
-    SketchInput input{w, target, 2};
-    Trial first = Trial::first();
-    Schedule s = apply_sketch(cpu_sketches()[0], input, first);
-    auto config = nlohmann::json::parse(first.config());
-    EXPECT_EQ(config.value("C.A", "not asked"), "copy");
-    EXPECT_EQ(config.value("C.B_rows", "not asked"), "columns");
-    expect_right(w, s, target);
+    const Trial first = cpu_trial(w, target);
+    EXPECT_EQ(choice_of(first, "C.A"), "copy");
+    EXPECT_EQ(choice_of(first, "C.B_rows"), "columns");
+    expect_right(w, cpu_schedule(w, target), target);
     // The other choice reads where the elements lie.
-    for (const char* knob : {"C.A", "C.B_rows"}) config[knob] = "none";
-    config.erase("A_global.vectors");
-    Trial none = Trial::replay(config.dump());
-    expect_right(w, apply_sketch(cpu_sketches()[0], input, none), target);
+    expect_right(w, cpu_schedule(w, target, {{"C.A", "none"}, {"C.B_rows", "none"}}), target);
   }
 }
 

@@ -71,6 +71,11 @@ INSTANTIATE_TEST_SUITE_P(
         WeightFormsCase{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=u8,w.group=16,w.zero=u8",
                         kBf16},
         WeightFormsCase{
+            "matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=u8,w.group=32,w.offset=f16", kBf16},
+        WeightFormsCase{"matmul:m=5,n=48,k=64,dtype=bf16,a.dtype=i8,w.dtype=u8,w.group=32,"
+                        "w.offset=f32",
+                        kBytes},
+        WeightFormsCase{
             "matmul:m=1,n=48,k=64,dtype=bf16,out=f32,w.dtype=f8e5m2,w.group=16,w.scale=f16", kBf16},
         WeightFormsCase{
             "matmul:m=2,n=80,k=60,dtype=bf16,out=f32,w.dtype=f8e4m3,w.group=22,w.scale=bf16",

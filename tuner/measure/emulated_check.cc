@@ -92,20 +92,20 @@ bool shares_terms(const Program& program) {
 }
 
 // A workload small enough for the emulator, with its kernels for a config.
-struct Proved {
+struct SmallInstance {
   Workload workload;
   Program program;
   CudaSource source;
 };
 
-EmulatedCheck check_instance(const Proved& proved) {
-  const Workload& w = proved.workload;
-  const CudaSource& source = proved.source;
+EmulatedCheck check_instance(const SmallInstance& small) {
+  const Workload& w = small.workload;
+  const CudaSource& source = small.source;
   EmulatedCheck check{spec_to_inline(parse_spec(w.canonical)), {}};
   const auto largest = largest_sizes(w);
   OperandSet operands(operands_of(w, largest), kOperandSeed);
   check.run = run_emulated(w, source, largest, kOperandSeed, operands);
-  bool same_rows = !w.dims.empty() && !shares_terms(proved.program);
+  bool same_rows = !w.dims.empty() && !shares_terms(small.program);
   for (const auto& dims : check_points(w, source.sizes, kBudget)) {
     if (!check.run.problem.empty()) return check;
     OperandSet fewer(operands_of(w, dims), operands);
@@ -122,15 +122,15 @@ EmulatedCheck check_instance(const Proved& proved) {
 }
 
 // Applies a config to the first instance that takes it; nothing if none does.
-std::optional<Proved> proved_on(EmulatedInstances& instances, const Target& target,
-                                const Sketch& sketch, const std::string& config) {
+std::optional<SmallInstance> small_instance_for(EmulatedInstances& instances, const Target& target,
+                                                const Sketch& sketch, const std::string& config) {
   const std::vector<Target> chips = chips_for(target, config);
   for (const Workload& w : instances.all()) {
     for (const Target& chip : chips) {
       try {
         Trial trial = Trial::replay(config);
         Schedule schedule = apply_sketch(sketch, {w, chip, 1}, trial);
-        return Proved{w, schedule.module().main, generate_cuda(schedule.module(), chip)};
+        return SmallInstance{w, schedule.module().main, generate_cuda(schedule.module(), chip)};
       } catch (const ScheduleError& e) {  // other sizes may have other knobs
         spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
       } catch (const LoweringError& e) {
@@ -146,14 +146,14 @@ std::optional<Proved> proved_on(EmulatedInstances& instances, const Target& targ
 std::string emulated_instance(const Workload& workload, const Target& target, const Sketch& sketch,
                               const std::string& config) {
   EmulatedInstances instances(workload);
-  auto proved = proved_on(instances, target, sketch, config);
-  return proved ? spec_to_inline(parse_spec(proved->workload.canonical)) : "";
+  const auto small = small_instance_for(instances, target, sketch, config);
+  return small ? spec_to_inline(parse_spec(small->workload.canonical)) : "";
 }
 
 EmulatedCheck check_emulated(EmulatedInstances& instances, const Target& target,
                              const Sketch& sketch, const std::string& config) {
-  auto proved = proved_on(instances, target, sketch, config);
-  return proved ? check_instance(*proved) : EmulatedCheck{};
+  const auto small = small_instance_for(instances, target, sketch, config);
+  return small ? check_instance(*small) : EmulatedCheck{};
 }
 
 EmulatedCheck check_emulated(const Workload& workload, const Target& target, const Sketch& sketch,

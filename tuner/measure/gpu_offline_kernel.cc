@@ -44,11 +44,11 @@ std::vector<double> OfflineKernel::seconds(const std::vector<Sizes>& sizes) {
 }
 
 bool OfflineKernel::is_right(EmulatedInstances& instances) {
-  if (proof_ != Proof::Open) return proof_ == Proof::Right;
+  if (checked_ != Checked::NotYet) return checked_ == Checked::Right;
   const EmulatedCheck check =
       check_emulated(instances, *target_, *candidate_.sketch, candidate_.config);
   description_.emulated = {check.instance, check.run.counters.by_name()};
-  proof_ = check.passed() ? Proof::Right : Proof::Refuted;
+  checked_ = check.passed() ? Checked::Right : Checked::Wrong;
   rows_ = check.rows;
   if (check.passed()) return true;
   problem_ = ran() ? check.instance + " in the emulator: " + check.run.problem

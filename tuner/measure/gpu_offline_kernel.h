@@ -47,7 +47,7 @@ class OfflineKernel {
   database::Record record;
 
  private:
-  enum class Proof { Open, Right, Refuted };
+  enum class Checked { NotYet, Right, Wrong };
 
   Candidate candidate_;
   const Target* target_;
@@ -56,7 +56,7 @@ class OfflineKernel {
   std::vector<CompiledFacts> registers_;
   std::map<Sizes, double> known_;  // seconds
   std::string refusal_;
-  Proof proof_ = Proof::Open;
+  Checked checked_ = Checked::NotYet;
   std::string problem_, rows_;
 };
 

@@ -64,9 +64,10 @@ struct Rival {
   std::vector<double> disturbed;  // per round in which something else had the processors
   bool out = false;               // failed, or too slow to win
 
-  // Takes undisturbed rounds where there are any.
+  // The undisturbed rounds, where there are any.
+  const std::vector<double>& rounds() const { return times.empty() ? disturbed : times; }
   double median() const {
-    std::vector<double> sorted = times.empty() ? disturbed : times;
+    std::vector<double> sorted = rounds();
     if (sorted.empty()) return 0;
     std::sort(sorted.begin(), sorted.end());
     return sorted[sorted.size() / 2];
@@ -171,6 +172,7 @@ Measurer::~Measurer() = default;
 const SecondsSpent& Measurer::spent() const { return impl_->spent; }
 
 SecondsSpent& SecondsSpent::operator+=(const SecondsSpent& other) {
+  proposing += other.proposing;
   building += other.building;
   reference += other.reference;
   checks += other.checks;
@@ -179,8 +181,8 @@ SecondsSpent& SecondsSpent::operator+=(const SecondsSpent& other) {
 }
 
 SecondsSpent SecondsSpent::operator-(const SecondsSpent& other) const {
-  return {building - other.building, reference - other.reference, checks - other.checks,
-          timing - other.timing};
+  return {proposing - other.proposing, building - other.building, reference - other.reference,
+          checks - other.checks, timing - other.timing};
 }
 
 // Generates each candidate's source text. A candidate that cannot be lowered as scheduled is
@@ -368,9 +370,8 @@ double Measurer::compare_seconds(const std::vector<double>& medians) {
   return sum;
 }
 
-std::vector<double> Measurer::compare(const Workload& workload,
-                                      const std::vector<Measurement>& kernels,
-                                      const MeasureLimits& limits, std::string* disturbed) {
+Comparison Measurer::compare(const Workload& workload, const std::vector<Measurement>& kernels,
+                             const MeasureLimits& limits) {
   std::vector<Rival> rivals(kernels.size());
   double close_since = 0;
   std::string reason;
@@ -390,7 +391,10 @@ std::vector<double> Measurer::compare(const Workload& workload,
       job.seed = seed;
       job.check = round == 0;
       auto done = impl_->run_job(job, impl_->options.timeout_seconds, limits.cancelled);
-      if (!done) return std::vector<double>(kernels.size(), 0);
+      if (!done) {
+        return {std::vector<double>(kernels.size()),
+                std::vector<std::vector<double>>(kernels.size())};
+      }
       MeasureResult r = impl_->result_of(*done);
       if (r.verdict != Verdict::Ok) {
         rivals[i] = {.times = {}, .disturbed = {}, .out = true};
@@ -402,10 +406,13 @@ std::vector<double> Measurer::compare(const Workload& workload,
       if (!r.timing.disturbed.empty()) reason = r.timing.disturbed;
     }
   }
-  std::vector<double> medians;
-  for (const Rival& r : rivals) medians.push_back(r.median());
-  if (disturbed != nullptr && any_spoiled(rivals)) *disturbed = reason;
-  return medians;
+  Comparison comparison;
+  for (const Rival& r : rivals) {
+    comparison.medians.push_back(r.median());
+    comparison.rounds.push_back(r.rounds());
+  }
+  if (any_spoiled(rivals)) comparison.disturbed = reason;
+  return comparison;
 }
 
 double Measurer::compare_at_seconds(size_t sizes) {

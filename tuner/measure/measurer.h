@@ -56,8 +56,16 @@ struct SizeComparison {
   std::vector<std::string> rows;             // by kernel: MeasureResult::rows_identity
 };
 
-// Seconds on the clock that measuring took.
+// Kernels that ran in turns.
+struct Comparison {
+  std::vector<double> medians;              // seconds, by kernel; 0: it failed
+  std::vector<std::vector<double>> rounds;  // by kernel: a median per round that counts
+  std::string disturbed = {};               // the cause; empty where a round was undisturbed
+};
+
+// Seconds on the clock that tuning took.
 struct SecondsSpent {
+  double proposing = 0;  // the search itself: its model, and candidates' schedules
   double building = 0;   // compilers, side by side
   double reference = 0;  // operands and right values that candidates share
   double checks = 0;     // of candidates, in one worker
@@ -103,11 +111,10 @@ class Measurer {
                                    const std::vector<SizePoint>& points = {});
   // Times correct kernels in turns: at least one round, and no new round after the deadline. Slower
   // kernels leave after the first few rounds. Kernels close to the fastest stay for more, while
-  // there is time. Returns medians in seconds: 0 for a kernel that failed, and for all when
-  // cancelled. A round in which something else had the processors counts only where a kernel has no
-  // other: `disturbed` then gets the reason.
-  std::vector<double> compare(const Workload& workload, const std::vector<Measurement>& kernels,
-                              const MeasureLimits& limits, std::string* disturbed = nullptr);
+  // there is time. All medians are 0 when cancelled. A round in which something else had the
+  // processors counts only where a kernel has no other: `disturbed` then has the reason.
+  Comparison compare(const Workload& workload, const std::vector<Measurement>& kernels,
+                     const MeasureLimits& limits);
   // Times correct kernels in turns: one kernel after the other at all sizes. There are `rounds`
   // rounds, unless a limit is reached after the first. Kernels that are far behind everywhere leave
   // after the first round. The least median of a kernel's rounds counts, since disturbances only

@@ -142,9 +142,8 @@ std::optional<Block> weight_value_of(const Schedule& s, const Block& block,
   const WeightFormat& format = *workload.weight;
   for (const Block& p : s.producers(block)) {
     std::vector<std::string> inputs = inputs_of(s.node(p));
-    bool stored = !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](auto& name) {
-      return name == format.weight || name == format.scale || name == format.zero;
-    });
+    bool stored = !inputs.empty() && std::all_of(inputs.begin(), inputs.end(),
+                                                 [&](auto& name) { return format.has(name); });
     if (stored) return p;
   }
   return std::nullopt;

@@ -50,6 +50,18 @@ std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists,
   return rivals;
 }
 
+int winner_of(const std::vector<double>& medians) {
+  constexpr double kNoise = 0.005;
+  int best = -1;
+  for (size_t i = 0; i < medians.size(); ++i) {
+    if (medians[i] <= 0) continue;
+    if (best < 0 || medians[i] < medians[static_cast<size_t>(best)] * (1 - kNoise)) {
+      best = static_cast<int>(i);
+    }
+  }
+  return best;
+}
+
 std::vector<database::SizedTime> sized_times(const SizePlan& plan,
                                              const std::vector<double>& at_points) {
   std::vector<database::SizedTime> times;

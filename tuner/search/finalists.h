@@ -34,6 +34,10 @@ std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists,
                                 const std::optional<Finalist>& untuned,
                                 const std::optional<Finalist>& champion);
 
+// The index of the winner by these medians of rivals; a rival of 0 has failed. Ties within the noise
+// go to the earlier trial. -1: all have failed.
+int winner_of(const std::vector<double>& medians);
+
 // A kernel's times at the plan's tuned sizes, in the form that records keep. Leaves out the last
 // and largest size, which has samples instead, and sizes at which the kernel was not timed.
 std::vector<database::SizedTime> sized_times(const SizePlan& plan,

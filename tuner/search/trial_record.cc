@@ -39,6 +39,17 @@ database::Record record_of(const Workload& workload, const database::TargetIdent
   return r;
 }
 
+database::Record confirmation_of(const database::Record& trial, double seconds,
+                                 const std::string& run_id) {
+  database::Record r = trial;
+  r.median_seconds = r.best_seconds = seconds;
+  r.samples = {seconds};
+  r.confirmed = true;
+  r.created = 0;
+  r.run_id = run_id;
+  return r;
+}
+
 database::BestQuery best_query(const Workload& workload, const Target& target,
                                const database::TargetIdentity& identity, int threads) {
   database::BestQuery query;

@@ -17,6 +17,7 @@
 #include "tuner/search/history.h"
 #include "tuner/search/patient_writer.h"
 #include "tuner/search/pretrained.h"
+#include "tuner/search/run_findings.h"
 #include "tuner/search/size_plan.h"
 #include "tuner/search/task_scheduler.h"
 #include "tuner/search/trial_record.h"
@@ -25,6 +26,15 @@ namespace tilewright {
 namespace {
 
 namespace db = database;
+
+// Keeps a valid trial as the result's best if it is faster.
+void note_best(TuneResult& result, double seconds, const std::string& config,
+               const std::string& sketch) {
+  if (result.best_seconds > 0 && seconds >= result.best_seconds) return;
+  result.best_seconds = seconds;
+  result.config = config;
+  result.sketch = sketch;
+}
 
 class TuneRun {
  public:
@@ -49,6 +59,7 @@ class TuneRun {
     std::unique_ptr<CostModel> prior;  // of other workloads, as of the first batch
     std::vector<Candidate> waiting;    // proposed, but not measured within the round's time
     TuneResult result;
+    std::vector<FinalistRounds> compared;
     std::vector<Finalist> finalists;   // fastest first
     std::optional<Finalist> fallback;  // the untuned default
     std::optional<Finalist> champion;  // the database's best before this run
@@ -69,8 +80,8 @@ class TuneRun {
   std::unique_ptr<CostModel> prior_for(const Task& task) const;
   void remember();
   void confirm(Task& task);
-  void store_confirmation(const Finalist& f, double seconds);
   void learn(Task& task);
+  void note_findings();
   void close(db::RunState state);
   void report(size_t index);
   double search_deadline() const;
@@ -153,11 +164,7 @@ void TuneRun::restore(Task& task) {
     if (seconds == 0) count_invalid(task, r.verdict);
     if (seconds > 0) {
       ++task.result.valid;
-      if (task.result.best_seconds == 0 || seconds < task.result.best_seconds) {
-        task.result.best_seconds = seconds;
-        task.result.config = r.config;
-        task.result.sketch = r.sketch;
-      }
+      note_best(task.result, seconds, r.config, r.sketch);
       if (r.is_default) task.result.default_seconds = seconds;
       auto artifact = store_.artifact(r);
       if (artifact) {
@@ -241,11 +248,7 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
     return;
   }
   ++task.result.valid;
-  if (task.result.best_seconds == 0 || m.median < task.result.best_seconds) {
-    task.result.best_seconds = m.median;
-    task.result.config = c.config;
-    task.result.sketch = c.sketch->name;
-  }
+  note_best(task.result, m.median, c.config, c.sketch->name);
   if (c.is_default) task.result.default_seconds = m.median;
   if (!promising) return;
   Finalist f{std::move(r), std::move(m)};
@@ -270,7 +273,7 @@ void TuneRun::round(size_t index, double until) {
   const bool untried = task.result.trials == 0;
   if (shared && untried) count = std::min(count, TaskScheduler::first_trials(until - start));
   std::vector<Candidate> batch = batch_for(task, count, shared);
-  double proposed = steady_seconds();
+  task.result.spent.proposing += steady_seconds() - start;
   std::vector<bool> measured_now(batch.size());
   measurer_.measure(
       *task.workload, batch, {cancelled_, until, shared, untried ? deadline() : 0},
@@ -285,9 +288,6 @@ void TuneRun::round(size_t index, double until) {
   }
   // Candidates refused by a rewrite are not trials; those refused by lowering are.
   task.result.invalid[TrialVerdict::Illegal] = task.maker->illegal().total + task.unlowered;
-  double measured = steady_seconds();
-  spdlog::debug("{} candidates: proposed in {:.2f} s, measured in {:.2f} s", batch.size(),
-                proposed - start, measured - proposed);
   report(index);
 }
 
@@ -372,23 +372,20 @@ void TuneRun::confirm(Task& task) {
   std::vector<Finalist> rivals = rivals_of(task.finalists, task.fallback, task.champion);
   std::vector<Measurement> kernels;
   for (const Finalist& f : rivals) kernels.push_back(f.kernel);
-  std::vector<double> medians =
-      measurer_.compare(*task.workload, kernels, {cancelled_, deadline()}, &task.result.disturbed);
-  constexpr double kNoise = 0.005;
-  int best = -1;
-  for (size_t i = 0; i < rivals.size(); ++i) {
-    if (medians[i] <= 0) continue;
-    if (best < 0 || medians[i] < medians[static_cast<size_t>(best)] * (1 - kNoise)) {
-      best = static_cast<int>(i);
-    }
-    if (rivals[i].record.is_default) task.result.default_seconds = medians[i];
-  }
+  const auto comparison = measurer_.compare(*task.workload, kernels, {cancelled_, deadline()});
+  const std::vector<double>& medians = comparison.medians;
+  task.result.disturbed = comparison.disturbed;
+  const int best = winner_of(medians);
   if (best < 0) return;
+  task.compared = finalist_rounds(rivals, comparison, best);
   size_t winner = static_cast<size_t>(best);
   for (size_t i = 0; i < rivals.size(); ++i) {
+    if (medians[i] > 0 && rivals[i].record.is_default) task.result.default_seconds = medians[i];
     const std::string& kernel = rivals[i].record.artifact_hash;
     bool champion = task.champion && kernel == task.champion->record.artifact_hash;
-    if (i == winner || (champion && medians[i] > 0)) store_confirmation(rivals[i], medians[i]);
+    if (i != winner && !(champion && medians[i] > 0)) continue;
+    const db::Record confirmed = confirmation_of(rivals[i].record, medians[i], run_id_);
+    writer_.put([confirmed](db::Store& store) { store.insert(confirmed); });
   }
   task.result.best_seconds = medians[winner];
   task.result.config = rivals[winner].record.config;
@@ -417,14 +414,15 @@ void TuneRun::learn(Task& task) {
   if (table) writer_.put([table = *table](db::Store& store) { store.put_dispatch(table); });
 }
 
-void TuneRun::store_confirmation(const Finalist& f, double seconds) {
-  db::Record r = f.record;
-  r.median_seconds = r.best_seconds = seconds;
-  r.samples = {seconds};
-  r.confirmed = true;
-  r.created = 0;
-  r.run_id = run_id_;
-  writer_.put([r](db::Store& store) { store.insert(r); });
+// Readers see the findings while the run goes on.
+void TuneRun::note_findings() {
+  RunFindings all;
+  for (const Task& t : tasks_) {
+    all[t.workload->hash()] = {t.result.elapsed, t.result.spent, t.compared};
+  }
+  writer_.put([id = run_id_, args = with_findings(options_.run_args, all)](db::Store& store) {
+    store.set_run_args(id, args);
+  });
 }
 
 std::vector<TuneResult> TuneRun::run() {
@@ -476,6 +474,7 @@ void TuneRun::search() {
     round(static_cast<size_t>(index), scheduler.round_end(steady_seconds(), search_deadline()));
     scheduler.report(index, task.sizes ? task.at_points.typical() : task.result.best_seconds,
                      task.result.trials);
+    note_findings();
     task.exhausted = task.result.trials == before && task.waiting.empty();
     if (task.exhausted) scheduler.exhaust(index);
   }
@@ -485,6 +484,7 @@ void TuneRun::search() {
     learn(task);
     task.result.interrupted = cancelled_;
   }
+  note_findings();
   remember();
 }
 

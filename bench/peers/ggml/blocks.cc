@@ -25,6 +25,7 @@ class StoredElements {
     scale_bytes_ = spec.text("w.scale", "f32") == "e8m0" ? 1 : 2;
     scales_ = bytes("B.scale", groups * scale_bytes_);
     if (spec.text("w.zero", "none") != "none") zeros_ = bytes("B.zero", (groups + 1) / 2);
+    if (spec.text("w.offset", "none") != "none") offsets_ = bytes("B.offset", groups * 2);
   }
 
   int code(int64_t row, int64_t column) const {
@@ -40,6 +41,10 @@ class StoredElements {
     std::memcpy(&half, scale(row, column), sizeof half);
     return ggml_fp16_to_fp32(half);
   }
+  // The bytes of the group's offset, which is f16.
+  const uint8_t* offset(int64_t row, int64_t column) const {
+    return offsets_ + (row / group_ * n_ + column) * 2;
+  }
   int zero(int64_t row, int64_t column) const { return nibble(zeros_, row / group_ * n_ + column); }
 
  private:
@@ -48,7 +53,7 @@ class StoredElements {
   int64_t n_, group_;
   bool nibbles_;
   int scale_bytes_ = 2;
-  const uint8_t *codes_ = nullptr, *scales_ = nullptr, *zeros_ = nullptr;
+  const uint8_t *codes_ = nullptr, *scales_ = nullptr, *zeros_ = nullptr, *offsets_ = nullptr;
 };
 
 // Appends the block of column `column` that begins at row `row`.
@@ -74,6 +79,13 @@ void append_q4_0(const StoredElements& from, int64_t row, int64_t column,
                  std::vector<uint8_t>& out) {
   append(out, from.scale(row, column), 2);
   append_nibbles(from, row, column, 8, out);
+}
+
+void append_q4_1(const StoredElements& from, int64_t row, int64_t column,
+                 std::vector<uint8_t>& out) {
+  append(out, from.scale(row, column), 2);
+  append(out, from.offset(row, column), 2);
+  append_nibbles(from, row, column, 0, out);
 }
 
 void append_mxfp4(const StoredElements& from, int64_t row, int64_t column,
@@ -134,33 +146,37 @@ void append_q4_k(const StoredElements& from, int64_t row, int64_t column,
 }
 
 struct BlockFormat {
-  const char *dtype, *scale, *zero;
+  const char *dtype, *scale, *zero, *offset;
   ggml_type type;
   AppendBlock append;
   const char* remark;
 };
 
 constexpr std::array kFormats = {
-    BlockFormat{"i4", "f16", "none", GGML_TYPE_Q4_0, append_q4_0, ""},
-    BlockFormat{"i8", "f16", "none", GGML_TYPE_Q8_0, append_q8_0, ""},
-    BlockFormat{"u4", "f16", "u4", GGML_TYPE_Q4_K, append_q4_k,
+    BlockFormat{"i4", "f16", "none", "none", GGML_TYPE_Q4_0, append_q4_0, ""},
+    BlockFormat{"i8", "f16", "none", "none", GGML_TYPE_Q8_0, append_q8_0, ""},
+    BlockFormat{"u4", "f16", "none", "f16", GGML_TYPE_Q4_1, append_q4_1, ""},
+    BlockFormat{"u4", "f16", "u4", "none", GGML_TYPE_Q4_K, append_q4_k,
                 "scales and minima rounded to 6 bits"},
-    BlockFormat{"f4e2m1", "e8m0", "none", GGML_TYPE_MXFP4, append_mxfp4, ""}};
+    BlockFormat{"f4e2m1", "e8m0", "none", "none", GGML_TYPE_MXFP4, append_mxfp4, ""}};
 
 const BlockFormat& format_of(const PeerSpec& spec) {
   const std::string dtype = spec.text("w.dtype", "none"), scale = spec.text("w.scale", "f32"),
-                    zero = spec.text("w.zero", "none");
+                    zero = spec.text("w.zero", "none"), offset = spec.text("w.offset", "none");
   const BlockFormat* of_type = nullptr;
   for (const BlockFormat& format : kFormats) {
     if (dtype != format.dtype) continue;
     of_type = &format;
-    if (scale == format.scale && zero == format.zero) return format;
+    if (scale == format.scale && zero == format.zero && offset == format.offset) return format;
   }
   if (dtype == "none") throw Unsupported("no weight in the type of the activations");
   if (of_type == nullptr) throw Unsupported("no weight stored as " + dtype);
-  throw Unsupported("no " + dtype + " with w.scale=" + scale + ", w.zero=" + zero + "; " +
-                    ggml_type_name(of_type->type) + " has w.scale=" + of_type->scale +
-                    ", w.zero=" + of_type->zero);
+  auto keys = [](const std::string& s, const std::string& z, const std::string& o) {
+    return "w.scale=" + s + ", w.zero=" + z + (o == "none" ? "" : ", w.offset=" + o);
+  };
+  throw Unsupported("no " + dtype + " with " + keys(scale, zero, offset) + "; " +
+                    ggml_type_name(of_type->type) + " has " +
+                    keys(of_type->scale, of_type->zero, of_type->offset));
 }
 
 int64_t group_of(const PeerSpec& spec) {

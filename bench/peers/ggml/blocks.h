@@ -19,8 +19,9 @@ struct BlockWeight {
 };
 
 // Throws Unsupported for a weight that none of ggml's types holds: they take i4 (Q4_0) and i8
-// (Q8_0) with scales in f16, u4 with zero points (Q4_K), and f4e2m1 with scales in e8m0 (MXFP4),
-// each in groups of multiples of 32, of which every block of 32 gets a scale of its own.
+// (Q8_0) with scales in f16, u4 with zero points (Q4_K) or offsets in f16 (Q4_1), and f4e2m1 with
+// scales in e8m0 (MXFP4), each in groups of multiples of 32, of which every block of 32 gets a scale
+// of its own.
 void require_block_weight(const PeerSpec& spec);
 // Throws as that does, and for scales below 0 beside zero points.
 BlockWeight block_weight(const PeerSpec& spec, const Operands& operands);

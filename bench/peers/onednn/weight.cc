@@ -40,6 +40,7 @@ StoredWeight stored_weight(const PeerSpec& spec, const WeightForm& form,
   if (spec.text("w.sparse", "none") != "none") throw Unsupported("no sparse weight");
   if (spec.size("batch", 1) != 1 || spec.flag("trans_b"))
     throw Unsupported("no stored weight in a batch or transposed");
+  if (spec.text("w.offset", "none") != "none") throw Unsupported("no offsets");
   if (scale == "none" || zero == "f16") throw Unsupported("no such scales or zero points");
   const int64_t k = spec.size("k"), n = spec.size("n");
   int64_t group = spec.size("w.group", -1);

@@ -12,9 +12,9 @@
 #include "runtime/error.h"
 
 namespace tilewright::cuda {
+// Each peer takes all names of one C interface, and the interfaces share names.
+namespace cublas_lt {
 namespace {
-
-using namespace cublas_lt;
 
 constexpr int kCandidates = 16;  // that the heuristics are asked for, and that are timed
 constexpr int64_t kWorkspaceBytes = 64 << 20;
@@ -249,8 +249,10 @@ class CublasLt : public GpuPeer {
 };
 
 }  // namespace
+}  // namespace cublas_lt
 
 std::unique_ptr<GpuPeer> open_cublas_lt() {
+  using namespace cublas_lt;
   void* handle =
       open_first(peer_paths({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}));
   Functions f = {};

@@ -12,9 +12,9 @@
 #include "runtime/error.h"
 
 namespace tilewright::cuda {
+// Each peer takes all names of one C interface, and the interfaces share names.
+namespace cusparse_lt {
 namespace {
-
-using namespace cusparse_lt;
 
 constexpr int kLeastVersion = 600;  // 0.6: the numbers of types of sums are of today's order
 constexpr uint32_t kAlignment = 16;
@@ -217,8 +217,10 @@ class CusparseLt : public GpuPeer {
 };
 
 }  // namespace
+}  // namespace cusparse_lt
 
 std::unique_ptr<GpuPeer> open_cusparse_lt() {
+  using namespace cusparse_lt;
   void* handle = open_first(peer_paths({"libcusparseLt.so.0", "libcusparseLt.so"}));
   Functions f = {};
   if (handle == nullptr || !resolve_all(handle, f)) return nullptr;

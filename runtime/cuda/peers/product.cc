@@ -14,7 +14,8 @@ namespace tilewright::cuda {
 namespace {
 
 // Operands of a product, and the ones that dequantize a stored weight.
-constexpr std::array<std::string_view, 6> kOperands = {"A", "B", "C", "bias", "B.scale", "B.zero"};
+constexpr std::array<std::string_view, 7> kOperands = {"A",       "B",      "C",       "bias",
+                                                       "B.scale", "B.zero", "B.offset"};
 
 // The workload as a product, without its addresses. The reason for none is in `reason`.
 std::optional<Product> product_of(const Workload& w, OperandSet& host, std::string& reason) {

@@ -16,12 +16,17 @@
 namespace tilewright {
 namespace {
 
-// A decomposed product: the terms of the partial sums, and the factors applied to the sums.
+// A decomposed product: the terms of the partial sums, and the values applied to the sums. With all
+// of them it is the product of `others` and `scales` and ((shifted - zeros) * own + offset).
 struct ScaledProduct {
-  Expr shifted;              // the varying factor from which something is subtracted
+  Expr shifted;              // the varying factor from which or to which something is taken
   std::vector<Expr> others;  // the other varying factors
   std::vector<Expr> zeros;   // the values subtracted from `shifted`
+  std::vector<Expr> own;     // factors of `shifted` that do not vary, where there is an offset
+  Expr offset;               // the value added behind them
   std::vector<Expr> scales;  // factors that do not vary
+
+  bool needs_sum() const { return !zeros.empty() || offset.defined(); }
 };
 
 // The largest magnitude of an integer type's values.
@@ -63,7 +68,7 @@ class Factorer {
     partial_ = make_buffer(name, type_, store_->buffer->shape);
     std::string init_name = names_.fresh(name + "_init");
     std::vector<std::string> results = {name, init_name};
-    if (!product_.zeros.empty()) results.push_back(make_sum());
+    if (product_.needs_sum()) results.push_back(make_sum());
     take_constant_zeros();
     Stmt init = copied("_zero", init_name, IterKind::Spatial, [&](const VarMap& renamed) {
       Expr start = make_const(type_, 0);
@@ -198,6 +203,11 @@ class Factorer {
       product_.zeros.push_back(zero);
       return take_apart(n->a, true);
     }
+    Expr offset = n && n->op == BinaryOp::Add && !inside ? in_loops(n->b) : Expr();
+    if (offset.defined() && !sums_over(offset, inner_) && !product_.needs_sum()) {
+      product_.offset = offset;
+      return take_apart(without_own(n->a), true);
+    }
     tree_.require(rounded_element_of(e) != nullptr, RefusalKind::Unsupported,
                   fmt::format("a factor of block '{}' that varies in loop '{}' is no element of a "
                               "buffer",
@@ -211,10 +221,23 @@ class Factorer {
     product_.shifted = e;
   }
 
+  // The factor to which an offset is added, without factors of its own that do not vary.
+  Expr without_own(const Expr& e) {
+    auto* n = e.as<BinaryNode>();
+    if (!n || n->op != BinaryOp::Mul) return e;
+    for (const auto& [own, rest] : {std::pair(n->b, n->a), std::pair(n->a, n->b)}) {
+      const Expr fixed = in_loops(own);
+      if (sums_over(fixed, inner_)) continue;
+      product_.own.push_back(fixed);
+      return without_own(rest);
+    }
+    return e;
+  }
+
   void require_product() const {
     // Separate partial sums pay off without scales, too, when they have a type of their own. So do
     // those of products of 8-bit floats, which matrix instructions accumulate with few bits.
-    bool apart = !product_.scales.empty() || !product_.zeros.empty();
+    bool apart = !product_.scales.empty() || product_.needs_sum();
     const std::vector<Expr> factors = terms();
     const bool narrow = std::all_of(factors.begin(), factors.end(), [](const Expr& e) {
       const ElemType elem = rounded_element_of(e)->buffer->elem;
@@ -224,7 +247,7 @@ class Factorer {
         apart || narrow || type_ != store_->buffer->elem, RefusalKind::BadStructure,
         fmt::format("no factor of block '{}' stays the same in loop '{}'", args_.block, args_.loop),
         {path_.back()});
-    tree_.require(product_.zeros.empty() || !product_.others.empty(), RefusalKind::Unsupported,
+    tree_.require(!product_.needs_sum() || !product_.others.empty(), RefusalKind::Unsupported,
                   fmt::format("block '{}' has one factor that varies in loop '{}' alone",
                               args_.block, args_.loop),
                   {path_.back()});
@@ -234,7 +257,7 @@ class Factorer {
         std::vector<Buffer> written = buffers_written(*leaf.as<BlockNode>());
         bool ours = std::find(written.begin(), written.end(), read) != written.end();
         tree_.require(
-            product_.zeros.empty() || !ours, RefusalKind::Dependence,
+            !product_.needs_sum() || !ours, RefusalKind::Dependence,
             fmt::format("'{}', whose sums are needed, is written in the same loops", read->name),
             {leaf});
       }
@@ -368,6 +391,11 @@ class Factorer {
     if (zero.defined()) {
       Expr sum = cast(wide, load(sum_, sum_place(renamed)));
       value = value - substitute(zero, renamed) * sum;
+    }
+    for (const Expr& own : product_.own) value = value * substitute(own, renamed);
+    if (product_.offset.defined()) {
+      Expr sum = cast(wide, load(sum_, sum_place(renamed)));
+      value = value + substitute(product_.offset, renamed) * sum;
     }
     for (const Expr& scale : product_.scales) value = value * substitute(scale, renamed);
     return value;

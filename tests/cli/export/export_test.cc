@@ -1,4 +1,4 @@
-// tune-cli export: what comes out builds alone and proves itself.
+// tune-cli export: what comes out builds alone and checks itself.
 #include <gmock/gmock.h>
 
 #include "tests/cli/support.h"

@@ -1,4 +1,4 @@
-// tune-cli export for CUDA targets: what comes out builds against the driver's header alone and proves
+// tune-cli export for CUDA targets: what comes out builds against the driver's header alone and checks
 // itself on a device.
 #include <gmock/gmock.h>
 

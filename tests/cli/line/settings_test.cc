@@ -151,6 +151,24 @@ TEST_F(Settings, HelpAndVersionAreCommandsToo) {
   EXPECT_EQ(run("ops matmul softmax --json").json()["ops"].size(), 2u);
 }
 
+TEST_F(Settings, TextsFitEightyColumns) {
+  const auto expect_fits = [](const std::string& text) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      // Specs are to be copied, and stay whole.
+      const bool is_spec = line.starts_with("  example: ") || line.starts_with("matmul:");
+      EXPECT_TRUE(is_spec || line.size() <= 80) << line;
+    }
+  };
+  const std::string ops = run("ops").out;
+  expect_fits(ops);
+  EXPECT_THAT(ops, HasSubstr("\n                            "));  // words of a key go on there
+  ASSERT_EQ(run("tune --quiet --trials 4 --threads 1 matmul:m=64,n=48,k=32").code, 0);
+  const std::string explained = run("explain --threads 1 matmul:m=64,n=48,k=32").out;
+  EXPECT_THAT(explained, HasSubstr("of this machine's roofline"));
+  expect_fits(explained);
+}
+
 TEST_F(Settings, SpecsStandOneALine) {
   std::ofstream(dir_ / "specs.txt") << "# a model\nmatmul:m=8,n=8,k=8\n\nlinear:m=4,n=8,k=8\n";
   EXPECT_EQ(run("tune --dry-run --json specs.txt").json()["results"].size(), 2u);

@@ -221,6 +221,33 @@ TEST_F(Weights, SymmetricLayersAndBlocksHaveNoZeroPoints) {
   expect_product("m.gguf:blk.0.q", b, "matmul:m=3,n=32,k=64,w.dtype=i4,w.group=32,w.scale=f16");
 }
 
+// Offsets come along with the scales, in their type or another that holds them.
+TEST_F(Weights, RunTakesTheOffsetsOfGguf) {
+  test::LayerNumbers l = layer_numbers(kWeightsK, kWeightsN, 32, 4);
+  auto offset = [](int64_t g, int64_t j) { return static_cast<float>((g * 7 + j) % 5) / 4 - 1; };
+  auto b = [&](int64_t k, int64_t j) {
+    return l.scale_at(l.group(k), j) * static_cast<float>(l.q_at(k, j)) + offset(l.group(k), j);
+  };
+  std::string blocks;
+  for (int64_t j = 0; j < kWeightsN; ++j) {
+    for (int64_t g = 0; g < kWeightsK / 32; ++g) {
+      blocks += raw(test::half_bits(l.scale_at(g, j))) + raw(test::half_bits(offset(g, j)));
+      for (int64_t k = g * 32; k < g * 32 + 16; ++k) {
+        blocks += static_cast<char>(l.q_at(k, j) | l.q_at(k + 16, j) << 4);
+      }
+    }
+  }
+  write("m.gguf", GgufFile().add("q", 3, {kWeightsK, kWeightsN}, blocks).bytes());
+  const std::string spec = "matmul:m=3,n=32,k=64,w.dtype=u4,w.group=32,w.scale=f16";
+  expect_product("m.gguf:q", b, spec + ",w.offset=f16");
+  expect_product("m.gguf:q", b, spec + ",trans_b=true,w.offset=f32");
+  expect_product("m.gguf:q", b);
+  expect_refused("m.gguf:q",
+                 "m.gguf:q: the layer has offsets and the spec has none; it takes "
+                 "w.dtype=u4,w.group=32,w.scale=f16,w.offset=f16",
+                 spec);
+}
+
 TEST_F(Weights, WhatDoesNotFitIsRefused) {
   write("m.safetensors", awq_file(layer_numbers(kWeightsK, kWeightsN, 16, 4)).bytes());
   write("other.gguf", GgufFile().add("iq", 20, {32, 2}, std::string(36, '\0')).bytes());
@@ -283,8 +310,8 @@ TEST_F(Weights, ListsBlocksAndMetadataOfGguf) {
   EXPECT_EQ(json["tensors"][0]["shape"], Json({2, 256}));
   EXPECT_EQ(json["layers"][0]["format"], "Q4_K");
   EXPECT_EQ(json["layers"][0]["zeros"], "offsets");
-  EXPECT_TRUE(json["layers"][0]["w"].is_null());
-  EXPECT_THAT(run("weights m.gguf").out, HasSubstr("one offset per group, dequantized"));
+  EXPECT_EQ(json["layers"][0]["w"], "w.dtype=u4,w.group=32,w.scale=f32,w.offset=f32");
+  EXPECT_THAT(run("weights m.gguf").out, HasSubstr("w.offset=f32"));
 }
 
 TEST_F(Weights, AFileThatIsDamagedOrMissingIsRefused) {

@@ -40,8 +40,24 @@ TEST(Svg, MarksStandWhereTheirValuesAre) {
   chart.dot({5, 10}, 2, "trial", "<tip>");
   std::string svg = chart.svg();
   EXPECT_THAT(svg, HasSubstr("aria-label=\"A &amp; B\""));
-  // The middle of both axes: of [76, 624] and of [14, 274].
-  EXPECT_THAT(svg, HasSubstr("cx=\"350.0\" cy=\"144.0\" r=\"2\"><title>&lt;tip&gt;</title>"));
+  // The middle of both axes: of [64, 442] and of [30, 232].
+  EXPECT_THAT(svg, HasSubstr("cx=\"253.0\" cy=\"131.0\" r=\"2\"><title>&lt;tip&gt;</title>"));
+}
+
+TEST(Svg, WordsOfTicksThatWouldOverlapAreLeftOut) {
+  Axis crowded{"x", 0, 10, false, [](double) { return std::string(20, 'w'); }};
+  const std::string svg = Chart("chart", crowded, {"y", 0, 1, false, {}}).svg();
+  size_t shown = 0;
+  for (size_t at = 0; (at = svg.find(">wwww", at)) != std::string::npos; ++at) ++shown;
+  EXPECT_GE(shown, 1u);
+  EXPECT_LE(shown, 2u) << "each is 160 of 460 pixels wide";
+}
+
+TEST(Svg, ALabelWithoutAPlaceIsLeftOut) {
+  Chart chart("chart", {"x", 0, 1, false, {}}, {"y", 0, 1, false, {}});
+  EXPECT_TRUE(chart.label({0.5, 0.5}, "words", "words"));
+  EXPECT_FALSE(chart.label({0.5, 0.5}, std::string(100, 'w'), "words"));
+  EXPECT_EQ(chart.svg().find("wwww"), std::string::npos);
 }
 
 }  // namespace

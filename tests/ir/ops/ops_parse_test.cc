@@ -69,6 +69,13 @@ TEST(SpecParse, WeightKeysNestOrAreDotted) {
   EXPECT_EQ(canonical_text(parse_spec(canonical_text(conv))), canonical_text(conv));
 }
 
+// Databases know workloads by their canonical text, which a weight without offsets keeps.
+TEST(SpecParse, NoOffsetIsNoKey) {
+  const std::string text = "matmul:m=1,n=8,k=64,w.dtype=u4,w.group=32";
+  EXPECT_EQ(canonical_text(parse_spec(text + ",w.offset=none")), canonical_text(parse_spec(text)));
+  EXPECT_NE(canonical_text(parse_spec(text + ",w.offset=f16")), canonical_text(parse_spec(text)));
+}
+
 TEST(SpecParse, FilesHoldListsOrWorkloads) {
   std::string one = R"({"op": "softmax", "m": 4, "n": 8, "name": "a"})";
   std::string two = R"({"op": "norm", "b": 1, "m": 4, "n": 8})";
@@ -372,6 +379,19 @@ INSTANTIATE_TEST_SUITE_P(
                         "w.sparse: the codes of i1 stand for -1 and 1: none is zero"},
         OpsParseRefusal{"matmul:m=1,n=8,k=8,w.dtype=u4,w.zero=f16,w.sparse=2:4",
                         "w.zero: an element that is left out equals its zero point"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,w.offset=f32", "w.offset: belongs to a low-bit weight"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,w.dtype=u4,w.offset=u4",
+                        "w.offset: expected one of none, f32, f16, bf16"},
+        OpsParseRefusal{"matmul:m=1,n=1,k=1,w.dtype=nf4,w.offset=f32",
+                        "w.offset: nf4 codes have no offset; expected none"},
+        OpsParseRefusal{"matmul:m=1,n=8,k=8,w.dtype=u4,w.scale=none,w.offset=f32",
+                        "w.offset: is added to scaled codes; give w.scale, such as w.scale=f32"},
+        OpsParseRefusal{"matmul:m=1,n=8,k=8,w.dtype=u4,w.zero=u4,w.offset=f32",
+                        "w.offset: takes the place of a zero point; leave out w.zero"},
+        OpsParseRefusal{"matmul:m=1,n=8,k=8,dtype=u8,w.dtype=u4,w.offset=f16",
+                        "w.offset: offsets cannot accumulate in i32; give acc=f32"},
+        OpsParseRefusal{"matmul:m=1,n=8,k=8,w.dtype=u4,w.offset=f16,w.sparse=2:4",
+                        "w.offset: an element that is left out is 0"},
         OpsParseRefusal{"softmax:m=1,n=1,w.dtype=i4", "unknown key 'w.dtype' of softmax"}));
 
 INSTANTIATE_TEST_SUITE_P(

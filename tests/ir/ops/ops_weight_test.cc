@@ -54,6 +54,47 @@ TEST(Weight, CodesAreConverted) {
   }
 }
 
+TEST(Weight, OffsetsAreAdded) {
+  for (const char* offset : {"f32", "f16", "bf16"}) {
+    SCOPED_TRACE(offset);
+    OpRun run(std::string("matmul:m=3,n=4,k=11,w.dtype=u4,w.group=4,w.scale=f16,w.offset=") +
+              offset);
+    ASSERT_EQ(const_shape(run.workload().inputs[3].buffer), (std::vector<int64_t>{3, 4}));
+    for (int i = 0; i < 3; ++i)
+      for (int j = 0; j < 4; ++j)
+        for (int r = 0; r < 11; ++r) {
+          run.expected()(i, j) +=
+              run.in("A")(i, r) *
+              (run.in("B")(r, j) * run.in("B.scale")(r / 4, j) + run.in("B.offset")(r / 4, j));
+        }
+    run.check();
+  }
+}
+
+TEST(Weight, OffsetsOfAStackOfRowsThatAreQuantized) {
+  const Workload w = make_workload(
+      parse_spec("matmul:m=2,n=3,k=8,batch=2,trans_b=true,a.dtype=i8,w.dtype=u4,w.group=4,"
+                 "w.offset=f16"));
+  ASSERT_EQ(w.weight->offset, "B.offset");
+  EXPECT_EQ(const_shape(w.inputs[3].buffer), (std::vector<int64_t>{2, 2, 3}));
+  EXPECT_TRUE(w.weight->has("B.offset"));
+  EXPECT_FALSE(w.weight->has("A"));
+}
+
+TEST(Weight, OffsetsOfAConvolution) {
+  OpRun run("conv1d:n=1,l=5,ci=3,co=2,kernel=2,w.dtype=i4,w.group=4,w.offset=f32");
+  for (int x = 0; x < 4; ++x)
+    for (int o = 0; o < 2; ++o)
+      for (int s = 0; s < 2; ++s)
+        for (int c = 0; c < 3; ++c) {
+          const int group = (s * 3 + c) / 4;
+          run.expected()(0, x, o) +=
+              run.in("X")(0, x + s, c) *
+              (run.in("W")(s, c, o) * run.in("W.scale")(group, o) + run.in("W.offset")(group, o));
+        }
+  run.check();
+}
+
 TEST(Weight, IntegersStayExact) {
   OpRun run("matmul:m=2,n=3,k=20,dtype=u8,w.dtype=u4,w.zero=u8,w.group=5");
   EXPECT_EQ(run.workload().output()->elem, ElemType::i32);
@@ -103,14 +144,17 @@ TEST(Weight, GroupsOfAConvolutionWithChannelsFirst) {
 }
 
 TEST(Weight, DequantizationIsNoWork) {
-  EXPECT_EQ(make_workload(parse_spec("matmul:m=2,n=3,k=8,w.dtype=u4,w.zero=u4")).flops,
-            make_workload(parse_spec("matmul:m=2,n=3,k=8")).flops);
+  for (const char* keys : {"w.zero=u4", "w.offset=f32"}) {
+    EXPECT_EQ(make_workload(parse_spec(std::string("matmul:m=2,n=3,k=8,w.dtype=u4,") + keys)).flops,
+              make_workload(parse_spec("matmul:m=2,n=3,k=8")).flops);
+  }
 }
 
 TEST(Weight, TheWorkloadSaysHowItIsStored) {
   WeightFormat want{.weight = "B",
                     .scale = "B.scale",
                     .zero = "B.zero",
+                    .offset = "",
                     .group = 4,
                     .k_dims = {0},
                     .own_dims = {},
@@ -146,6 +190,27 @@ TEST(Weight, GateAndUpAreStoredAlike) {
   EXPECT_EQ(run.workload().flops,
             make_workload(parse_spec("gated_mlp:m=3,n=4,k=10,act=relu")).flops)
       << "what an element is worth is no work";
+}
+
+TEST(Weight, GateAndUpHaveOffsetsOfTheirOwn) {
+  OpRun run("gated_mlp:m=2,n=3,k=6,act=relu,w.dtype=i4,w.group=4,w.offset=f32");
+  auto worth = [&](const std::string& weight, int k, int j) {
+    return run.in(weight)(k, j) * run.in(weight + ".scale")(k / 4, j) +
+           run.in(weight + ".offset")(k / 4, j);
+  };
+  for (int i = 0; i < 2; ++i)
+    for (int j = 0; j < 3; ++j) {
+      double gate = 0, up = 0;
+      for (int k = 0; k < 6; ++k) {
+        gate += run.in("A")(i, k) * worth("G", k, j);
+        up += run.in("A")(i, k) * worth("U", k, j);
+      }
+      run.expected()(i, j) = std::max(gate, 0.0) * up;
+    }
+  run.check();
+  const std::vector<WeightFormat> formats = weight_formats(run.workload());
+  ASSERT_EQ(formats.size(), 2u);
+  EXPECT_EQ(formats[1].offset, "U.offset");
 }
 
 // Integer accumulators are exact and are converted to floats for the gate.

@@ -42,6 +42,20 @@ TEST(Oracle, GatesThatAreShutAreNothing) {
   EXPECT_LT(v.error, 1e-30);
 }
 
+// exp(90) is no number of f32: there a kernel may have nothing, where f64 has -90 exp(-90).
+TEST(Oracle, GatesThatF32DoesNotOpenMayBeNothing) {
+  OpRun run("matmul:m=1,n=1,k=1,epilogue=[silu]");
+  run.in("A")(0, 0) = -90;
+  run.in("B")(0, 0) = 1;
+  const Oracle::Value shut = run.oracle().at(0);
+  EXPECT_LT(shut.value, 0);
+  EXPECT_GE(shut.error, -shut.value);
+  EXPECT_LT(shut.error, 1e-36);
+  run.in("A")(0, 0) = -80;
+  const Oracle::Value open = run.oracle().at(0);
+  EXPECT_LT(open.error, -open.value / 1000);
+}
+
 TEST(Oracle, IntegersHaveNoError) {
   OpRun run("matmul:m=2,n=2,k=64,dtype=i8");
   EXPECT_EQ(run.oracle().at(3).error, 0);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "runtime/error.h"
 #include "tests/models/weights/layer_files.h"
 #include "tests/runtime/support.h"
@@ -19,7 +21,8 @@ constexpr int64_t kK = 64, kN = 32;
 
 // The operands of a matmul whose weight is said so; an extent of 0 leaves scales or zeros out.
 OperandSet matmul(ElemType weight, int64_t groups = 0, ElemType scale = ElemType::f16,
-                  std::optional<ElemType> zero = std::nullopt, bool transposed = false) {
+                  std::optional<ElemType> zero = std::nullopt, bool transposed = false,
+                  std::optional<ElemType> offset = std::nullopt) {
   auto input = [](std::string name, ElemType elem, std::vector<int64_t> shape) {
     return OperandInfo{std::move(name), elem, std::move(shape), ParamRole::Input, {}};
   };
@@ -27,6 +30,7 @@ OperandSet matmul(ElemType weight, int64_t groups = 0, ElemType scale = ElemType
   infos.push_back(input("B", weight, transposed ? std::vector{kN, kK} : std::vector{kK, kN}));
   if (groups > 0) infos.push_back(input("B.scale", scale, {groups, kN}));
   if (zero) infos.push_back(input("B.zero", *zero, {groups, kN}));
+  if (offset) infos.push_back(input("B.offset", *offset, {groups, kN}));
   infos.push_back({"C", ElemType::f32, {2, kN}, ParamRole::Output, {}});
   return OperandSet(infos, 1);
 }
@@ -124,17 +128,55 @@ TEST(FillOperands, WhatDoesNotFitIsRefusedWithTheKeysThatDo) {
               HasSubstr("m:layer: f32 does not fit operand 'B', which is u8[64, 32]"));
 }
 
-TEST(FillOperands, AnOffsetFitsNoZeroPoint) {
-  std::string bytes =
-      test::GgufFile().add("layer", 3, {kK, kN}, std::string(kN * kK / 32 * 20, '\1')).bytes();
-  Made made(bytes);
-  OperandSet packed = matmul(ElemType::u4, 2, ElemType::f16, ElemType::u4);
-  EXPECT_EQ(
-      error_of<FileError>([&] { fill(&packed, made); }),
-      "m:layer: Q4_1 has one offset per group, which no w.zero says; leave out the keys w.* to run "
-      "on its dequantized values");
-  OperandSet plain = matmul(ElemType::f32);
-  EXPECT_THAT(fill(&plain, made).names, testing::ElementsAre("B"));
+// Blocks of Q4_1 with a scale of 2^(g - 2) and an offset of -g - 1/4 for group g of each column.
+std::string blocks_of_q4_1() {
+  std::string bytes;
+  for (int64_t j = 0; j < kN; ++j) {
+    for (int64_t g = 0; g < kK / 32; ++g) {
+      for (float number :
+           {std::ldexp(1.0f, static_cast<int>(g) - 2), -static_cast<float>(g) - 0.25f}) {
+        bytes += test::raw(static_cast<_Float16>(number));
+      }
+      for (int64_t i = 0; i < 16; ++i) bytes += static_cast<char>((j + i) % 256);
+    }
+  }
+  return bytes;
+}
+
+TEST(FillOperands, APackedWeightTakesOffsets) {
+  Made made(test::GgufFile().add("layer", 3, {kK, kN}, blocks_of_q4_1()).bytes());
+  for (ElemType type : {ElemType::f16, ElemType::f32}) {
+    OperandSet packed = matmul(ElemType::u4, 2, type, std::nullopt, false, type);
+    EXPECT_THAT(fill(&packed, made).names, testing::ElementsAre("B", "B.scale", "B.offset"));
+    OperandSet plain = matmul(ElemType::f32);
+    EXPECT_THAT(fill(&plain, made).names, testing::ElementsAre("B"));
+    for (int64_t i = 0; i < kK; ++i) {
+      for (int64_t j = 0; j < kN; ++j) {
+        const int64_t place = i / 32 * kN + j;
+        EXPECT_EQ(packed.at("B.offset").get(place), -static_cast<double>(i / 32) - 0.25);
+        ASSERT_EQ(packed.at("B").get(i * kN + j) * packed.at("B.scale").get(place) +
+                      packed.at("B.offset").get(place),
+                  plain.at("B").get(i * kN + j));
+      }
+    }
+  }
+}
+
+TEST(FillOperands, OffsetsThatTheSpecLacksAreRefusedWithTheKeys) {
+  Made made(test::GgufFile().add("layer", 3, {kK, kN}, blocks_of_q4_1()).bytes());
+  for (std::optional<ElemType> zero : {std::optional<ElemType>(), std::optional(ElemType::u4)}) {
+    OperandSet packed = matmul(ElemType::u4, 2, ElemType::f16, zero);
+    EXPECT_EQ(error_of<FileError>([&] { fill(&packed, made); }),
+              "m:layer: the layer has offsets and the spec has none; it takes "
+              "w.dtype=u4,w.group=32,w.scale=f16,w.offset=f16");
+  }
+}
+
+TEST(FillOperands, OffsetsThatTheLayerLacksAreNone) {
+  Made made(compressed_tensors_file(layer_numbers(kK, kN, 16, 4), true).bytes());
+  OperandSet operands = matmul(ElemType::i4, 4, ElemType::bf16, {}, false, ElemType::f32);
+  EXPECT_THAT(fill(&operands, made).names, testing::ElementsAre("B", "B.scale", "B.offset"));
+  for (int64_t i = 0; i < 4 * kN; ++i) ASSERT_EQ(operands.at("B.offset").get(i), 0);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ std::vector<OperandInfo> unary_operands(int64_t n = kCheckCount, ElemType out = 
   return {{"A", ElemType::f32, {n}, ParamRole::Input, {}}, {"C", out, {n}, ParamRole::Output, {}}};
 }
 
-// C[i] = A[i] + 1, proved by every element.
+// C[i] = A[i] + 1, checked at every element.
 CheckResult check_body(const std::string& body) {
   KernelSource source = test::unary_kernel(body, kCheckCount);
   Kernel kernel(compile(source).object, source.description);

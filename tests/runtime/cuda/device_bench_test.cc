@@ -1,4 +1,4 @@
-// CUDA programs proved and timed through a stand-in for the driver.
+// CUDA programs checked and timed through a stand-in for the driver.
 #include "runtime/worker/device_bench.h"
 
 #include <gmock/gmock.h>

@@ -63,7 +63,7 @@ class Jobs : public testing::Test {
 
 const char* const kJobsRight = "for (int64_t i = 0; i < n; ++i) c[i] = 2 * a[i];";
 
-TEST_F(Jobs, RightKernelIsProvedAndTimed) {
+TEST_F(Jobs, RightKernelIsCheckedAndTimed) {
   MeasureResult result = measure_body(kJobsRight);
   EXPECT_EQ(result.verdict, Verdict::Ok) << result.message;
   EXPECT_GE(result.compared, 80);

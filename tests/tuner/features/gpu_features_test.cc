@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "ir/ops/spec.h"
+#include "tests/tuner/choices.h"
 #include "tuner/candidate.h"
 #include "tuner/features/features.h"
 #include "tuner/gpu/gpu_model.h"
@@ -23,8 +23,7 @@ using testing::HasSubstr;
 
 Target h100() { return Target::parse("cuda:sm_90a"); }
 
-const nlohmann::json kRoles = {
-    {"C.B.layout", "none"}, {"C.mma", "wgmma_f32_f16"}, {"C.copies", "roles"}};
+const Choices kRoles = {{"C.B.layout", "none"}, {"C.mma", "wgmma_f32_f16"}, {"C.copies", "roles"}};
 
 float feature(const std::vector<float>& row, const std::string& name) {
   const auto& names = gpu_feature_names();
@@ -35,8 +34,8 @@ float feature(const std::vector<float>& row, const std::string& name) {
 
 class GpuFeaturesTest : public testing::Test {
  protected:
-  Candidate with(const nlohmann::json& answers) {
-    auto c = maker_.make(cuda_sketches().front(), Trial::mutate(answers.dump(), 0, 1));
+  Candidate with(const Choices& choices) {
+    auto c = maker_.make(cuda_sketches().front(), trial_with(choices));
     EXPECT_TRUE(c);
     return *c;
   }
@@ -48,7 +47,7 @@ class GpuFeaturesTest : public testing::Test {
 };
 
 TEST_F(GpuFeaturesTest, HaveTheirNamesNumberAndAVersionOfTheirOwn) {
-  const Candidate c = with({{"C.gemv", "none"}});
+  const Candidate c = with({});
   EXPECT_EQ(c.features.size(), gpu_feature_names().size());
   EXPECT_EQ(c.feature_version, kGpuFeatureVersion);
   EXPECT_NE(kGpuFeatureVersion, kFeatureVersion);

@@ -68,12 +68,14 @@ std::string format(Draw& draw, bool integer_sum) {
                                                   "i1", "u1", "nf4", "f8e4m3", "f8e5m2", "f4e2m1"};
   static const std::vector<std::string> kScales = {"f32", "f16", "bf16", "e8m0", "f8e4m3", "none"};
   static const std::vector<std::string> kZeros = {"u8", "u4", "u2", "u1", "f16"};
+  static const std::vector<std::string> kOffsets = {"f32", "f16", "bf16"};
   std::string type =
       integer_sum ? kTypes[static_cast<size_t>(draw.below(kIntegers))] : draw.of(kTypes);
   std::string text = ",w.dtype=" + type, scale = integer_sum ? "none" : draw.of(kScales);
   text += ",w.scale=" + scale;
   bool shifted = draw.chance(45);
   if (shifted) text += ",w.zero=" + draw.of(kZeros);
+  if (!shifted && draw.chance(35)) text += ",w.offset=" + draw.of(kOffsets);
   if (scale != "none" || shifted) {
     text += fmt::format(",w.group={}", draw.chance(25) ? -1 : draw.between(1, 20));
   }

@@ -1,7 +1,7 @@
 // The analytical GPU model orders kernels by their cost.
 #include "tuner/gpu/gpu_model.h"
 #include "tests/tuner/a100.h"
-#include "tests/tuner/answers.h"
+#include "tests/tuner/choices.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,24 +19,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The program of a config with these choices and the first options otherwise, or with these alone
-// if they include the tile.
-Program program_of(const Workload& w, const Target& target, const nlohmann::json& answers) {
-  Trial first = Trial::first();
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
-  nlohmann::json config = nlohmann::json::parse(first.config());
-  for (const auto& [question, answer] : answers.items()) {
-    config[question] = answer;
-  }
-  Trial trial = answers.contains("C_acc.tile") || answers.contains("S_max.tile")
-                    ? plain_trial(w, target, answers)
-                    : Trial::replay(config.dump());
-  return apply_sketch(cuda_sketches().front(), {w, target, 1}, trial).program();
+Program program_of(const Workload& w, const Target& target, const Choices& choices) {
+  return apply_sketch(cuda_sketches().front(), {w, target, 1}, choices).program();
 }
 
-GpuEstimate estimate(const std::string& spec, const nlohmann::json& answers,
+GpuEstimate estimate(const std::string& spec, const Choices& choices,
                      const Target& target = a100()) {
-  GpuEstimate e = estimate_gpu(program_of(parse_workload(spec), target, answers), target);
+  GpuEstimate e = estimate_gpu(program_of(parse_workload(spec), target, choices), target);
   EXPECT_TRUE(e.fits()) << e.refusal;
   return e;
 }
@@ -46,8 +35,11 @@ std::string matmul(int64_t m, int64_t n, int64_t k) {
   return "matmul:m=" + std::to_string(m) + ",n=" + std::to_string(n) + ",k=" + std::to_string(k) +
          ",dtype=f16";
 }
-nlohmann::json tile(const std::string& size, int stages) {
-  return {{"C_acc.mma", "m16n8k16_f32_f16"}, {"C_acc.tile", size}, {"C_acc.stages", stages}};
+Choices tile(const std::string& size, int stages, const Choices& more = {}) {
+  return joined_choices(
+      plain_with(
+          {{"C_acc.mma", "m16n8k16_f32_f16"}, {"C_acc.tile", size}, {"C_acc.stages", stages}}),
+      more);
 }
 
 TEST(GpuModel, LargeTilesServeALargeProductBetterThanTinyOnes) {
@@ -74,9 +66,7 @@ TEST(GpuModel, AKernelThatStandsReadyIsLaunchedInLessTime) {
   auto launches = [](const char* name) {
     const Target target = Target::parse(name);
     const Workload w = parse_workload(matmul(64, 64, 4096));
-    Trial first = Trial::first();
-    const GpuEstimate e = estimate_gpu(
-        apply_sketch(cuda_sketches().front(), {w, target, 1}, first).program(), target);
+    const GpuEstimate e = estimate_gpu(program_of(w, target, {}), target);
     EXPECT_EQ(e.kernels.size(), 2u) << e.refusal;
     double seconds = e.seconds;
     for (const GpuKernelEstimate& k : e.kernels) seconds -= k.seconds;
@@ -100,9 +90,9 @@ TEST(GpuModel, ABlockBeyondAWaveCostsAsMuchAsMany) {
 TEST(GpuModel, MatrixInstructionsBeatFusedMultiplyAdds) {
   GpuEstimate mma = estimate(matmul(2048, 2048, 2048), {{"C_acc.mma", "m16n8k16_f32_f16"}});
   Workload w = parse_workload(matmul(2048, 2048, 2048));
-  Trial none = plain_trial(
-      w, a100(), R"({"C_acc.mma": "none", "C_acc.tile": "128x128x16/8x8", "C_acc.stages": 3})");
-  Program fma = apply_sketch(cuda_sketches().front(), {w, a100(), 1}, none).program();
+  Program fma = program_of(
+      w, a100(),
+      plain_with({{"C_acc.mma", "none"}, {"C_acc.tile", "128x128x16/8x8"}, {"C_acc.stages", 3}}));
   GpuEstimate plain = estimate_gpu(fma, a100());
   EXPECT_TRUE(plain.fits()) << plain.refusal;
   EXPECT_GT(plain.seconds, 3 * mma.seconds);
@@ -125,8 +115,7 @@ TEST(GpuWork, CountsWhatTheEmulatorCounts) {
                            "elementwise:shape=64x4096,fn=relu"}) {
     SCOPED_TRACE(spec);
     Workload w = parse_workload(spec);
-    Trial first = Trial::first();
-    Schedule s = apply_sketch(cuda_sketches().front(), {w, a100(), 1}, first);
+    const Schedule s = apply_sketch(cuda_sketches().front(), {w, a100(), 1}, Choices());
     EmulatorCounters c = run_emulated(w, generate_cuda(s.module(), a100()), {}, 1).counters;
     auto works = gpu_work_of(lower_for_cuda(s.program(), a100()), a100());
     ASSERT_EQ(works.size(), 1u);
@@ -149,10 +138,8 @@ TEST(GpuWork, TheFirstLevelCacheHasTheRestOfASector) {
   Workload w = parse_workload(
       "matmul:m=1,n=1024,k=8192,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16");
   for (const char* shape : {"8x1/1/32", "4x2/1/32"}) {
-    const nlohmann::json answers = {{"C_acc.B.layout", "words"}, {"C_acc.gemv", shape}};
-    Trial words = Trial::mutate(answers.dump(), 0, 1);
-    Program p = apply_sketch(cuda_sketches().front(), {w, a100(), 1}, words).program();
-    ASSERT_THAT(words.config(), HasSubstr(shape));
+    SCOPED_TRACE(shape);
+    Program p = program_of(w, a100(), {{"C_acc.B.layout", "words"}, {"C_acc.gemv", shape}});
     double scales = 0;
     for (const GpuKernelWork& work : gpu_work_of(lower_for_cuda(p, a100()), a100())) {
       for (const GlobalAccess& a : work.global) {
@@ -161,7 +148,7 @@ TEST(GpuWork, TheFirstLevelCacheHasTheRestOfASector) {
       }
     }
     const double once = 1024.0 * 8192 / 128 * 2;
-    EXPECT_NEAR(scales, once, 0.01 * once) << words.config();
+    EXPECT_NEAR(scales, once, 0.01 * once);
   }
 }
 
@@ -172,9 +159,8 @@ TEST(GpuWork, CountsARepeatedReadOnce) {
         "matmul:m=16,n=1024,k=1024,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16,w."
         "zero=" +
         zero);
-    const nlohmann::json answers = {{"C_acc.B.layout", "fragments"}, {"C_acc.scales", "staged"}};
-    Trial trial = Trial::mutate(answers.dump(), 0, 1);
-    Program p = apply_sketch(cuda_sketches().front(), {w, a100(), 1}, trial).program();
+    Program p =
+        program_of(w, a100(), {{"C_acc.B.layout", "fragments"}, {"C_acc.scales", "staged"}});
     return gpu_work_of(lower_for_cuda(p, a100()), a100())[0].shared_passes;
   };
   EXPECT_LT(passes("u4"), 1.25 * passes("none"));
@@ -231,9 +217,8 @@ TEST(GpuModel, BankConflictsCost) {
 
 TEST(GpuModel, SwizzledRowsAreAsFreeOfConflictsAsPaddedOnes) {
   auto passes = [](const char* rows) {
-    nlohmann::json answers = tile("128x128x32/64x32", 3);
-    answers["C_acc.rows"] = rows;
-    Program p = program_of(parse_workload(matmul(1024, 1024, 1024)), a100(), answers);
+    Program p = program_of(parse_workload(matmul(1024, 1024, 1024)), a100(),
+                           tile("128x128x32/64x32", 3, {{"C_acc.rows", rows}}));
     return gpu_work_of(lower_for_cuda(p, a100()), a100()).at(0).shared_passes;
   };
   EXPECT_LE(passes("swizzled"), passes("padded"));
@@ -275,12 +260,12 @@ TEST(GpuModel, ACompilersRegistersDecideTheOccupancy) {
 }
 
 // A config of attention with tensor cores.
-nlohmann::json chain_of(int parts) {
-  return {{"S_max.softmax", "online_mma"},
-          {"S_max.tile", "16x32/16"},
-          {"S_max.rows", "registers"},
-          {"S_max.stages", 2},
-          {"S_max.parts", parts}};
+Choices chain_of(int parts) {
+  return plain_with({{"S_max.softmax", "online_mma"},
+                     {"S_max.tile", "16x32/16"},
+                     {"S_max.rows", "registers"},
+                     {"S_max.stages", 2},
+                     {"S_max.parts", parts}});
 }
 
 // Tiles of queries that see more keys than others count in proportion to their number, for any
@@ -289,7 +274,7 @@ TEST(GpuModel, CausalTilesCountAtTheirAverage) {
   auto seconds_of = [](const std::string& heads) {
     const Workload w =
         parse_workload("attention:m=4096,n=4096,d=64,causal=true,dtype=f16,heads=" + heads);
-    const double seconds = estimate(w.canonical, nlohmann::json::object()).seconds;
+    const double seconds = estimate(w.canonical, {}).seconds;
     EXPECT_GT(seconds, w.flops / a100().gpu.tensor_f16) << "no chip is faster";
     return seconds;
   };

@@ -6,7 +6,7 @@
 
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
-#include "tests/tuner/answers.h"
+#include "tests/tuner/choices.h"
 #include "tuner/measure/emulated_instances.h"
 
 namespace tilewright {
@@ -14,6 +14,11 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+
+// The config of plain tiles with these choices.
+std::string config_of_emulated(const Workload& w, const Target& target, const Choices& choices) {
+  return applied_trial(cuda_sketches().front(), {w, target, 1}, plain_with(choices)).config();
+}
 
 std::string shrunk_spec(const std::string& spec, int64_t limit) {
   auto w = shrunk(parse_workload(spec), limit);
@@ -33,7 +38,7 @@ TEST(EmulatedCheck, SizesThatDoNotGoTogetherAnyMoreAreNotTaken) {
   EXPECT_EQ(shrunk_spec("conv2d:n=1,h=9,w=9,ci=96,co=96,kernel=3,groups=3", 8), "none");
 }
 
-TEST(EmulatedCheck, AKernelIsProvedOnALargeWorkloadsSmallInstance) {
+TEST(EmulatedCheck, AKernelIsCheckedOnALargeWorkloadsSmallInstance) {
   Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16");
   Target target = Target::parse("cuda:sm_80");
   const Sketch& sketch = cuda_sketches().front();
@@ -75,22 +80,26 @@ TEST(EmulatedCheck, WeightsAreLaidOutForTheKernel) {
 
 // A typical first choice of the model for large products: wide tiles in groups of sixteen tile
 // rows.
-TEST(EmulatedCheck, WideTilesInLongGroupsAreProved) {
+TEST(EmulatedCheck, WideTilesInLongGroupsAreChecked) {
   Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16,trans_b=true");
   const Target target = Target::parse("cuda:sm_90a");
-  EmulatedCheck check = check_emulated(
-      w, target, cuda_sketches().front(),
-      plain_config(
-          w, target,
-          R"({"C_acc.B.layout":"none","C_acc.mma":"wgmma_f32_f16","C_acc.tile":"128x256x64/64x256",)"
-          R"("C_acc.copies":"roles","C_acc.stages":3,"C_acc.pending":1,"C_acc.stores":"shared",)"
-          R"("C_acc.group":16,"C_acc.grid":"persistent","C_acc.blocks":1})"));
+  EmulatedCheck check = check_emulated(w, target, cuda_sketches().front(),
+                                       config_of_emulated(w, target,
+                                                          {{"C_acc.mma", "wgmma_f32_f16"},
+                                                           {"C_acc.tile", "128x256x64/64x256"},
+                                                           {"C_acc.copies", "roles"},
+                                                           {"C_acc.stages", 3},
+                                                           {"C_acc.pending", 1},
+                                                           {"C_acc.stores", "shared"},
+                                                           {"C_acc.group", 16},
+                                                           {"C_acc.grid", "persistent"},
+                                                           {"C_acc.blocks", 1}}));
   EXPECT_TRUE(check.passed()) << check.run.problem;
   EXPECT_THAT(check.instance, HasSubstr("m=2048,n=256"));
 }
 
 // Groups of tiles need many rows, and split-K needs a long k.
-TEST(EmulatedCheck, WhatTakesOneLongSizeIsProvedOnSuchAnInstance) {
+TEST(EmulatedCheck, WhatTakesOneLongSizeIsCheckedOnSuchAnInstance) {
   Target target = Target::parse("cuda:sm_80");
   const Sketch& sketch = cuda_sketches().front();
   auto instance = [&](const char* spec, const char* answer) {
@@ -110,19 +119,26 @@ TEST(EmulatedCheck, WhatTakesOneLongSizeIsProvedOnSuchAnInstance) {
 // Stacks and images are cut to a few, so that the remaining sizes fill wide tiles.
 TEST(EmulatedCheck, StacksShrinkBeforeTheirMatrices) {
   const Target target = Target::parse("cuda:sm_90a");
-  auto instance = [&](const char* spec, const std::string& config) {
+  auto instance = [&](const char* spec, const Choices& choices) {
     const Workload w = parse_workload(spec);
-    return emulated_instance(w, target, cuda_sketches().front(), plain_config(w, target, config));
+    return emulated_instance(w, target, cuda_sketches().front(),
+                             config_of_emulated(w, target, choices));
   };
-  EXPECT_THAT(instance("matmul:batch=16,m=512,n=512,k=64,dtype=f16",
-                       R"({"C_acc.mma":"wgmma_f32_f16","C_acc.tile":"128x256x64/64x256",)"
-                       R"("C_acc.copies":"roles","C_acc.stages":3,"C_acc.pending":1,)"
-                       R"("C_acc.stores":"tensor","C_acc.group":4})"),
-              HasSubstr("m=512,n=512,k=64,batch=2"));
+  EXPECT_THAT(
+      instance("matmul:batch=16,m=512,n=512,k=64,dtype=f16", {{"C_acc.mma", "wgmma_f32_f16"},
+                                                              {"C_acc.tile", "128x256x64/64x256"},
+                                                              {"C_acc.copies", "roles"},
+                                                              {"C_acc.stages", 3},
+                                                              {"C_acc.pending", 1},
+                                                              {"C_acc.stores", "tensor"},
+                                                              {"C_acc.group", 4}}),
+      HasSubstr("m=512,n=512,k=64,batch=2"));
   EXPECT_THAT(instance("conv2d:n=8,h=28,w=28,ci=128,co=128,kernel=3,pad=1,dtype=f16",
-                       R"({"Y_acc.operands":"gathered","Y_acc.mma":"wgmma_f32_f16",)"
-                       R"("Y_acc.tile":"64x128x64/64x128","Y_acc.stages":3,"Y_acc.pending":1,)"
-                       R"("Y_acc.stores":"direct","Y_acc.group":1,"Y_acc.grid":"tiles"})"),
+                       {{"Y_acc.operands", "gathered"},
+                        {"Y_acc.mma", "wgmma_f32_f16"},
+                        {"Y_acc.tile", "64x128x64/64x128"},
+                        {"Y_acc.stages", 3},
+                        {"Y_acc.pending", 1}}),
               HasSubstr("co=128"));
   // Slower instances come last, the smallest of them first.
   double last = 0;
@@ -136,11 +152,14 @@ TEST(EmulatedCheck, StacksShrinkBeforeTheirMatrices) {
   EXPECT_GT(last, 1 << 27);
   // Groups of eight tile rows, which no smaller image has.
   EXPECT_THAT(instance("conv2d:n=32,h=56,w=56,ci=96,co=192,kernel=3,pad=1,dtype=f16",
-                       R"({"Y_acc.operands":"gathered","Y_acc.mma":"wgmma_f32_f16",)"
-                       R"("Y_acc.tile":"128x192x64/64x192","Y_acc.copies":"roles",)"
-                       R"("Y_acc.stages":3,"Y_acc.pending":0,"Y_acc.cluster":"1x1",)"
-                       R"("Y_acc.stores":"shared","Y_acc.order":"rows","Y_acc.group":8,)"
-                       R"("Y_acc.grid":"tiles"})"),
+                       {{"Y_acc.operands", "gathered"},
+                        {"Y_acc.mma", "wgmma_f32_f16"},
+                        {"Y_acc.tile", "128x192x64/64x192"},
+                        {"Y_acc.copies", "roles"},
+                        {"Y_acc.stages", 3},
+                        {"Y_acc.pending", 0},
+                        {"Y_acc.stores", "shared"},
+                        {"Y_acc.group", 8}}),
               HasSubstr("co=192"));
 }
 
@@ -192,7 +211,7 @@ TEST(EmulatedCheck, AWrongKernelIsFound) {
               AnyOf(HasSubstr("race"), HasSubstr("which nothing has written so far")));
 }
 
-TEST(EmulatedCheck, WhatNoSmallInstanceTakesIsNotProved) {
+TEST(EmulatedCheck, WhatNoSmallInstanceTakesIsNotChecked) {
   Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16");
   EmulatedCheck check = check_emulated(w, Target::parse("cuda:sm_80"), cuda_sketches().front(),
                                        R"({"no such question": 1})");

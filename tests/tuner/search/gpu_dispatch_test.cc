@@ -3,11 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "ir/ops/spec.h"
 #include "tests/tuner/a100.h"
-#include "tests/tuner/answers.h"
+#include "tests/tuner/choices.h"
 #include "tuner/gpu/gpu_model.h"
 #include "tuner/measure/emulated_check.h"
 #include "tuner/search/gpu_estimates.h"
@@ -20,18 +18,12 @@ using ::testing::HasSubstr;
 
 const Sketch& sketch() { return cuda_sketches().front(); }
 
-// The first choices, except for these.
-std::string config_with(const Workload& w, const nlohmann::json& answers) {
-  Trial first = Trial::first();
-  apply_sketch(sketch(), {w, a100(), 1}, first);
-  nlohmann::json config = nlohmann::json::parse(first.config());
-  config.merge_patch(answers);
-  return config.dump();
+std::string config_with(const Workload& w, const Choices& choices) {
+  return applied_trial(sketch(), {w, a100(), 1}, choices).config();
 }
 
-Program program_of(const Workload& w, const std::string& config) {
-  Trial trial = plain_trial(w, a100(), config);
-  return apply_sketch(sketch(), {w, a100(), 1}, trial).program();
+Program program_of(const Workload& w, const Choices& choices) {
+  return apply_sketch(sketch(), {w, a100(), 1}, choices).program();
 }
 
 const Workload& ranged() {
@@ -40,7 +32,7 @@ const Workload& ranged() {
 }
 
 TEST(GpuDispatch, TheModelTellsOfEachSize) {
-  const Program p = program_of(ranged(), config_with(ranged(), nlohmann::json::object()));
+  const Program p = program_of(ranged(), Choices());
   const std::vector<GpuEstimate> at = estimate_gpu_at(p, a100(), {{{"m", 1}}, {{"m", 512}}, {}});
   ASSERT_EQ(at.size(), 3u);
   for (const GpuEstimate& e : at) EXPECT_TRUE(e.fits()) << e.refusal;
@@ -51,11 +43,9 @@ TEST(GpuDispatch, TheModelTellsOfEachSize) {
   EXPECT_EQ(at[2].seconds, estimate_gpu(p, a100()).seconds) << "the largest";
   // Like a kernel for this size only, up to what the compiler can know of it.
   const Workload fixed = parse_workload("matmul:m=512,n=1024,k=1024,dtype=f16");
-  const Trial none = Trial::first();
+  const Choices same = Choices::parse(config_with(ranged(), {}));
   EXPECT_EQ(at[1].kernels[0].blocks,
-            estimate_gpu(program_of(fixed, config_with(ranged(), nlohmann::json::object())), a100())
-                .kernels[0]
-                .blocks);
+            estimate_gpu(program_of(fixed, plain_with(same)), a100()).kernels[0].blocks);
 }
 
 TEST(GpuDispatch, WhatDoesNotFitIsRefusedAtEverySize) {
@@ -86,15 +76,14 @@ TEST(GpuDispatch, CandidatesAreScoredAtASize) {
 
 // Tiles have one reduction order whatever their number; stream-K depends on the number of tiles.
 TEST(GpuDispatch, TheEmulatorComparesRowsAtSeveralSizes) {
-  const nlohmann::json tile = {{"C_acc.tile", "64x64x32/32x32"}, {"C_acc.stages", 3}};
+  const Choices tile = {{"C_acc.tile", "64x64x32/32x32"}, {"C_acc.stages", 3}};
   const EmulatedCheck plain =
       check_emulated(ranged(), a100(), sketch(), config_with(ranged(), tile));
   EXPECT_TRUE(plain.passed()) << plain.run.problem;
   EXPECT_EQ(plain.rows.size(), 16u) << plain.instance;
   EXPECT_THAT(plain.instance, HasSubstr("m=1..256"));
 
-  nlohmann::json streamed = tile;
-  streamed.merge_patch({{"C_acc.grid", "stream_k"}, {"C_acc.blocks", 1}});
+  const Choices streamed = joined_choices(tile, {{"C_acc.grid", "stream_k"}, {"C_acc.blocks", 1}});
   const EmulatedCheck shared =
       check_emulated(ranged(), a100(), sketch(), config_with(ranged(), streamed));
   EXPECT_TRUE(shared.passed()) << shared.run.problem;

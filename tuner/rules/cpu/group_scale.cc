@@ -100,7 +100,7 @@ class Grouper {
     result.sums = operands[0]->elem;
     result.length = along_k() / terms(*way->row);
     result.word = word_of(*way->row);
-    result.summed = way->offset != 0 || !format_.zero.empty();
+    result.summed = way->offset != 0 || !format_.zero.empty() || !format_.offset.empty();
     result.factored |= result.summed;
     Block widened = c_.s.widen_operand(stored_->name, operands[2]->elem, way->offset);
     if (whole()) {

@@ -9,7 +9,7 @@
 namespace tilewright {
 
 // A contraction whose reduction is cut within groups, so that factor_scale can factor out their
-// scales and zero points.
+// scales, zero points and offsets.
 struct GroupScale {
   ElemType sums;   // the accumulator type of a group
   int k;           // the reduction iterator whose elements share a scale

@@ -92,8 +92,8 @@ std::optional<Packable> packable_beside_few_bits(RuleContext& c, const Block& bl
   // (GemvWords).
   auto is_many = [&](int x) { return !is_int(n.iters[static_cast<size_t>(x)].extent, 1); };
   bool fits = value && bytes && is_many(r.i) && is_many(r.j) && !format->sparse() &&
-              format->k_dims.size() == 1 && r.batch.empty() && r.b == c.s.output(*value)->name &&
-              c.s.consumers(*value).size() == 1 &&
+              format->offset.empty() && format->k_dims.size() == 1 && r.batch.empty() &&
+              r.b == c.s.output(*value)->name && c.s.consumers(*value).size() == 1 &&
               plain_iterator(n, indices_of(n, r.a).back()) == r.k;
   if (!fits) return std::nullopt;
   const bool scaled = !format->scale.empty();
@@ -118,7 +118,9 @@ std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRo
                                  Multiplied how) {
   const std::optional<WeightFormat>& format = c.input.workload.weight;
   std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
-  bool has_form = format && (value || how != Multiplied::All) && format->k_dims.size() == 1;
+  // Offsets need the sums of the activations, which no fragment has.
+  bool has_form = format && (value || how != Multiplied::All) && format->k_dims.size() == 1 &&
+                  format->offset.empty();
   if (!has_form || r.batch.size() != format->own_dims.size()) return std::nullopt;
   // Stacks of matrices must be dense, with the stack as first dimension.
   const bool is_stack = !r.batch.empty();

@@ -35,6 +35,28 @@ program p(A: i8[3, 12] input, B: i4[12, 8] weight, S: f32[3, 8] weight, C: f32[3
   }
 })";
 
+// Scaled codes with an offset.
+constexpr char kOffsets[] = R"(
+program p(A: f32[3, 12] input, B: u4[12, 8] weight, S: f32[3, 8] weight, O: f16[3, 8] weight,
+          C: f32[3, 8] output) {
+  block root() {
+    for i in 0..3 { for j in 0..8 { for k in 0..12 {
+      block C(vi: spatial 3 = i, vj: spatial 8 = j, vk: reduce 12 = k) {
+        init { C[vi, vj] = 0f32 }
+        C[vi, vj] = C[vi, vj] + A[vi, vk] * (cast<f32>(B[vk, vj]) * S[floordiv(vk, 4), vj] +
+          cast<f32>(O[floordiv(vk, 4), vj]))
+      }
+    }}}
+  }
+})";
+
+std::string edited(std::string program, const std::string& from, const std::string& to) {
+  for (size_t at = 0; (at = program.find(from, at)) != std::string::npos; at += to.size()) {
+    program.replace(at, from.size(), to);
+  }
+  return program;
+}
+
 // Splits k at its groups, with column tiles of `columns` inside, and decomposes the reduction.
 std::vector<Loop> tile(Schedule& s, int64_t columns, int64_t group = 4) {
   std::vector<Loop> k = s.split({"k"}, {-1, group}), j = s.split({"j"}, {-1, columns});
@@ -73,6 +95,44 @@ TEST(FactorScale, SumsBytesInIntegers) {
   EXPECT_EQ(c.s.factor_scale({"C"}, loops[0], ElemType::i32).size(), 3u);
   EXPECT_GOLDEN(c.str());
   c.check();
+}
+
+TEST(FactorScale, AppliesOffsetsThroughTheSumsOfTheOtherFactor) {
+  RewriteCase c(kOffsets);
+  std::vector<Loop> loops = tile(c.s, 4);
+  EXPECT_EQ(c.s.factor_scale({"C"}, loops[0], ElemType::f32),
+            (std::vector<Block>{{"C_partial"}, {"C_partial_init"}, {"C_sum"}}));
+  EXPECT_GOLDEN(c.str());
+  c.check();
+}
+
+// Codes with a sign are read with 8 added, which is taken off where the integer sums start.
+TEST(FactorScale, AppliesOffsetsToSumsOfBytes) {
+  RewriteCase c(
+      edited(edited(kOffsets, "A: f32", "A: i8"), "A[vi, vk] *", "cast<f32>(A[vi, vk]) *"));
+  std::vector<Loop> loops = tile(c.s, 4);
+  c.s.factor_scale({"C"}, loops[0], ElemType::i32);
+  c.check();
+  RewriteCase is_signed(edited(edited(edited(kOffsets, "B: u4", "B: i4"), "A: f32", "A: i8"),
+                               "A[vi, vk] *", "cast<f32>(A[vi, vk]) *"));
+  is_signed.s.widen_operand("B", ElemType::u8, 8);
+  loops = tile(is_signed.s, 4);
+  is_signed.s.factor_scale({"C"}, loops[0], ElemType::i32);
+  EXPECT_GOLDEN(is_signed.str());
+  is_signed.check();
+}
+
+TEST(FactorScale, RefusesOffsetsOfTwoFactorsAndOfProducts) {
+  RewriteCase two(edited(kOffsets, "A[vi, vk] *", "(A[vi, vk] + S[0, vj]) *"));
+  std::vector<Loop> loops = tile(two.s, 4);
+  two.refuses([&](Schedule& s) { s.factor_scale({"C"}, loops[0], ElemType::f32); },
+              RefusalKind::Unsupported,
+              "a factor of block 'C' that varies in loop 'k_1' is no element of a buffer");
+  RewriteCase product(edited(kOffsets, "* S[floordiv(vk, 4), vj] +", "* A[vi, vk] +"));
+  loops = tile(product.s, 4);
+  product.refuses([&](Schedule& s) { s.factor_scale({"C"}, loops[0], ElemType::f32); },
+                  RefusalKind::Unsupported,
+                  "a factor of block 'C' that varies in loop 'k_1' is no element of a buffer");
 }
 
 TEST(FactorScale, NeedsNoSumsWithoutZeroPoints) {

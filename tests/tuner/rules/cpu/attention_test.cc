@@ -114,18 +114,7 @@ TEST(Attention, KeysAreTakenInParts) {
         "attention:batch=2,m=17,n=192,d=16,causal=true,lengths=both"}) {
     SCOPED_TRACE(spec);
     const Workload w = make_workload(parse_spec(spec));
-    Trial first = Trial::first();
-    scheduled_attention(w, target, first);
-    std::string config = first.config();
-    for (const char* from : {R"("S_max.keys":64)", R"("S_max.keys":96)"}) {
-      const size_t at = config.find(from);
-      if (at != std::string::npos)
-        config.replace(at, std::string(from).size(), R"("S_max.keys":32)");
-    }
-    const size_t at = config.find(R"("S_max.parts":)");
-    ASSERT_NE(at, std::string::npos) << config;
-    config.replace(at, config.find_first_of(",}", at) - at, R"("S_max.parts":3)");
-    Trial parts = Trial::replay(config);
+    Trial parts = Trial::with(R"({"S_max.keys": 32, "S_max.parts": 3})");
     Schedule s = apply_sketch(cpu_sketches().front(), {w, target, 8}, parts);
     EXPECT_THAT(to_string(s.program()), HasSubstr("S_max_part: f32[3, "));
     expect_right(w, s, target);
@@ -153,11 +142,15 @@ TEST(Attention, TakesSizesThatALaunchTells) {
   scheduled_attention(w, target, first);
   ASSERT_THAT(first.config(), HasSubstr(kOnline));
   // Small tiles: every size has its own code for partial tiles, which compiles slowly.
-  Trial small = Trial::mutate(
-      R"({"S_max.softmax":"online","S_max.rows":16,"S_max.keys":16,"S_max.scores.vectors":1,)"
-      R"("S_max.scores.rows":2,"S_max.product.vectors":1,"S_max.product.rows":2,"S_max.vectors":1})",
-      0, 1);
-  Schedule s = scheduled_attention(w, target, small);
+  Schedule s = cpu_schedule(w, target,
+                            {{"S_max.softmax", "online"},
+                             {"S_max.rows", 16},
+                             {"S_max.keys", 16},
+                             {"S_max.scores.vectors", 1},
+                             {"S_max.scores.rows", 2},
+                             {"S_max.product.vectors", 1},
+                             {"S_max.product.rows", 2},
+                             {"S_max.vectors", 1}});
   const KernelSource source = generate_c(s.module(), target);
   Kernel kernel(compile(source).object, source.description);
   ThreadPool pool(2);
@@ -183,8 +176,8 @@ TEST(Attention, OffersWhatIsLegalAtSizesThatALaunchTells) {
         "attention:heads=32,kv_heads=2,m=1..4,n=64,d=32", "attention:heads=2,m=1..20,n=3..9,d=16",
         "attention:heads=2,m=1..20,n=20..200,d=16,causal=true"}) {
     const Workload w = make_workload(parse_spec(spec));
-    for (int seed = 0; seed < 6; ++seed) {
-      Trial trial = seed == 0 ? Trial::first() : Trial::mutate("{}", 0, seed);
+    for (uint64_t seed = 0; seed < 6; ++seed) {
+      Trial trial = seed == 0 ? Trial::first() : Trial::random(seed);
       EXPECT_NO_THROW(generate_c(scheduled_attention(w, target, trial).module(), target))
           << spec << " " << trial.config();
     }
@@ -215,13 +208,8 @@ TEST(Attention, HeadsThatShareKeysArePacked) {
   Trial apart = Trial::first();
   EXPECT_THAT(to_string(scheduled_attention(more, target, apart).program()),
               HasSubstr("S: f32[1, 4, 50, 20]"));
-  std::string config = apart.config();
-  const std::string answer = R"("S_max.heads":"apart")";
-  size_t at = config.find(answer);
-  ASSERT_NE(at, std::string::npos) << config;
-  config.replace(at, answer.size(), R"("S_max.heads":"packed")");
-  Trial packed = Trial::replay(config);
-  Schedule s = scheduled_attention(more, target, packed);
+  EXPECT_EQ(choice_of(apart, "S_max.heads"), "apart");
+  Schedule s = cpu_schedule(more, target, {{"S_max.heads", "packed"}});
   EXPECT_THAT(to_string(s.program()), HasSubstr("S: f32[1, 2, 50, 40]"));
   expect_right(more, s, target);
 }
@@ -249,21 +237,7 @@ TEST(Attention, DecodesFromAPagedCache) {
 TEST(Attention, OneKernelPerStageIsRight) {
   const Target target = Target::parse("native");
   const Workload w = make_workload(parse_spec("attention:m=16,n=16,d=8"));
-  std::string apart;
-  for (uint64_t seed = 1; apart.empty() && seed < 100; ++seed) {
-    Trial random = Trial::random(seed);
-    try {
-      scheduled_attention(w, target, random);
-    } catch (const ScheduleError&) {
-      continue;
-    }
-    if (random.config().find(R"("S_max.softmax":"apart")") != std::string::npos) {
-      apart = random.config();
-    }
-  }
-  ASSERT_FALSE(apart.empty());
-  Trial replay = Trial::replay(apart);
-  expect_right(w, scheduled_attention(w, target, replay), target);
+  expect_right(w, cpu_schedule(w, target, {{"S_max.softmax", "apart"}}), target);
 }
 
 }  // namespace

@@ -1,11 +1,10 @@
 // Weights whose scales apply to group sums, end to end. Every weight type beside every activation
 // type, at the places where codes are unpacked, compared with the oracle.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "codegen/intrinsics/intrinsics.h"
@@ -17,20 +16,8 @@
 namespace tilewright {
 namespace {
 
-Schedule first_of(const Workload& w, const Target& target, nlohmann::json* config = nullptr) {
-  Trial first = Trial::first();
-  SketchInput input{w, target, 2};
-  Schedule s = apply_sketch(cpu_sketches()[0], input, first);
-  if (config) *config = nlohmann::json::parse(first.config());
-  return s;
-}
-
-std::string answer_group_scale(const nlohmann::json& config, const std::string& ending) {
-  for (const auto& [key, value] : config.items()) {
-    if (key.ends_with(ending)) return value.get<std::string>();
-  }
-  return "not asked";
-}
+using ::testing::Contains;
+using ::testing::Not;
 
 struct GroupScaleCase {
   const char* spec;
@@ -47,15 +34,14 @@ TEST_P(GroupScale, IsRightOnEveryTarget) {
     Target target = Target::parse(name);
     if (!target.missing_features().empty()) continue;
     SCOPED_TRACE(name);
-    nlohmann::json config;
-    Schedule s = first_of(w, target, &config);
-    EXPECT_EQ(answer_group_scale(config, ".scales"), "sums");
+    const Trial first = cpu_trial(w, target);
+    EXPECT_EQ(choice_of(first, ".scales"), "sums");
     if (!find_intrinsic(GetParam().intrinsic)) {
-      EXPECT_EQ(answer_group_scale(config, ".intrinsic"), "not asked");
+      EXPECT_EQ(choice_of(first, ".intrinsic"), "not asked");
     } else if (has_row(target, GetParam().intrinsic)) {
-      EXPECT_EQ(answer_group_scale(config, ".intrinsic"), GetParam().intrinsic);
+      EXPECT_EQ(choice_of(first, ".intrinsic"), GetParam().intrinsic);
     }
-    expect_right(w, s, target);
+    expect_right(w, cpu_schedule(w, target), target);
   }
 }
 
@@ -68,11 +54,11 @@ TEST_P(GroupScale, IsRightWhereverCodesAreUnpacked) {
     Trial trial = Trial::random(seed);
     try {
       Schedule s = apply_sketch(cpu_sketches()[0], input, trial);
-      auto config = nlohmann::json::parse(trial.config());
-      if (answer_group_scale(config, ".scales") != "sums") continue;
+      if (choice_of(trial, ".scales") != "sums") continue;
       std::string place = "dequantized";
-      for (const auto& [key, value] : config.items()) {
-        if (value == "registers" || value == "tile") place = value;
+      for (const Decision& d : trial.decisions()) {
+        const std::string choice = text_of_answer(d.options.at(d.chosen));
+        if (choice == "registers" || choice == "tile") place = choice;
       }
       if (!places.insert(place).second) continue;
       SCOPED_TRACE(trial.config());
@@ -106,6 +92,18 @@ INSTANTIATE_TEST_SUITE_P(
         GroupScaleCase{
             "matmul:m=5,n=48,k=64,w.dtype=f4e2m1,w.group=32,dtype=bf16,out=f32,w.scale=e8m0",
             "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=u4,w.group=32,w.offset=f32", ""},
+        GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=u2,w.group=16,w.offset=bf16,dtype=bf16",
+                       "avx512.vdpbf16ps"},
+        GroupScaleCase{
+            "matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,w.offset=f16,dtype=bf16,w.scale=f16",
+            "avx512.vdpbf16ps"},
+        GroupScaleCase{
+            "matmul:m=5,n=48,k=64,w.dtype=u4,w.group=32,dtype=i8,out=f32,w.scale=f32,w.offset=f32",
+            "avx512.vpdpbusd_lanes"},
+        GroupScaleCase{
+            "matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16,w.offset=f16",
+            "avx512.vpdpbusd_lanes"},
         GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=nf4,w.group=32,dtype=bf16,out=f32", ""},
         GroupScaleCase{"matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16",
                        "avx512.vpdpbusd_lanes"},
@@ -124,8 +122,14 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         GroupScaleCase{"matmul:m=1,n=208,k=256,w.dtype=u4,dtype=bf16,out=f32,w.zero=u4",
                        "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=1,n=208,k=256,w.dtype=u4,w.group=32,dtype=bf16,w.offset=f32",
+                       "avx512.vdpbf16ps"},
+        GroupScaleCase{"matmul:m=1,n=208,k=256,w.dtype=u4,w.group=32,w.offset=f16,w.scale=f16", ""},
         GroupScaleCase{"matmul:m=33,n=80,k=96,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16",
                        "avx512.vpdpbusd_lanes"},
+        GroupScaleCase{"matmul:m=4,n=32,k=64,batch=3,trans_b=true,w.dtype=u4,w.group=16,"
+                       "w.offset=f32,dtype=bf16,out=f32",
+                       "avx512.vdpbf16ps"},
         GroupScaleCase{
             "matmul:m=4,n=32,k=64,batch=3,w.dtype=u4,w.group=16,w.zero=u4,dtype=bf16,out=f32",
             "avx512.vdpbf16ps"},
@@ -145,6 +149,9 @@ INSTANTIATE_TEST_SUITE_P(
         GroupScaleCase{
             "matmul:m=5,n=45,k=64,w.dtype=u4,w.group=32,w.zero=u4,dtype=bf16,out=f32,w.scale=bf16",
             "avx512.vdpbf16ps"},
+        GroupScaleCase{
+            "matmul:m=5,n=45,k=64,w.dtype=u4,w.group=32,w.offset=f16,dtype=bf16,w.scale=f16",
+            "avx512.vdpbf16ps"},
         GroupScaleCase{"matmul:m=1,n=100,k=128,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16,"
                        "epilogue=[bias,relu]",
                        "avx512.vpdpbusd_lanes"},
@@ -159,10 +166,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(GroupScaleColumns, OfLessThanTwoThirdsOfAVectorAreNotPadded) {
   Workload w = make_workload(parse_spec("matmul:m=5,n=10,k=64,w.dtype=i4,dtype=bf16,out=f32"));
   Target target = Target::parse("native");
-  nlohmann::json config;
-  Schedule s = first_of(w, target, &config);
-  EXPECT_EQ(answer_group_scale(config, ".intrinsic"), "not asked");
-  expect_right(w, s, target);
+  EXPECT_EQ(choice_of(cpu_trial(w, target), ".intrinsic"), "not asked");
+  expect_right(w, cpu_schedule(w, target), target);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -182,19 +187,6 @@ INSTANTIATE_TEST_SUITE_P(
                        "w.sparse=2:6,w.vector=16",
                        ""}));
 
-// The sketch's first choices, except for the place where codes become elements.
-std::pair<Schedule, nlohmann::json> unpacked_in(const Workload& w, const Target& target,
-                                                const std::string& place) {
-  nlohmann::json config;
-  first_of(w, target, &config);
-  for (auto& [key, value] : config.items()) {
-    if (key.ends_with(".B_u8") || key.ends_with(".B_bf16")) value = place;
-  }
-  Trial trial = Trial::mutate(config.dump(), 0, 1);
-  Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, trial);
-  return std::make_pair(s, nlohmann::json::parse(trial.config()));
-}
-
 // A panel of a tile's columns is unpacked once and used for all rows. Its loops stand under the
 // column tiles and under no loop of rows.
 TEST(GroupScalePanel, IsUnpackedOnceForAllRows) {
@@ -205,14 +197,14 @@ TEST(GroupScalePanel, IsUnpackedOnceForAllRows) {
         "m=50,n=64,k=128,dtype=bf16,out=f32,w.dtype=i2,w.group=64,epilogue=[bias,relu]"}) {
     SCOPED_TRACE(form);
     Workload w = make_workload(parse_spec(std::string("matmul:") + form));
-    nlohmann::json first;
-    first_of(w, target, &first);
-    if (answer_group_scale(first, ".intrinsic") == "not asked") GTEST_SKIP() << "no dot products";
-    auto [s, config] = unpacked_in(w, target, "panel");
-    const bool bytes = answer_group_scale(config, ".B_u8") != "not asked";
-    EXPECT_EQ(answer_group_scale(config, bytes ? ".B_u8" : ".B_bf16"), "panel") << config;
-    for (const auto& [key, value] : config.items()) EXPECT_FALSE(key.ends_with(".v0.s2")) << config;
-    expect_right(w, s, target);
+    const Trial first = cpu_trial(w, target);
+    if (!decision_on(first, ".intrinsic")) GTEST_SKIP() << "no dot products";
+    const char* unpacked = decision_on(first, ".B_u8") ? ".B_u8" : ".B_bf16";
+    const Choices choices = {{unpacked, "panel"}};
+    const Trial trial = cpu_trial(w, target, choices);
+    EXPECT_EQ(choice_of(trial, unpacked), "panel") << trial.config();
+    EXPECT_EQ(decision_on(trial, ".v0.s2"), nullptr) << trial.config();
+    expect_right(w, cpu_schedule(w, target, choices), target);
   }
 }
 
@@ -224,8 +216,7 @@ TEST(GroupScalePanel, IsNotOfferedWhereItWouldNotPay) {
     SCOPED_TRACE(form);
     Workload w = make_workload(parse_spec(
         std::string("matmul:dtype=i8,out=f32,w.dtype=i4,w.group=32,w.scale=f16,") + form));
-    auto [s, config] = unpacked_in(w, target, "panel");
-    EXPECT_NE(config.value("C.B_u8", ""), "panel") << config;
+    EXPECT_THAT(options_of(cpu_trial(w, target), ".B_u8"), Not(Contains("panel")));
   }
 }
 
@@ -238,7 +229,7 @@ TEST(CompressedGroups, AreGatheredByPermutations) {
         "matmul:m=1,n=96,k=512,dtype=bf16,out=f32,w.dtype=u4,w.group=128,w.scale=f16,w.vector=16,"
         "w.sparse={}",
         sparse)));
-    std::string text = generate_c(first_of(w, target).module(), target).code;
+    std::string text = generate_c(cpu_schedule(w, target).module(), target).code;
     EXPECT_NE(text.find("tw_pick64_bf16x"), std::string::npos) << sparse;
   }
 }
@@ -249,10 +240,8 @@ TEST(CompressedGroups, AreNotMadeForBytes) {
       make_workload(parse_spec("matmul:m=3,n=32,k=128,dtype=i8,out=f32,w.dtype=i4,"
                                "w.scale=f32,w.group=32,w.sparse=2:4,w.vector=16"));
   Target target = Target::parse("native");
-  nlohmann::json config;
-  Schedule s = first_of(w, target, &config);
-  EXPECT_EQ(answer_group_scale(config, ".sparse"), "zeros");
-  expect_right(w, s, target);
+  EXPECT_EQ(choice_of(cpu_trial(w, target), ".sparse"), "zeros");
+  expect_right(w, cpu_schedule(w, target), target);
 }
 
 // Kernels of the new form that are wrong -------------------------------------------------------
@@ -310,7 +299,7 @@ class GroupScaleMutants : public testing::TestWithParam<const char*> {};
 TEST_P(GroupScaleMutants, AreRejected) {
   Workload w = make_workload(parse_spec(GetParam()));
   Target target = Target::parse("native");
-  Schedule right = first_of(w, target);
+  Schedule right = cpu_schedule(w, target);
   ASSERT_EQ(check_schedule(w, right, target).verdict, Verdict::Ok);
   auto expect_wrong = [&](const char* name, Mutator& mutate) {
     Module module = right.module();
@@ -351,7 +340,7 @@ TEST(CompressedGroups, WrongOnesAreRejected) {
       parse_spec("matmul:m=4,n=64,k=256,w.dtype=u4,w.group=64,w.scale=f16,dtype=bf16,out=f32,"
                  "w.sparse=2:4,w.vector=16"));
   Target target = Target::parse("native");
-  Schedule right = first_of(w, target);
+  Schedule right = cpu_schedule(w, target);
   ASSERT_EQ(check_schedule(w, right, target).verdict, Verdict::Ok);
   if (right.trace().str().find("reindex") == std::string::npos) GTEST_SKIP() << "no vdpbf16ps";
   auto expect_wrong = [&](const char* name, const char* buffer, auto fn) {

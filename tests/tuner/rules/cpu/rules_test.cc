@@ -5,6 +5,7 @@
 #include "ir/interpreter/interpreter.h"
 #include "ir/ops/spec.h"
 #include "ir/text/printer.h"
+#include "tests/tuner/choices.h"
 #include "tuner/candidate.h"
 #include "tuner/rules/analysis.h"
 
@@ -29,19 +30,10 @@ TEST(ZeroPeriods, OrdinaryPaddingHasNone) {
   EXPECT_EQ(periods("conv2d:n=1,h=4,w=4,ci=2,co=2,kernel=3,pad=1", "X_pad"), (Periods{1, 1, 1, 1}));
 }
 
-// The sketch's first choices, with one part of the config replaced.
-std::optional<Candidate> candidate(const Workload& w, const std::string& replaced,
-                                   const std::string& by) {
-  Target target = Target::parse("avx512");
+std::optional<Candidate> candidate(const Workload& w, const Choices& choices) {
+  const Target target = Target::parse("avx512");
   CandidateMaker maker(w, target, 2);
-  auto first = maker.make(cpu_sketches().front(), Trial::first());
-  if (!first) return std::nullopt;
-  std::string config = first->config;
-  size_t at = config.find(replaced);
-  EXPECT_NE(at, std::string::npos) << replaced << " is not in " << config;
-  if (at == std::string::npos) return std::nullopt;
-  config.replace(at, replaced.size(), by);
-  return maker.make(cpu_sketches().front(), Trial::mutate(config, 0, 0));
+  return maker.make(cpu_sketches().front(), trial_with(choices));
 }
 
 void expect_same_results(const Workload& w, const Module& scheduled, bool flat = false) {
@@ -68,7 +60,7 @@ void expect_same_results(const Workload& w, const Module& scheduled, bool flat =
 TEST(TileContraction, TakesThePhasesOfATransposedConvolutionApart) {
   Workload w =
       make_workload(parse_spec("conv2d_transpose:n=1,h=3,w=3,ci=2,co=16,kernel=4,stride=2,pad=1"));
-  auto c = candidate(w, R"("Y.W":"tiles")", R"("Y.W":"none")");
+  auto c = candidate(w, {{"Y.W", "none"}});
   ASSERT_TRUE(c);
   EXPECT_NE(c->config.find(R"("Y.X_pad.phases":"apart")"), std::string::npos) << c->config;
   expect_same_results(w, c->module);
@@ -91,7 +83,7 @@ TEST(TileContraction, PhasesGoWithEpilogues) {
 TEST(TileContraction, RunsVectorsAlongTheChannelsWhereRowsAreShort) {
   Workload w = make_workload(
       parse_spec("conv2d:n=1,h=7,w=7,ci=4,co=32,kernel=3,pad=1,layout=nchw,epilogue=[relu]"));
-  auto c = candidate(w, R"("Y_acc.W":"tiles")", R"("Y_acc.W":"none")");
+  auto c = candidate(w, {{"Y_acc.W", "none"}});
   ASSERT_TRUE(c);
   EXPECT_NE(c->config.find(R"("Y_acc.lanes":"vco")"), std::string::npos) << c->config;
   expect_same_results(w, c->module);
@@ -117,7 +109,7 @@ TEST(TileContraction, SumsOfIntrinsicsStartAsVectors) {
 TEST(TileContraction, WritesAcrossTileByTile) {
   Workload w =
       make_workload(parse_spec("conv2d:n=1,h=7,w=7,ci=4,co=32,kernel=3,pad=1,layout=nchw"));
-  auto c = candidate(w, R"("Y.W":"tiles")", R"("Y.W":"none")");
+  auto c = candidate(w, {{"Y.W", "none"}});
   ASSERT_TRUE(c);
   expect_same_results(w, c->module);
   std::string text = to_string(c->module.main);
@@ -130,7 +122,7 @@ TEST(TileContraction, WritesAcrossTileByTile) {
 TEST(TileContraction, CopiesOperandsThatAreReadAcross) {
   Workload w = make_workload(parse_spec(
       R"x(expr:expr="C[h,i,j] += Q[i,h,d] * K[j,h,d]",dims.h=2,dims.i=17,dims.j=20,dims.d=5)x"));
-  auto c = candidate(w, R"("C.Q":"none")", R"("C.Q":"copy")");
+  auto c = candidate(w, {{"C.Q", "copy"}});
   ASSERT_TRUE(c);
   EXPECT_NE(c->config.find(R"("C.K":"copy")"), std::string::npos) << c->config;
   Schedule s(c->module.main);
@@ -151,10 +143,8 @@ TEST(ChainedContractions, ShareABlockedLayout) {
         make_workload(parse_spec(std::string("expr:") + expr + (conv ? ",dims.i=5" : ",dims.i=6") +
                                  ",dims.j=40,dims.k=36,dims.l=36"));
     const std::string between = w.stages[w.stages.size() - 2].output->name;
-    std::string question = "\"C." + between + ".block\":";
-    auto c = candidate(w, question + "0", question + "16");
+    auto c = candidate(w, {{"C." + between + ".block", 16}});
     ASSERT_TRUE(c);
-    EXPECT_NE(c->config.find(question + "16"), std::string::npos) << c->config;
     std::string text = to_string(c->module.main);
     EXPECT_NE(text.find(between + ": f32[3, 6, 16]"), std::string::npos) << text;
     EXPECT_EQ(text.find(between + "_global"), std::string::npos) << text;
@@ -174,20 +164,10 @@ TEST(ChainedContractions, ShareABlockedLayoutAcrossPadding) {
       R"(expr:expr="T[p,l] += X[p+r,k] * U[r,k,l]; P[q,l] = select(q >= 1 && q < 7, T[q-1,l], 0); )"
       R"(C[i,j] += P[i+s,l] * V[s,l,j]",dims.r=2,dims.s=3,dims.p=6,dims.q=8,dims.i=6,dims.j=40,)"
       R"(dims.k=36,dims.l=36)"));
-  Target target = Target::parse("avx512");
   for (const char* way : {"inline", "root"}) {
     SCOPED_TRACE(way);
-    auto first = candidate(w, R"("C.P":"root")", std::string(R"("C.P":")") + way + "\"");
-    ASSERT_TRUE(first);
     const std::string between = std::string(way) == "inline" ? "T" : "P";
-    const std::string question = "\"C." + between + ".block\":";
-    std::string config = first->config;
-    size_t at = config.find(question);
-    ASSERT_NE(at, std::string::npos) << config;
-    size_t value = at + question.size(), end = config.find_first_of(",}", value);
-    config.replace(value, end - value, "16");
-    CandidateMaker maker(w, target, 2);
-    auto c = maker.make(cpu_sketches().front(), Trial::replay(config));
+    auto c = candidate(w, {{"C.P", way}, {"C." + between + ".block", 16}});
     ASSERT_TRUE(c);
     std::string text = to_string(c->module.main);
     const std::string shape = between == "T" ? "T: f32[3, 6, 16]" : "P: f32[3, 8, 16]";

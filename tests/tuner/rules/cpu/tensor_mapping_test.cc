@@ -5,8 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "codegen/lowering.h"
 #include "ir/interpreter/interpreter.h"
 #include "ir/ops/spec.h"
@@ -56,27 +54,10 @@ std::string refusal(const std::string& spec, const Target& target = with_dots())
   return explain_match(s, contraction_of(s, w), target);
 }
 
-// The sketch's first choices, with this mapping. Knobs that this adds are answered at random, until
-// the schedule is legal.
+// The sketch's first choices, with this mapping.
 Schedule scheduled_tensor_mapping(const Workload& w, const Target& target,
                                   const std::string& mapping) {
-  SketchInput input{w, target, 2};
-  Trial first = Trial::first();
-  apply_sketch(cpu_sketches()[0], input, first);
-  auto config = nlohmann::ordered_json::parse(first.config());
-  for (auto& [name, answer] : config.items()) {
-    if (name.ends_with(".intrinsic")) answer = mapping;
-  }
-  for (uint64_t seed = 0;; ++seed) {
-    Trial changed = Trial::mutate(config.dump(), 0, seed);
-    try {
-      Schedule s = apply_sketch(cpu_sketches()[0], input, changed);
-      EXPECT_NE(changed.config().find("\"" + mapping + "\""), std::string::npos);
-      return s;
-    } catch (const ScheduleError&) {
-      if (seed == 9) throw;
-    }
-  }
+  return cpu_schedule(w, target, {{".intrinsic", mapping}});
 }
 
 bool has_intrinsic(const Program& p) {

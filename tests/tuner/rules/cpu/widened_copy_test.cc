@@ -2,8 +2,6 @@
 // they are right.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "ir/ops/spec.h"
 #include "ir/text/printer.h"
 #include "tests/tuner/kernel_check.h"
@@ -12,25 +10,9 @@
 namespace tilewright {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-struct Made {
-  Workload workload;
-  Schedule schedule;
-  Json config;
-};
-
-Made make(const std::string& spec, const std::string& target, const Json& answers = {}) {
-  Workload w = make_workload(parse_spec(spec));
-  const Target t = Target::parse(target);
-  Trial trial = answers.is_null() ? Trial::first() : Trial::mutate(answers.dump(), 0, 0);
-  Schedule s = apply_sketch(cpu_sketches()[0], {w, t, 2}, trial);
-  return {std::move(w), std::move(s), Json::parse(trial.config())};
-}
-
 std::string answer_widened_copy(const std::string& spec, const std::string& target,
-                                const std::string& question) {
-  return make(spec, target).config.value(question, "not asked");
+                                const std::string& knob) {
+  return choice_of(cpu_trial(make_workload(parse_spec(spec)), Target::parse(target)), knob);
 }
 
 TEST(WidenedCopy, IsProposedWhereElementsAreReadOften) {
@@ -57,8 +39,9 @@ TEST(WidenedCopy, IsNotProposedOfWhatIsMultipliedAsItIs) {
     EXPECT_NE(answer_widened_copy(spec, "avx2", "C.B"), "widened");
   }
   // Dot products of bf16 take it as stored.
-  const std::string dots =
-      make("matmul:m=32,n=48,k=40,dtype=bf16", "avx512+avx512bf16").config.dump();
+  const std::string dots = cpu_trial(make_workload(parse_spec("matmul:m=32,n=48,k=40,dtype=bf16")),
+                                     Target::parse("avx512+avx512bf16"))
+                               .config();
   EXPECT_NE(dots.find("vdpbf16ps"), std::string::npos) << dots;
   EXPECT_EQ(dots.find("widened"), std::string::npos) << dots;
 }
@@ -66,20 +49,20 @@ TEST(WidenedCopy, IsNotProposedOfWhatIsMultipliedAsItIs) {
 class WidenedCopyKernel : public testing::TestWithParam<std::string> {};
 
 TEST_P(WidenedCopyKernel, IsRight) {
-  Made first = make(GetParam(), "avx2");
+  const Workload w = make_workload(parse_spec(GetParam()));
+  const Target target = Target::parse("avx2");
+  const Trial first = cpu_trial(w, target);
   int widened = 0;
-  for (const auto& [question, way] : first.config.items()) {
-    if (way != "widened") continue;
+  for (const Decision& d : first.decisions()) {
+    if (d.options.at(d.chosen) != Answer("widened")) continue;
+    SCOPED_TRACE(d.name);
     ++widened;
-    Json others = first.config;
-    others[question] = "none";
-    Made one = make(GetParam(), "avx2", others);
-    EXPECT_EQ(one.config[question], "none");
-    expect_right(one.workload, one.schedule, Target::parse("avx2"));
+    expect_right(w, cpu_schedule(w, target, {{d.name, "none"}}), target);
   }
-  EXPECT_GT(widened, 0) << first.config.dump();
-  expect_right(first.workload, first.schedule, Target::parse("avx2"));
-  EXPECT_NE(to_string(first.schedule.module()).find("_f32"), std::string::npos);
+  EXPECT_GT(widened, 0) << first.config();
+  const Schedule s = cpu_schedule(w, target);
+  expect_right(w, s, target);
+  EXPECT_NE(to_string(s.module()).find("_f32"), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(

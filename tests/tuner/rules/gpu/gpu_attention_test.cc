@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include "ir/ops/spec.h"
-#include "tests/tuner/answers.h"
 #include "tests/tuner/gpu_check.h"
 
 namespace tilewright {
@@ -54,13 +53,14 @@ INSTANTIATE_TEST_SUITE_P(Specs, GpuAttention,
 // Split-KV without tensor cores, with partial row tiles and with sequences that end early.
 TEST(GpuAttentionParts, ArePutTogether) {
   const Target target = Target::parse("cuda:sm_80");
-  const char* config = R"({"S_max.softmax":"online","S_max.tile":"16x64","S_max.parts":2})";
+  const Choices choices = {
+      {"S_max.softmax", "online"}, {"S_max.tile", "16x64"}, {"S_max.parts", 2}};
   for (const char* spec :
        {"attention:batch=3,heads=8,kv_heads=1,m=1,n=260,d=16,lengths=keys,page=6,pages=37",
         "attention:batch=2,m=17,n=256,d=16,causal=true,lengths=both,dtype=bf16"}) {
     SCOPED_TRACE(spec);
     const Workload w = make_workload(parse_spec(spec));
-    const Schedule s = gpu_schedule(w, target, plain_trial(w, target, config));
+    const Schedule s = gpu_schedule(w, target, plain_with(choices));
     EXPECT_EQ(generate_cuda(s.module(), target).launches.size(), 2u);
     expect_right_on_gpu(w, s, target);
   }

@@ -20,26 +20,33 @@
 namespace tilewright {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The trial of a product with wgmma, this tile and these choices.
-Trial trial_of_cluster(const Workload& w, const std::string& tile, const nlohmann::json& answers) {
-  nlohmann::json config = {{".B.layout", "none"}, {".gemv", "none"},   {".copies", "roles"},
-                           {".stages", 3},        {".pending", 1},     {".stores", "direct"},
-                           {".group", 1},         {".grid", "tiles"},  {".blocks", 1},
-                           {".k.parts", 1},       {".cluster", "2x1"}, {".order", "rows"},
-                           {".tile", tile}};
-  config[".mma"] = wgmma_for(w.inputs.front().buffer->elem);
-  return answered(config, answers);
+// A product with wgmma, this tile and these choices; otherwise plain tiles in clusters of two rows.
+Choices choices_of_cluster(const Workload& w, const std::string& tile, const Choices& more) {
+  return joined_choices({{".B.layout?", "none"},
+                         {".gemv?", "none"},
+                         {".parts?", 1},
+                         {".mma", wgmma_for(w.inputs.front().buffer->elem)},
+                         {".tile", tile},
+                         {".copies", "roles"},
+                         {".stages", 3},
+                         {".pending?", 1},
+                         {".cluster?", "2x1"},
+                         {".stores", "direct"},
+                         {".order?", "rows"},
+                         {".group?", 1},
+                         {".grid?", "tiles"},
+                         {".blocks?", 1}},
+                        more);
 }
 
 Schedule scheduled_cluster(const Workload& w, const Target& target, const std::string& tile,
-                           const nlohmann::json& answers) {
-  return gpu_schedule(w, target, trial_of_cluster(w, tile, answers));
+                           const Choices& more) {
+  return gpu_schedule(w, target, choices_of_cluster(w, tile, more));
 }
-
-// Counts the occurrences of a part in a text.
 
 // Two row tiles multicast the columns' operand, and two column tiles the rows'.
 TEST(Clusters, TheOperandThatTheyShareIsCopiedInParts) {
@@ -67,43 +74,58 @@ TEST(Clusters, TypesTilesTailsAndGrids) {
     const char* spec;
     const char* tile;
     const char* cluster;
-    nlohmann::json answers;
+    Choices choices;
+    std::vector<const char*> texts;  // what these choices make the kernel have
   };
-  for (const Case& c : std::vector<Case>{
-           // 3 tile rows: the last cluster has a tile beyond the result.
-           {"matmul:m=192,n=72,k=136,dtype=f16", "64x64x64/64x64", "2x1", {{".stores", "shared"}}},
-           {"matmul:m=130,n=200,k=72,dtype=bf16,trans_b=true,epilogue=[bias,relu]",
-            "64x64x64/64x64",
-            "1x2",
-            {{".pending", 0}, {".stores", "tensor"}}},
-           {"matmul:m=128,n=136,k=136,dtype=f16,trans_a=true",
-            "64x32x64/64x32",
-            "2x1",
-            {{".grid", "persistent"}}},
-           {"matmul:m=70,n=128,k=136,dtype=f16,batch=3",
-            "64x64x64/64x64",
-            "1x2",
-            {{".grid", "persistent"}, {".stores", "tensor"}}},
-           {"matmul:m=100,n=64,k=272,dtype=f8e4m3,trans_b=true",
-            "64x64x128/64x64",
-            "2x1",
-            {{".promote", 128}}},
-           {"matmul:m=512,n=128,k=72,dtype=f16",
-            "64x64x64/64x64",
-            "2x1",
-            {{".group", 4}, {".grid", "persistent"}, {".stores", "tensor"}}},
-           {"matmul:m=256,n=128,k=136,dtype=f16",
-            "128x64x64/64x64",
-            "2x1",
-            {{".stores", "stmatrix"}}}}) {
+  for (const Case& c :
+       std::vector<Case>{// 3 tile rows: the last cluster has a tile beyond the result.
+                         {"matmul:m=192,n=72,k=136,dtype=f16",
+                          "64x64x64/64x64",
+                          "2x1",
+                          {{".stores", "shared"}},
+                          {"tw_wgmma_m64n64k16_f32_f16<", "tw_f16, C_shared, "}},
+                         {"matmul:m=130,n=192,k=72,dtype=bf16,trans_b=true,epilogue=[bias,relu]",
+                          "64x64x64/64x64",
+                          "1x2",
+                          {{".pending", 0}, {".stores", "tensor"}},
+                          {"tw_wgmma_m64n64k16_f32_bf16<", "tw_tensor_store_2d("}},
+                         {"matmul:m=128,n=136,k=136,dtype=f16,trans_a=true",
+                          "64x32x64/64x32",
+                          "2x1",
+                          {{".grid", "persistent"}},
+                          {"tw_wgmma_m64n32k16_f32_f16<"}},
+                         {"matmul:m=70,n=128,k=136,dtype=f16,batch=3",
+                          "64x64x64/64x64",
+                          "1x2",
+                          {{".grid", "persistent"}, {".stores", "tensor"}},
+                          {"tw_tensor_store_"}},
+                         {"matmul:m=100,n=64,k=272,dtype=f8e4m3,trans_b=true",
+                          "64x64x128/64x64",
+                          "2x1",
+                          {{".promote", 128}},
+                          {"tw_wgmma_m64n64k32_f32_e4m3", "_partial["}},
+                         {"matmul:m=512,n=128,k=72,dtype=f16",
+                          "64x64x64/64x64",
+                          "2x1",
+                          {{".group", 4}, {".grid", "persistent"}, {".stores", "tensor"}},
+                          {"tw_tensor_store_2d("}},
+                         {"matmul:m=256,n=128,k=136,dtype=f16",
+                          "128x64x64/64x64",
+                          "2x1",
+                          {{".stores", "stmatrix"}},
+                          {"tw_stmatrix_x4("}}}) {
     SCOPED_TRACE(std::string(c.spec) + " in clusters of " + c.cluster);
     const Workload w = workload(c.spec);
-    nlohmann::json answers = c.answers.is_object() ? c.answers : nlohmann::json::object();
-    answers[".cluster"] = c.cluster;
-    Schedule s = scheduled_cluster(w, hopper(3), c.tile, answers);
-    const std::string text = generate_cuda(s.module(), hopper(3)).text;
-    EXPECT_THAT(text, HasSubstr("tw_tensor_multicast_"));
-    EXPECT_EQ(text.find("_turn") != std::string::npos, c.answers.contains(".grid"));
+    const Schedule s = scheduled_cluster(w, hopper(3), c.tile,
+                                         joined_choices(c.choices, {{".cluster", c.cluster}}));
+    const std::string text = text_of(s, hopper(3));
+    EXPECT_THAT(text, HasSubstr("__cluster_dims__(2, 1, 1)"));
+    EXPECT_THAT(text, ContainsRegex(c.cluster[0] == '2' ? "tw_tensor_multicast_[23]d\\(B_"
+                                                        : "tw_tensor_multicast_[23]d\\(A_"));
+    for (const char* part : c.texts) EXPECT_THAT(text, HasSubstr(part));
+    const bool waits_for_all = c.choices.contains(".pending") || c.choices.contains(".promote");
+    EXPECT_EQ(text.find("tw_wgmma_wait<1>") == std::string::npos, waits_for_all) << text;
+    EXPECT_EQ(text.find("_turn") != std::string::npos, c.choices.contains(".grid"));
     expect_right_on_gpu(w, s, hopper(3));
   }
 }
@@ -135,16 +157,11 @@ TEST(Clusters, EveryPartIsNeeded) {
 }
 
 TEST(Clusters, AreOfferedWhereTwoTilesStandSideBySide) {
-  auto shapes = [&](const std::string& spec, const nlohmann::json& answers) {
+  auto shapes = [&](const std::string& spec, const Choices& more) {
     const Workload w = workload(spec);
-    Trial trial = trial_of_cluster(w, "64x64x64/64x64", answers);
-    apply_sketch(cuda_sketches().front(), {w, hopper(3), 1}, trial);
-    std::vector<std::string> found;
-    for (const Decision& d : trial.decisions()) {
-      if (!d.name.ends_with(".cluster")) continue;
-      for (const Answer& a : d.options) found.push_back(std::get<std::string>(a));
-    }
-    return found;
+    const Choices choices =
+        choices_of_cluster(w, "64x64x64/64x64", joined_choices({{".cluster?", "1x1"}}, more));
+    return options_of(gpu_trial(w, hopper(3), choices), ".cluster");
   };
   using Shapes = std::vector<std::string>;
   EXPECT_EQ(shapes("matmul:m=256,n=256,k=128,dtype=f16", {}), (Shapes{"1x1", "2x1", "1x2"}));
@@ -155,10 +172,9 @@ TEST(Clusters, AreOfferedWhereTwoTilesStandSideBySide) {
 
 TEST(Clusters, WhatNoneDescribesIsRefused) {
   const Workload w = workload("matmul:m=256,n=256,k=128,dtype=f16");
-  auto refusal = [&](const nlohmann::json& answers, int64_t blocks) {
-    nlohmann::json alone = answers.is_object() ? answers : nlohmann::json::object();
-    alone[".cluster"] = "1x1";
-    Schedule s = scheduled_cluster(w, hopper(3), "64x64x64/64x64", alone);
+  auto refusal = [&](const Choices& more, int64_t blocks) {
+    Schedule s = scheduled_cluster(w, hopper(3), "64x64x64/64x64",
+                                   joined_choices({{".cluster?", "1x1"}}, more));
     const Block block = s.blocks().front();
     s.annotate(s.loops(block).front(), kClusterKey, blocks);
     return lowering_refusal(s, hopper(3));
@@ -192,14 +208,15 @@ TEST(Clusters, TheModelCountsWhatIsSharedOnce) {
   EXPECT_LE(rows.dram_bytes, alone.dram_bytes * 1.05);
 }
 
-TEST(Clusters, AreProvedOnSmallInstances) {
+TEST(Clusters, AreCheckedOnSmallInstances) {
   const Workload w = workload("matmul:m=4096,n=4096,k=4096,dtype=f16");
   for (const auto& [tile, cluster, group] :
        {std::tuple{"128x128x64/64x128", "2x1", 1}, std::tuple{"128x256x64/64x256", "1x2", 8}}) {
     SCOPED_TRACE(fmt::format("{} in clusters of {}", tile, cluster));
-    Trial trial = trial_of_cluster(
-        w, tile, {{".grid", "persistent"}, {".cluster", cluster}, {".group", group}});
-    apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
+    const Trial trial = gpu_trial(
+        w, hopper(),
+        choices_of_cluster(w, tile,
+                           {{".grid", "persistent"}, {".cluster", cluster}, {".group", group}}));
     const EmulatedCheck check =
         check_emulated(w, hopper(), cuda_sketches().front(), trial.config());
     EXPECT_FALSE(check.instance.empty());
@@ -209,18 +226,37 @@ TEST(Clusters, AreProvedOnSmallInstances) {
 
 // Along a curve through tiles and through clusters of tiles, with remainders beside its squares.
 TEST(TileOrders, AHilbertCurveThroughTheTiles) {
-  for (const auto& [spec, cluster, grid, stores] :
-       {std::tuple{"matmul:m=320,n=200,k=72,dtype=f16", "1x1", "tiles", "direct"},
-        std::tuple{"matmul:m=320,n=200,k=72,dtype=f16", "2x1", "persistent", "tensor"},
-        std::tuple{"matmul:m=192,n=256,k=72,dtype=f16,batch=2", "1x2", "persistent", "shared"}}) {
-    SCOPED_TRACE(fmt::format("{} in clusters of {}", spec, cluster));
-    const Workload w = workload(spec);
+  struct Case {
+    const char *spec, *cluster, *grid, *stores;
+    std::vector<const char*> texts;
+  };
+  for (const Case& c :
+       std::vector<Case>{{"matmul:m=320,n=200,k=72,dtype=f16",
+                          "1x1",
+                          "tiles",
+                          "direct",
+                          {"const int in_band = (bx - "}},
+                         {"matmul:m=320,n=256,k=72,dtype=f16",
+                          "2x1",
+                          "persistent",
+                          "tensor",
+                          {"tw_tensor_multicast_2d(B_", "_turn", "tw_tensor_store_2d("}},
+                         {"matmul:m=192,n=256,k=72,dtype=f16,batch=2",
+                          "1x2",
+                          "persistent",
+                          "shared",
+                          {"d(A_", "_turn", "tw_f16, C_shared, "}}}) {
+    SCOPED_TRACE(fmt::format("{} in clusters of {}", c.spec, c.cluster));
+    const Workload w = workload(c.spec);
     Schedule s = scheduled_cluster(
         w, hopper(3), "64x64x64/64x64",
-        {{".order", "hilbert"}, {".cluster", cluster}, {".grid", grid}, {".stores", stores}});
-    const std::string text = generate_cuda(s.module(), hopper(3)).text;
+        {{".order", "hilbert"}, {".cluster", c.cluster}, {".grid", c.grid}, {".stores", c.stores}});
+    const std::string text = text_of(s, hopper(3));
     EXPECT_THAT(text, HasSubstr("tile_index"));
-    EXPECT_EQ(text.find("tw_tensor_multicast_") != std::string::npos, cluster[0] + cluster[2] > 98);
+    for (const char* part : c.texts) EXPECT_THAT(text, HasSubstr(part));
+    const bool shares = std::string(c.cluster) != "1x1";
+    EXPECT_EQ(text.find("tw_tensor_multicast_") != std::string::npos, shares);
+    EXPECT_EQ(text.find("__cluster_dims__(2, 1, 1)") != std::string::npos, shares);
     expect_right_on_gpu(w, s, hopper(3));
   }
 }

@@ -9,7 +9,6 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/answers.h"
 #include "tests/tuner/gpu_check.h"
 #include "tuner/gpu/gpu_model.h"
 
@@ -22,7 +21,7 @@ using Dims = std::map<std::string, int64_t>;
 struct DecodeCase {
   const char* spec;
   const char* target;
-  const char* config;
+  Choices choices;
   std::vector<Dims> points;
   size_t launches = 1;
 };
@@ -33,7 +32,7 @@ TEST_P(GpuDecode, IsRightAtEverySize) {
   const DecodeCase& p = GetParam();
   const Workload w = make_workload(parse_spec(p.spec));
   const Target target = Target::parse(p.target);
-  const Schedule s = gpu_schedule(w, target, plain_trial(w, target, p.config));
+  const Schedule s = gpu_schedule(w, target, plain_with(p.choices));
   EXPECT_EQ(generate_cuda(s.module(), target).launches.size(), p.launches);
   for (const Dims& dims : p.points) {
     std::string at;
@@ -43,13 +42,19 @@ TEST_P(GpuDecode, IsRightAtEverySize) {
   }
 }
 
-constexpr char kMma[] =
-    R"({"S_max.softmax":"online_mma","S_max.tile":"32x32/16","S_max.rows":"registers","S_max.stages":2})";
-constexpr char kFew[] =
-    R"({"S_max.softmax":"online_mma","S_max.tile":"16x32/16","S_max.rows":"shared","S_max.stages":2})";
-constexpr char kFewInParts[] =
-    R"({"S_max.softmax":"online_mma","S_max.tile":"16x32/16","S_max.rows":"registers","S_max.stages":2,)"
-    R"("S_max.parts":3})";
+const Choices kMma = {{"S_max.softmax", "online_mma"},
+                      {"S_max.tile", "32x32/16"},
+                      {"S_max.rows", "registers"},
+                      {"S_max.stages", 2}};
+const Choices kFew = {{"S_max.softmax", "online_mma"},
+                      {"S_max.tile", "16x32/16"},
+                      {"S_max.rows", "shared"},
+                      {"S_max.stages", 2}};
+const Choices kFewInParts = {{"S_max.softmax", "online_mma"},
+                             {"S_max.tile", "16x32/16"},
+                             {"S_max.rows", "registers"},
+                             {"S_max.stages", 2},
+                             {"S_max.parts", 3}};
 
 INSTANTIATE_TEST_SUITE_P(
     Sizes, GpuDecode,
@@ -70,15 +75,16 @@ INSTANTIATE_TEST_SUITE_P(
             2},
         DecodeCase{"attention:batch=2,heads=2,m=1..40,n=40..80,d=16,causal=true",
                    "cuda:sm_80",
-                   R"({"S_max.softmax":"online","S_max.tile":"16x64"})",
+                   {{"S_max.softmax", "online"}, {"S_max.tile", "16x64"}},
                    {{{"m", 1}, {"n", 47}}, {{"m", 40}, {"n", 80}}}},
         // Keys and values are TMA tiles with dynamic strides.
-        DecodeCase{
-            "attention:batch=1..2,heads=2,m=1..70,n=70..90,d=24,dv=32,causal=true,dtype=f16",
-            "cuda:sm_90a",
-            R"({"S_max.softmax":"online_wgmma","S_max.tile":"64x32/64","S_max.copies":"roles",)"
-            R"("S_max.stages":2})",
-            {{{"batch", 2}, {"m", 1}, {"n", 71}}, {{"batch", 1}, {"m", 70}, {"n", 90}}}}));
+        DecodeCase{"attention:batch=1..2,heads=2,m=1..70,n=70..90,d=24,dv=32,causal=true,dtype=f16",
+                   "cuda:sm_90a",
+                   {{"S_max.softmax", "online_wgmma"},
+                    {"S_max.tile", "64x32/64"},
+                    {"S_max.copies", "roles"},
+                    {"S_max.stages", 2}},
+                   {{{"batch", 2}, {"m", 1}, {"n", 71}}, {{"batch", 1}, {"m", 70}, {"n", 90}}}}));
 
 INSTANTIATE_TEST_SUITE_P(
     OwnKeys, GpuDecode,
@@ -98,7 +104,7 @@ TEST(GpuDecodeBroken, IsSeen) {
   const Workload w = make_workload(
       parse_spec("attention:batch=1..3,heads=2,m=1,n=20..190,d=32,lengths=keys,dtype=f16"));
   const Target target = Target::parse("cuda:sm_80");
-  const Schedule s = gpu_schedule(w, target, plain_trial(w, target, kFewInParts));
+  const Schedule s = gpu_schedule(w, target, plain_with(kFewInParts));
   auto is_seen = [&](const std::string& from, const std::string& to) {
     GpuRun run =
         run_on_emulator(w, s, target, {{"batch", 3}, {"n", 100}}, 1, [&](std::string& text) {
@@ -165,7 +171,7 @@ TEST(GpuDecodeSketch, RowsInThePaddingKeepTheirOwnValues) {
   const Workload w = make_workload(parse_spec("attention:heads=2,m=1,n=64,d=32,dtype=f16"));
   const Target target = Target::parse("cuda:sm_80");
   const std::string text =
-      generate_cuda(gpu_schedule(w, target, plain_trial(w, target, kFew)).module(), target).text;
+      generate_cuda(gpu_schedule(w, target, plain_with(kFew)).module(), target).text;
   EXPECT_THAT(text, HasSubstr("float S_max_shift[9];"));
 }
 

@@ -125,8 +125,7 @@ TEST(GpuFewBits, AreBytesElsewhere) {
 TEST(GpuFewBits, MayBeBytesForOtherInstructions) {
   Workload w = workload("matmul:m=20,n=40,k=128,dtype=i4,w.dtype=i2");
   const Target target = Target::parse("cuda:sm_80");
-  Schedule s = gpu_schedule(
-      w, target, Trial::mutate(R"({"C.A.elements": "i8", "C.B.layout": "fragments"})", 0, 1));
+  Schedule s = gpu_schedule(w, target, {{".A.elements", "i8"}, {".B.layout", "fragments"}});
   EXPECT_THAT(text_of(w, s, target), HasSubstr("tw_mma_m16n8k32_s32_s8("));
   expect_right_on_gpu(w, s, target);
 }
@@ -136,8 +135,8 @@ TEST(GpuFewBits, MeetNoBankTwice) {
   Workload w = workload("matmul:m=32,n=64,k=512,dtype=i4");
   const Target target = Target::parse("cuda:sm_80");
   // Results go from registers to memory, so that shared memory holds operands only.
-  const char* answers = R"({"C.A.elements": "i4", "C.store": "direct"})";
-  GpuRun run = run_on_emulator(w, gpu_schedule(w, target, Trial::mutate(answers, 0, 1)), target);
+  const Schedule s = gpu_schedule(w, target, {{".A.elements", "i4"}, {".store", "direct"}});
+  GpuRun run = run_on_emulator(w, s, target);
   ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string();
   EXPECT_GT(run.emulated.counters.ldmatrix, 0);
   EXPECT_EQ(run.emulated.counters.bank_conflicts(), 0) << run.source.text;

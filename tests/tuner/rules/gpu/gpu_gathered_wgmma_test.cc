@@ -19,14 +19,14 @@ using ::testing::Not;
 // The sketch with wgmma, this tile and these choices.
 Schedule scheduled_gathered_wgmma(const Workload& w, const Target& target, const std::string& tile,
                                   const Choices& more = {}) {
-  Choices choices = {{".operands", "gathered"},
-                     {".copies", "roles"},
-                     {".stages", 3},
-                     {".stores", "direct"},
-                     {".group", 1},
-                     {".parts", 1},
-                     {".tile", tile}};
-  choices[".mma"] = wgmma_for(w.inputs.front().buffer->elem);
+  const Choices choices = {{".operands?", "gathered"},
+                           {".parts?", 1},
+                           {".mma", wgmma_for(w.inputs.front().buffer->elem)},
+                           {".tile", tile},
+                           {".copies?", "roles"},
+                           {".stages", 3},
+                           {".stores", "direct"},
+                           {".group?", 1}};
   return gpu_schedule(w, target, joined_choices(choices, more));
 }
 

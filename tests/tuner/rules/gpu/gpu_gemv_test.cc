@@ -1,15 +1,12 @@
 // GEMV: products of a matrix and few vectors on GPUs, in every thread shape.
 #include <gmock/gmock.h>
 
-#include <algorithm>
-
 #include <nlohmann/json.hpp>
 
 #include "codegen/cuda_lowering.h"
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/answers.h"
 #include "tests/tuner/gpu_check.h"
 #include "tuner/gpu/gpu_model.h"
 
@@ -24,39 +21,17 @@ const Target& sm_80() {
   return target;
 }
 
-// The sketch's first decision on this knob; null if it does not ask.
-const Decision* asked(const Trial& trial, const std::string& question) {
-  for (const Decision& d : trial.decisions()) {
-    if (d.name.ends_with(question)) return &d;
-  }
-  return nullptr;
-}
-
-Trial first_trial(const Workload& w, const Target& target) {
-  Trial trial = Trial::first();
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
-  return trial;
-}
+Choices choices_of_gemv(const std::string& shape) { return plain_with({{".gemv", shape}}); }
 
 Schedule with_shape_gemv(const Workload& w, const Target& target, const std::string& shape) {
-  Trial first = first_trial(w, target);
-  const Decision* d = asked(first, ".gemv");
-  return gpu_schedule(w, target, plain_trial(w, target, nlohmann::json{{d->name, shape}}));
+  return gpu_schedule(w, target, choices_of_gemv(shape));
 }
 
 // Shapes for the weight in its original layout.
 std::vector<std::string> shapes_of(const Workload& w, const Target& target) {
-  Trial first = first_trial(w, target);
-  if (const Decision* layout = asked(first, ".layout")) {
-    first = Trial::mutate(nlohmann::json{{layout->name, "none"}}.dump(), 0, 1);
-    apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
-  }
-  const Decision* d = asked(first, ".gemv");
-  std::vector<std::string> shapes;
-  if (!d) return shapes;
-  for (const Answer& a : d->options) {
-    if (std::get<std::string>(a) != "none") shapes.push_back(std::get<std::string>(a));
-  }
+  std::vector<std::string> shapes =
+      options_of(gpu_trial(w, target, {{".layout?", "none"}}), ".gemv");
+  std::erase(shapes, "none");
   return shapes;
 }
 
@@ -158,16 +133,15 @@ TEST(GpuGemvForm, BytesAreMultipliedByFour) {
 
 TEST(GpuGemvForm, IsTheFirstAnswerForVectorsAndNotForMatrices) {
   auto first = [](const std::string& spec, const char* target = "cuda:sm_90a") {
-    Trial trial = first_trial(make_workload(parse_spec(spec)), Target::parse(target));
-    const Decision* d = asked(trial, ".gemv");
-    return d ? std::get<std::string>(d->options[d->chosen]) : "";
+    return choice_of(gpu_trial(make_workload(parse_spec(spec)), Target::parse(target)), ".gemv");
   };
   EXPECT_EQ(first("matmul:m=1,n=16384,k=16384,dtype=f16,trans_b=true"), "8x1/4");
   EXPECT_EQ(first("matmul:m=1,n=4096,k=14336,dtype=f16,trans_b=true"), "4x2/4");
   EXPECT_EQ(first("matmul:m=16,n=4096,k=4096,dtype=f16,trans_b=true"), "none");
-  EXPECT_EQ(first("matmul:m=17,n=4096,k=4096,dtype=f16,trans_b=true"), "") << "is not asked";
-  EXPECT_EQ(first("matmul:m=1,n=64,k=64,dtype=f16,trans_b=true"), "") << "little to take turns at";
-  EXPECT_EQ(first("matmul:m=1,n=4097,k=4096,dtype=f16"), "") << "rows that begin anywhere";
+  EXPECT_EQ(first("matmul:m=17,n=4096,k=4096,dtype=f16,trans_b=true"), "not asked");
+  EXPECT_EQ(first("matmul:m=1,n=64,k=64,dtype=f16,trans_b=true"), "not asked")
+      << "little to take turns at";
+  EXPECT_EQ(first("matmul:m=1,n=4097,k=4096,dtype=f16"), "not asked") << "rows that begin anywhere";
 }
 
 // In the model, the kernel is bound by memory, and beats a thread block per row.
@@ -178,9 +152,7 @@ TEST(GpuGemvForm, IsBoundByMemory) {
   ASSERT_TRUE(rows.fits()) << rows.refusal;
   EXPECT_EQ(rows.kernels.at(0).bound_by, GpuLimit::Dram);
   EXPECT_LT(rows.kernels.at(0).of(GpuLimit::Issue), 0.5 * rows.kernels.at(0).of(GpuLimit::Dram));
-  Trial none = Trial::mutate(R"({"C_acc.gemv":"none","C_acc.B.layout":"none"})", 0, 1);
-  GpuEstimate one =
-      estimate_gpu(apply_sketch(cuda_sketches().front(), {w, target, 1}, none).program(), target);
+  GpuEstimate one = estimate_gpu(with_shape_gemv(w, target, "none").program(), target);
   ASSERT_TRUE(one.fits()) << one.refusal;
   EXPECT_LT(rows.seconds, one.seconds);
 }

@@ -80,63 +80,43 @@ const GemvWordsCase kGemvWordsCases[] = {
      "tw_ld<", "tw_f16x2_u2("},
     {"matmul:m=2,n=24,k=1024,dtype=i8,acc=f32,w.dtype=i8,w.group=-1,w.zero=f16",
      "tw_ld<16>(B_packed", "tw_f16x2_i8("},
+    // Offsets.
+    {"matmul:m=1,n=64,k=2048,dtype=f16,trans_b=true,w.dtype=u4,w.group=32,w.scale=f16,w.offset=f16",
+     "tw_ld<16>(B_packed", "tw_f16x2_u4("},
+    {"matmul:m=3,n=24,k=2000,batch=2,dtype=bf16,w.dtype=u2,w.group=80,w.offset=f32", "tw_ld<",
+     "tw_f16x2_u2("},
+    {"matmul:m=1,n=32,k=2048,dtype=f16,a.dtype=i8,w.dtype=u4,w.group=32,w.offset=f32", "tw_ld<",
+     "tw_f16x2_u4("},
+    {"matmul:m=2,n=24,k=1024,w.dtype=i8,w.group=-1,w.offset=f32", "tw_ld<", "tw_f16x2_i8("},
     // A dynamic number of vectors.
     {"matmul:m=1..20,n=24,k=2048,dtype=f16,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4", "tw_ld<",
      "tw_f16x2_u4("},
     {"matmul:m=1..9,n=24,k=2000,dtype=i8,w.dtype=i4,trans_b=true", "tw_ld<", "tw_i8x4_i4("},
     {"matmul:m=2..9,n=24,k=2048,dtype=f16,w.dtype=i4,w.group=64,w.zero=f16", "tw_ld<",
      "tw_f16x2_i4("},
+    {"matmul:m=2..9,n=24,k=2048,dtype=f16,w.dtype=u4,w.group=64,w.offset=f16", "tw_ld<",
+     "tw_f16x2_u4("},
 };
 
-nlohmann::json first_config(const Workload& w, const Target& target, nlohmann::json answers) {
-  Trial trial = Trial::mutate(answers.dump(), 0, 1);
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
-  return nlohmann::json::parse(trial.config());
-}
-
-std::string key_of(const nlohmann::json& config, const std::string& suffix) {
-  for (const auto& [key, value] : config.items()) {
-    if (key.ends_with(suffix)) return key;
-  }
-  ADD_FAILURE() << "nobody asks for '" << suffix << "' in " << config;
-  return "";
-}
-
-// The choices that select packed words, and their thread shapes.
-struct Words {
-  std::string layout, gemv;
-  std::vector<std::string> shapes;
-};
-
-Words words_of(const Workload& w, const Target& target) {
-  Words words;
-  words.layout = key_of(first_config(w, target, nlohmann::json::object()), ".layout");
-  Trial trial = Trial::mutate(nlohmann::json{{words.layout, "words"}}.dump(), 0, 1);
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
-  for (const Decision& d : trial.decisions()) {
-    if (!d.name.ends_with(".gemv")) continue;
-    words.gemv = d.name;
-    for (const Answer& a : d.options) words.shapes.push_back(std::get<std::string>(a));
-  }
-  return words;
+// Thread shapes for packed words.
+std::vector<std::string> shapes_of_words(const Workload& w, const Target& target) {
+  return options_of(gpu_trial(w, target, {{".layout", "words"}}), ".gemv");
 }
 
 Schedule with_shape_gemv_words(const Workload& w, const Target& target, const std::string& shape) {
-  Words words = words_of(w, target);
-  nlohmann::json config = first_config(w, target, {{words.layout, "words"}});
-  config[words.gemv] = shape;
-  return gpu_schedule(w, target, Trial::replay(config.dump()));
+  return gpu_schedule(w, target, {{".layout", "words"}, {".gemv", shape}});
 }
 
+// In the first shape.
 Schedule with_words(const Workload& w, const Target& target) {
-  return with_shape_gemv_words(w, target, words_of(w, target).shapes.at(0));
+  return gpu_schedule(w, target, {{".layout", "words"}});
 }
 
 class GpuGemvWords : public ::testing::TestWithParam<GemvWordsCase> {};
 
 TEST_P(GpuGemvWords, AreRightInTheirShapes) {
   Workload w = make_workload(parse_spec(GetParam().spec));
-  std::vector<std::string> shapes = words_of(w, a100()).shapes;
+  std::vector<std::string> shapes = shapes_of_words(w, a100());
   ASSERT_FALSE(shapes.empty());
   for (const std::string& shape : {shapes.front(), shapes[shapes.size() / 2], shapes.back()}) {
     SCOPED_TRACE(shape);
@@ -225,13 +205,8 @@ TEST(GpuGemvWordsForm, BytesAreMultipliedByFour) {
 TEST(GpuGemvWordsForm, AreOfferedToFewRowsAlone) {
   auto offered = [](const std::string& spec) {
     Workload w = make_workload(parse_spec(spec));
-    Trial trial = Trial::first();
-    apply_sketch(cuda_sketches().front(), {w, a100(), 1}, trial);
-    for (const Decision& d : trial.decisions()) {
-      if (!d.name.ends_with(".layout")) continue;
-      return std::find(d.options.begin(), d.options.end(), Answer("words")) != d.options.end();
-    }
-    return false;
+    const std::vector<std::string> layouts = options_of(gpu_trial(w, a100()), ".layout");
+    return std::find(layouts.begin(), layouts.end(), "words") != layouts.end();
   };
   const std::string weight = ",n=64,k=4096,dtype=f16,w.dtype=u4,w.group=128,w.scale=f16";
   EXPECT_TRUE(offered("matmul:m=1" + weight));
@@ -240,6 +215,7 @@ TEST(GpuGemvWordsForm, AreOfferedToFewRowsAlone) {
   EXPECT_TRUE(offered("matmul:m=1..4096" + weight)) << "so many rows as there will be";
   EXPECT_TRUE(offered("matmul:m=1" + weight + ",batch=3"));
   EXPECT_TRUE(offered("matmul:m=1" + weight + ",w.zero=f16")) << "taken off in f32";
+  EXPECT_TRUE(offered("matmul:m=1" + weight + ",w.offset=f16")) << "added in f32";
   EXPECT_FALSE(offered("matmul:m=4" + weight + ",trans_a=true"));
   EXPECT_FALSE(offered("matmul:m=1,n=64,k=100,dtype=f16,w.dtype=u4,w.group=50"));
 }
@@ -248,13 +224,8 @@ TEST(GpuGemvWordsForm, AreOfferedToFewRowsAlone) {
 TEST(GpuGemvWordsForm, VectorsThatALaunchCountsAreRightInAllNumbers) {
   Workload w = make_workload(parse_spec(
       "matmul:m=1..19,n=16,k=1024,dtype=f16,trans_b=true,w.dtype=u4,w.group=64,w.scale=f16"));
-  Words words = words_of(w, a100());
   for (int64_t few : {1, 4, 16}) {
-    nlohmann::json answers = {{words.layout, "words"}, {words.gemv + ".vectors", few}};
-    Trial trial = Trial::mutate(answers.dump(), 0, 1);
-    Schedule s = gpu_schedule(w, a100(), trial);
-    EXPECT_THAT(first_config(w, a100(), answers).dump(),
-                HasSubstr(".gemv.vectors\":" + std::to_string(few)));
+    Schedule s = gpu_schedule(w, a100(), {{".layout", "words"}, {".gemv.vectors", few}});
     for (int64_t m : {1, 3, 16, 19}) {
       SCOPED_TRACE(std::to_string(few) + " of " + std::to_string(m));
       expect_right_on_gpu(w, s, a100(), {{"m", m}});
@@ -266,13 +237,10 @@ TEST(GpuGemvWordsForm, VectorsThatALaunchCountsAreRightInAllNumbers) {
 TEST(GpuGemvWordsForm, TheModelPrefersThemToSingleCodes) {
   Workload w = make_workload(parse_spec(
       "matmul:m=1,n=8192,k=8192,dtype=i8,trans_b=true,acc=f32,w.dtype=i4,w.group=128,w.scale=f16"));
-  Words words = words_of(w, a100());
   GpuEstimate good = estimate_gpu(with_words(w, a100()).program(), a100());
   ASSERT_TRUE(good.fits()) << good.refusal;
-  Trial none =
-      Trial::mutate(nlohmann::json{{words.layout, "none"}, {words.gemv, "8x1/4"}}.dump(), 0, 1);
-  GpuEstimate single =
-      estimate_gpu(apply_sketch(cuda_sketches().front(), {w, a100(), 1}, none).program(), a100());
+  GpuEstimate single = estimate_gpu(
+      gpu_schedule(w, a100(), {{".layout", "none"}, {".gemv", "8x1/4"}}).program(), a100());
   ASSERT_TRUE(single.fits()) << single.refusal;
   EXPECT_LT(1.2 * good.seconds, single.seconds);
 }

@@ -16,6 +16,8 @@
 namespace tilewright {
 namespace {
 
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A chip with so few SMs that small products fill it more than once.
@@ -23,28 +25,6 @@ Target small_chip(const std::string& name, int sms) {
   Target target = Target::parse(name);
   target.gpu.sms = sms;
   return target;
-}
-
-// These choices, with the first options for the rest, and the resulting config.
-struct Answered {
-  Schedule schedule;
-  std::string config;
-  std::vector<Decision> decisions;
-};
-
-Answered answered_grid(const Workload& w, const Target& target, const nlohmann::json& answers) {
-  const Sketch& sketch = cuda_sketches().front();
-  Trial first = Trial::first();
-  apply_sketch(sketch, {w, target, 1}, first);
-  nlohmann::json config = nlohmann::json::parse(first.config());
-  config.merge_patch(answers);
-  Trial trial = Trial::mutate(config.dump(), 0, 1);
-  Schedule s = apply_sketch(sketch, {w, target, 1}, trial);
-  return {std::move(s), trial.config(), trial.decisions()};
-}
-
-Schedule forced_grid(const Workload& w, const Target& target, const nlohmann::json& answers) {
-  return answered_grid(w, target, answers).schedule;
 }
 
 struct GridCase {
@@ -56,7 +36,7 @@ const std::vector<GridCase>& cases_grid() {
   static const std::vector<GridCase> list = {
       {"matmul:m=100,n=136,k=160,dtype=f16,trans_b=true,epilogue=[bias,relu]", "cuda:sm_80",
        "C_acc", "32x64x32/32x16", 5},
-      {"matmul:m=96,n=70,k=128,dtype=bf16,trans_a=true", "cuda:sm_90a", "C_acc", "32x32x32/32x16",
+      {"matmul:m=96,n=70,k=160,dtype=bf16,trans_a=true", "cuda:sm_90a", "C_acc", "32x32x32/32x16",
        5},
       {"matmul:m=40,n=72,k=128,dtype=i8,batch=3", "cuda:sm_80", "C", "32x64x64/32x16", 5},
       {"matmul:m=64,n=136,k=96,dtype=f16,acc=f16", "cuda:sm_86", "C", "32x64x32/32x16", 5},
@@ -77,9 +57,11 @@ const std::vector<GridCase>& cases_grid() {
   return list;
 }
 
-nlohmann::json answers_of(const GridCase& c, const std::string& grid) {
+Choices choices_of(const GridCase& c, const std::string& grid, const Choices& more = {}) {
   const std::string block = c.block;
-  return {{block + ".tile", c.tile}, {block + ".grid", grid}, {block + ".blocks", 1}};
+  Choices choices = {{block + ".tile", c.tile}, {block + ".grid", grid}};
+  if (grid != "tiles") choices[block + ".blocks"] = 1;
+  return joined_choices(choices, more);
 }
 
 TEST(GpuGrid, EveryKindOfProductIsRightInFewBlocks) {
@@ -88,8 +70,11 @@ TEST(GpuGrid, EveryKindOfProductIsRightInFewBlocks) {
     for (const char* grid : {"persistent", "stream_k"}) {
       SCOPED_TRACE(fmt::format("{} in a grid '{}'", c.spec, grid));
       Target target = small_chip(c.target, c.sms);
-      auto [s, config, decisions] = answered_grid(w, target, answers_of(c, grid));
-      ASSERT_THAT(config, HasSubstr(fmt::format(R"(.grid":"{}")", grid)));
+      const Schedule s = gpu_schedule(w, target, choices_of(c, grid));
+      const CudaSource source = generate_cuda(s.module(), target);
+      const bool is_shared = grid == std::string("stream_k");
+      EXPECT_EQ(source.launches.size(), is_shared ? 2u : 1u);
+      EXPECT_EQ(source.text.find("_turn") != std::string::npos, !is_shared) << source.text;
       if (w.dims.empty()) {
         expect_right_on_gpu(w, s, target);
         continue;
@@ -105,12 +90,11 @@ TEST(GpuGrid, EveryKindOfProductIsRightInFewBlocks) {
 TEST(GpuGrid, ScalesOfWholeColumnsLeaveTilesWhole) {
   Target target = small_chip("cuda:sm_80", 3);
   Workload w = make_workload(parse_spec("matmul:m=9,n=200,k=256,dtype=f16,w.dtype=i4"));
-  auto [s, config, decisions] = answered_grid(
-      w, target, {{"C_acc.tile", "16x64/16"}, {"C_acc.grid", "persistent"}, {"C_acc.blocks", 1}});
-  auto grid = std::find_if(decisions.begin(), decisions.end(),
-                           [](const Decision& d) { return d.name == "C_acc.grid"; });
-  ASSERT_NE(grid, decisions.end());
-  EXPECT_EQ(grid->options.size(), 2u) << "tiles and persistent";
+  const Choices choices = {
+      {"C_acc.tile", "16x64/16"}, {"C_acc.grid", "persistent"}, {"C_acc.blocks", 1}};
+  EXPECT_THAT(options_of(gpu_trial(w, target, choices), ".grid"),
+              ElementsAre("tiles", "persistent"));
+  const Schedule s = gpu_schedule(w, target, choices);
   expect_right_on_gpu(w, s, target);
 }
 
@@ -118,7 +102,7 @@ TEST(GpuGrid, ScalesOfWholeColumnsLeaveTilesWhole) {
 TEST(GpuGrid, MoreBlocksThanTilesShareAllOfThem) {
   Target target = small_chip("cuda:sm_80", 16);
   Workload w = make_workload(parse_spec(cases_grid()[0].spec));
-  Schedule s = forced_grid(w, target, answers_of(cases_grid()[0], "stream_k"));
+  Schedule s = gpu_schedule(w, target, choices_of(cases_grid()[0], "stream_k"));
   CudaSource source = generate_cuda(s.module(), target);
   ASSERT_EQ(source.launches.size(), 2u);
   EXPECT_EQ(as_int(source.launches[0].grid[0]), 16);
@@ -132,16 +116,19 @@ TEST(GpuGrid, GoesWithAllElseThatATileIsAsked) {
   Workload w = make_workload(parse_spec("matmul:m=256,n=128,k=96,dtype=f16,trans_b=true"));
   for (const char* grid : {"persistent", "stream_k"}) {
     for (int stages : {1, 2, 4}) {
-      nlohmann::json answers = answers_of(cases_grid()[0], grid);
-      answers.merge_patch({{"C_acc.tile", "64x64x32/32x32"},
-                           {"C_acc.stages", stages},
-                           {"C_acc.rows", stages % 2 ? "padded" : "swizzled"},
-                           {"C_acc.stores", stages == 1 ? "direct" : "shared"},
-                           {"C_acc.group", 4}});
-      SCOPED_TRACE(answers.dump());
-      Schedule s = forced_grid(w, target, answers);
-      EXPECT_EQ(generate_cuda(s.module(), target).launches.size(),
-                grid == std::string("stream_k") ? 2u : 1u);
+      const bool is_shared = grid == std::string("stream_k"), is_padded = stages % 2 != 0,
+                 stores_direct = stages == 1;
+      const Choices choices = choices_of(cases_grid()[0], grid,
+                                         {{"C_acc.tile", "64x64x32/32x32"},
+                                          {"C_acc.stages", stages},
+                                          {"C_acc.rows", is_padded ? "padded" : "swizzled"},
+                                          {"C_acc.stores", stores_direct ? "direct" : "shared"},
+                                          {"C_acc.group", 4}});
+      SCOPED_TRACE(choices.dump());
+      Schedule s = gpu_schedule(w, target, choices);
+      const CudaSource source = generate_cuda(s.module(), target);
+      EXPECT_EQ(source.launches.size(), is_shared ? 2u : 1u);
+      EXPECT_EQ(source.text.find("tw_swizzle<") == std::string::npos, is_padded);
       expect_right_on_gpu(w, s, target);
     }
   }
@@ -153,7 +140,7 @@ TEST(GpuGrid, AWrongShareIsSeen) {
   Target target = small_chip(c.target, c.sms);
   Workload w = make_workload(parse_spec(c.spec));
   auto outcome = [&](const std::string& grid, const std::string& from, const std::string& to) {
-    return outcome_of_edited(w, forced_grid(w, target, answers_of(c, grid)), target, from, to);
+    return outcome_of_edited(w, gpu_schedule(w, target, choices_of(c, grid)), target, from, to);
   };
   EXPECT_EQ(outcome("stream_k", "from", "from"), "ok");
   EXPECT_NE(outcome("stream_k", "from < (last + 1)", "from < last"), "ok");
@@ -165,9 +152,8 @@ TEST(GpuGrid, AWrongShareIsSeen) {
 TEST(GpuGrid, TilesAreKeptApartByABarrier) {
   Target target = small_chip("cuda:sm_80", 2);
   Workload w = make_workload(parse_spec("matmul:m=128,n=128,k=64,dtype=f16,trans_b=true"));
-  nlohmann::json answers = answers_of(cases_grid()[0], "persistent");
-  answers["C_acc.stages"] = 3;
-  Schedule s = forced_grid(w, target, answers);
+  Schedule s =
+      gpu_schedule(w, target, choices_of(cases_grid()[0], "persistent", {{"C_acc.stages", 3}}));
   GpuRun right = run_on_emulator(w, s, target);
   ASSERT_TRUE(right.emulated.ok()) << right.emulated.fault->to_string();
   GpuRun without = run_on_emulator(w, s, target, {}, 1, [](std::string& text) {
@@ -182,18 +168,11 @@ TEST(GpuGrid, TilesAreKeptApartByABarrier) {
 }
 
 std::vector<std::string> grids_offered(const std::string& spec, const Target& target) {
-  Workload w = make_workload(parse_spec(spec));
-  nlohmann::json answers = {{"C_acc.tile", "128x128x32/64x32"}, {"C_acc.stages", 3}};
-  std::vector<std::string> ways;
-  for (const Decision& d : answered_grid(w, target, answers).decisions) {
-    if (d.name != "C_acc.grid") continue;
-    for (const Answer& a : d.options) ways.push_back(std::get<std::string>(a));
-  }
-  return ways;
+  const Choices choices = {{"C_acc.tile", "128x128x32/64x32"}, {"C_acc.stages", 3}};
+  return options_of(gpu_trial(make_workload(parse_spec(spec)), target, choices), "C_acc.grid");
 }
 
 TEST(GpuGrid, IsAskedWhereItMatters) {
-  using ::testing::ElementsAre;
   using ::testing::IsEmpty;
   Target target = Target::parse("cuda:sm_80");  // 108 SMs
   EXPECT_THAT(grids_offered("matmul:m=4096,n=4096,k=4096,dtype=f16", target),
@@ -213,45 +192,36 @@ TEST(GpuGrid, IsAskedWhereItMatters) {
 TEST(GpuGrid, BlocksOfAMultiprocessorHaveTheirRegisters) {
   const Workload w = make_workload(parse_spec("matmul:m=4096,n=4096,k=4096,dtype=f16"));
   const Target target = Target::parse("cuda:sm_90a");
-  auto with = [&](const char* tile) {
-    return answered_grid(w, target,
-                         {{"C_acc.mma", "wgmma_f32_f16"},
-                          {"C_acc.tile", tile},
-                          {"C_acc.copies", "roles"},
-                          {"C_acc.stages", 2},
-                          {"C_acc.stores", "direct"},
-                          {"C_acc.cluster", "1x1"},
-                          {"C_acc.order", "rows"},
-                          {"C_acc.group", 1},
-                          {"C_acc.grid", "persistent"},
-                          {"C_acc.blocks", 1}});
+  auto trial_of = [&](const char* tile) {
+    return gpu_trial(w, target,
+                     {{"C_acc.mma", "wgmma_f32_f16"},
+                      {"C_acc.tile", tile},
+                      {"C_acc.copies", "roles"},
+                      {"C_acc.stages", 2},
+                      {"C_acc.stores", "direct"},
+                      {"C_acc.cluster", "1x1"},
+                      {"C_acc.order", "rows"},
+                      {"C_acc.group", 1},
+                      {"C_acc.grid", "persistent"}});
   };
-  auto counts = [&](const char* tile) {
-    std::vector<int64_t> found;
-    for (const Decision& d : with(tile).decisions) {
-      if (d.name != "C_acc.blocks") continue;
-      for (const Answer& a : d.options) found.push_back(std::get<int64_t>(a));
-    }
-    return found;
-  };
-  EXPECT_EQ(counts("128x128x64/64x128"), (std::vector<int64_t>{1}));
-  EXPECT_THAT(counts("64x64x64/64x64"), ::testing::Contains(2)) << "of one warpgroup";
+  EXPECT_THAT(options_of(trial_of("128x128x64/64x128"), "C_acc.blocks"), ElementsAre("1"));
+  EXPECT_THAT(options_of(trial_of("64x64x64/64x64"), "C_acc.blocks"), Contains("2"))
+      << "of one warpgroup";
 
-  nlohmann::json more = nlohmann::json::parse(with("128x128x64/64x128").config);
+  nlohmann::json more = nlohmann::json::parse(trial_of("128x128x64/64x128").config());
   more["C_acc.blocks"] = 2;
   EXPECT_THROW(gpu_schedule(w, target, Trial::replay(more.dump())), ScheduleError);
 }
 
 // The config of a large workload, on an instance with fewer tiles than the chip has SMs.
-TEST(GpuGrid, IsProvedOnASmallInstanceWithSeveralTilesABlock) {
+TEST(GpuGrid, IsCheckedOnASmallInstanceWithSeveralTilesABlock) {
   Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16");
   Target target = Target::parse("cuda:sm_80");
-  const Sketch& sketch = cuda_sketches().front();
   auto check = [&](const char* grid) {
-    nlohmann::json answers = answers_of(cases_grid()[0], grid);
-    answers.merge_patch({{"C_acc.tile", "64x64x32/32x32"}, {"C_acc.stages", 3}});
-    if (grid == std::string("tiles")) answers.erase("C_acc.blocks");
-    return check_emulated(w, target, sketch, answered_grid(w, target, answers).config);
+    const Choices choices = {
+        {"C_acc.tile", "64x64x32/32x32"}, {"C_acc.stages", 3}, {"C_acc.grid", grid}};
+    return check_emulated(w, target, cuda_sketches().front(),
+                          gpu_trial(w, target, choices).config());
   };
   EmulatedCheck tiles = check("tiles"), persistent = check("persistent"),
                 shared = check("stream_k");
@@ -267,10 +237,10 @@ TEST(GpuGrid, IsProvedOnASmallInstanceWithSeveralTilesABlock) {
 GpuEstimate estimated(const std::string& spec, const char* grid, int blocks) {
   Workload w = parse_workload(spec);
   Target target = Target::parse("cuda:sm_80");
-  nlohmann::json answers = answers_of(cases_grid()[0], grid);
-  answers.merge_patch(
-      {{"C_acc.tile", "128x128x32/64x32"}, {"C_acc.stages", 3}, {"C_acc.blocks", blocks}});
-  return estimate_gpu(forced_grid(w, target, answers).program(), target);
+  Choices choices =
+      choices_of(cases_grid()[0], grid, {{"C_acc.tile", "128x128x32/64x32"}, {"C_acc.stages", 3}});
+  if (choices.contains("C_acc.blocks")) choices["C_acc.blocks"] = blocks;
+  return estimate_gpu(gpu_schedule(w, target, choices).program(), target);
 }
 
 // 64 tiles for 108 SMs; 256 tiles for 216 blocks that run at once.
@@ -298,9 +268,9 @@ TEST(GpuGrid, ItsWorkIsWhatTheEmulatorCounts) {
   Workload w = make_workload(parse_spec("matmul:m=256,n=128,k=256,dtype=f16,trans_b=true"));
   for (const char* grid : {"persistent", "stream_k"}) {
     SCOPED_TRACE(grid);
-    nlohmann::json answers = answers_of(cases_grid()[0], grid);
-    answers.merge_patch({{"C_acc.tile", "64x64x32/32x32"}, {"C_acc.stages", 3}});
-    Schedule s = forced_grid(w, target, answers);
+    Schedule s = gpu_schedule(
+        w, target,
+        choices_of(cases_grid()[0], grid, {{"C_acc.tile", "64x64x32/32x32"}, {"C_acc.stages", 3}}));
     EmulatorCounters c = run_on_emulator(w, s, target).emulated.counters;
     double operations = 0, sectors = 0;
     for (const GpuKernelWork& work : gpu_work_of(lower_for_cuda(s.program(), target), target)) {
@@ -324,9 +294,9 @@ TEST(GpuGrid, CompilesWithoutSpills) {
     if (target.gpu.compute_capability < 80 || !cuda::nvrtc_accepts(arch)) continue;
     for (const char* grid : {"persistent", "stream_k"}) {
       SCOPED_TRACE(target.name + " " + grid);
-      nlohmann::json answers = answers_of(cases_grid()[0], grid);
-      answers.merge_patch({{"C_acc.tile", "128x128x32/64x32"}, {"C_acc.stages", 3}});
-      CudaSource source = generate_cuda(forced_grid(w, target, answers).module(), target);
+      const Choices choices = choices_of(cases_grid()[0], grid,
+                                         {{"C_acc.tile", "128x128x32/64x32"}, {"C_acc.stages", 3}});
+      CudaSource source = generate_cuda(gpu_schedule(w, target, choices).module(), target);
       std::string cubin = cuda::compile_to_cubin(source.text, "kernel", arch);
       for (const CudaLaunch& launch : source.launches) {
         EXPECT_EQ(cuda::cubin_facts(cubin, launch.entry).local_accesses(), 0) << source.text;

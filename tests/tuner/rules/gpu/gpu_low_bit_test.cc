@@ -32,6 +32,12 @@ const std::vector<std::string>& plain_specs() {
       "matmul:m=5,n=48,k=64,w.dtype=f8e4m3,w.group=-1",
       "matmul:m=5,n=48,k=64,w.dtype=f8e5m2,w.scale=none",
       "matmul:m=3,n=33,k=29,w.dtype=u4,w.group=8,w.zero=f16",
+      "matmul:m=3,n=33,k=29,w.dtype=u4,w.group=8,w.offset=f16",
+      "matmul:m=20,n=48,k=64,dtype=f16,w.dtype=u4,w.group=32,w.scale=f16,w.offset=f16",
+      "matmul:m=5,n=48,k=64,dtype=i8,acc=f32,w.dtype=u4,w.group=32,w.offset=f32",
+      "gated_mlp:m=18,n=32,k=64,dtype=f16,w.dtype=u4,w.group=32,w.scale=f16,w.offset=f16",
+      "grouped_matmul:groups=2,blocks=3,rows=16,n=32,k=64,dtype=f16,w.dtype=u4,w.group=32,"
+      "w.offset=f32",
       "matmul:m=1,n=37,k=50,w.dtype=i4,w.group=16,w.scale=f16",
       "matmul:m=1,n=37,k=192,w.dtype=i4,w.group=16,trans_b=true",
       "matmul:m=3,n=21,k=23,w.dtype=u2,w.group=7,w.zero=u4",
@@ -250,11 +256,7 @@ TEST(GpuPacked, ScalesComeAheadWithTheCodes) {
   Workload w = make_workload(parse_spec(
       "matmul:m=5,n=64,k=512,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4"));
   auto text = [&](const char* scales) {
-    Trial first = Trial::first();
-    apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
-    nlohmann::json config = nlohmann::json::parse(first.config());
-    config["C_acc.scales"] = scales;
-    Schedule s = gpu_schedule(w, target, Trial::replay(config.dump()));
+    Schedule s = gpu_schedule(w, target, {{"C_acc.scales", scales}});
     expect_right_on_gpu(w, s, target);
     return generate_cuda(s.module(), target).text;
   };

@@ -22,7 +22,7 @@ using ::testing::Not;
 
 // The trial of a product with wgmma, these choices, and the first options otherwise.
 Choices packed_copies_choices(const Workload& w, const Target& target, const Choices& more) {
-  Choices choices = {{".B.layout", "fragments"}, {".B.sparse", "halves"}, {".cluster", "1x1"}};
+  Choices choices = {{".B.layout?", "fragments"}, {".B.sparse?", "halves"}, {".cluster?", "1x1"}};
   const std::vector<std::string> ways = options_of(gpu_trial(w, target, choices), ".mma");
   if (!ways.empty()) choices[".mma"] = ways.back();
   return joined_choices(choices, more);
@@ -50,10 +50,11 @@ TEST(PackedCopies, AreOfferedWhereAMapDescribesTheActivations) {
 }
 
 TEST(PackedCopies, ByThreadsNeedNoBarriers) {
-  Trial trial = Trial::replay(R"({"C_acc.B.layout": "fragments", "C_acc.mma": "wgmma_f32_f16",
-      "C_acc.tile": "16x64/16", "C_acc.store": "shared", "C_acc.scales": "staged", "C_acc.k": 64,
-      "C_acc.copies": "cp_async", "C_acc.stages": 3, "C_acc.order": "rows", "C_acc.group": 1})");
-  const std::string text = text_of(gpu_schedule(workload(kPackedCopiesU4), hopper(), trial));
+  const std::string text = text_of(gpu_schedule(workload(kPackedCopiesU4), hopper(),
+                                                {{".B.layout", "fragments"},
+                                                 {".mma", "wgmma_f32_f16"},
+                                                 {".tile", "16x64/16"},
+                                                 {".copies", "cp_async"}}));
   EXPECT_THAT(text, HasSubstr("tw_cp_async"));
   EXPECT_THAT(text, Not(HasSubstr("tw_bulk_load")));
 }
@@ -161,16 +162,13 @@ TEST(PackedCopies, ClustersShareTheActivations) {
         Case{"matmul:m=16,n=128,k=256,dtype=f16,w.sparse=2:4", "16x64/16", "tiles"}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    const Schedule s = scheduled_packed_copies(w,
-                                               {{".tile", c.tile},
-                                                {".k", 64},
-                                                {".copies", "roles"},
-                                                {".stages", 3},
-                                                {".cluster", "1x2"},
-                                                {".grid", c.grid},
-                                                {".blocks", 1}},
-                                               hopper(4));
+    const bool is_persistent = std::string(c.grid) == "persistent";
+    Choices choices = {{".tile", c.tile}, {".k", 64},          {".copies", "roles"},
+                       {".stages", 3},    {".cluster", "1x2"}, {".grid?", "tiles"}};
+    if (is_persistent) choices.update({{".grid", "persistent"}, {".blocks", 1}});
+    const Schedule s = scheduled_packed_copies(w, choices, hopper(4));
     const std::string text = text_of(s, hopper(4));
+    EXPECT_EQ(text.find("_turn") != std::string::npos, is_persistent);
     EXPECT_THAT(text, HasSubstr("tw_tensor_multicast_2d(A_"));
     EXPECT_THAT(text, HasSubstr("tw_bulk_load(B_"));
     expect_right_on_gpu(w, s, hopper(4));
@@ -260,7 +258,7 @@ TEST(PackedCopies, CompileToBulkCopiesWithoutSpills) {
                                                                {".copies", "roles"},
                                                                {".store", "direct"},
                                                                {".stages", 3},
-                                                               {".grid", "tiles"}})
+                                                               {".grid?", "tiles"}})
                           .module(),
                       hopper());
     const cuda::CubinFacts facts = cuda::cubin_facts(
@@ -289,7 +287,7 @@ TEST(PackedCopies, TheModelPrefersWarpsThatCopyAhead) {
                                                                {".store", "direct"},
                                                                {".order", "rows"},
                                                                {".group", 1},
-                                                               {".grid", "tiles"}})
+                                                               {".grid?", "tiles"}})
                                        .program(),
                                    hopper());
       EXPECT_TRUE(e.fits()) << e.refusal;

@@ -25,7 +25,7 @@ const char* const kSparse = "matmul:m=32,n=128,k=256,dtype=bf16,w.sparse=2:4";
 // The trial of a product with wgmma, these choices, and the first options otherwise.
 Choices packed_results_choices(const Workload& w, const Choices& more) {
   Choices choices = {
-      {".B.layout", "fragments"}, {".mma", "wgmma_f32_f16"}, {".group", 1}, {".cluster", "1x1"}};
+      {".B.layout?", "fragments"}, {".mma", "wgmma_f32_f16"}, {".group?", 1}, {".cluster?", "1x1"}};
   if (w.weight->sparse()) choices.update({{".B.sparse", "halves"}, {".mma", "wgmma_sp_f32_bf16"}});
   return joined_choices(choices, more);
 }

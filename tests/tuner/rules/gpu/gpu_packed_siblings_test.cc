@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
             false},
         // Partial tiles; column scales that are read where they are needed.
         JoinedCase{"gated_mlp:m=20,n=40,k=70,dtype=bf16,trans_b=true,w.dtype=i2,act=gelu",
-                   {{".store", "direct"}, {".scales", "direct"}},
+                   {{".store", "direct"}},
                    false},
         JoinedCase{"gated_mlp:m=9,n=40,k=64,dtype=f16,w.dtype=nf4,w.group=32", {}, false},
         JoinedCase{

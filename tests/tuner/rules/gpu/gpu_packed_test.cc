@@ -50,8 +50,8 @@ TEST(GpuPacked, TilesThatHangOverAreRight) {
   const Target target = Target::parse("cuda:sm_80");
   Workload w = make_workload(
       parse_spec("matmul:m=9,n=40,k=256,dtype=f16,w.dtype=u4,w.group=128,trans_b=true"));
-  const char* answers = R"({"C_acc.B.layout": "fragments", "C_acc.tile": "8x64/16"})";
-  expect_right_on_gpu(w, gpu_schedule(w, target, Trial::mutate(answers, 0, 1)), target);
+  expect_right_on_gpu(
+      w, gpu_schedule(w, target, {{".B.layout", "fragments"}, {".tile", "8x64/16"}}), target);
 }
 
 // Group sums are scaled correctly if a block has only some of the dynamic rows.
@@ -59,8 +59,7 @@ TEST(GpuPacked, GroupsOfRowsThatALaunchCountsAreRight) {
   const Target target = Target::parse("cuda:sm_80");
   Workload w = make_workload(
       parse_spec("matmul:m=1..70,n=128,k=256,dtype=f16,w.dtype=u4,w.group=128,w.zero=u4"));
-  const char* answers = R"({"C_acc.B.layout": "fragments", "C_acc.tile": "32x64/16"})";
-  Schedule s = gpu_schedule(w, target, Trial::mutate(answers, 0, 1));
+  Schedule s = gpu_schedule(w, target, {{".B.layout", "fragments"}, {".tile", "32x64/16"}});
   for (int64_t m : {1, 32, 33, 70}) expect_right_on_gpu(w, s, target, {{"m", m}});
 }
 
@@ -70,14 +69,12 @@ TEST(GpuPacked, AWeightsLayoutIsKept) {
   Workload w = make_workload(parse_spec("matmul:m=32,n=64,k=1024,dtype=f16,trans_b=true"));
   for (const char* layout : {"none", "tiles", "ldmatrix"}) {
     SCOPED_TRACE(layout);
-    const std::string answers = std::string(R"({"C_acc.gemv": "none", "C_acc.B.layout": ")") +
-                                layout + R"(", "C_acc.k.parts": 2})";
-    Trial trial = Trial::mutate(answers, 0, 1);
-    Schedule s = apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
-    const bool is_split = trial.config().find(".parts") != std::string::npos;
-    const bool is_packed = !s.module().packs.empty();
-    EXPECT_EQ(is_split, layout == std::string("none"));
-    EXPECT_NE(is_split, is_packed) << trial.config();
+    const bool is_plain = layout == std::string("none");
+    const Choices choices = {{".gemv?", "none"}, {".B.layout", layout}, {".parts?", 2}};
+    const Schedule s = gpu_schedule(w, target, choices);
+    EXPECT_EQ(choice_of(gpu_trial(w, target, choices), ".parts"), is_plain ? "2" : "not asked");
+    EXPECT_EQ(generate_cuda(s.module(), target).launches.size(), is_plain ? 2u : 1u);
+    EXPECT_EQ(s.module().packs.empty(), is_plain);
     expect_right_on_gpu(w, s, target);
   }
 }

@@ -2,12 +2,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <nlohmann/json.hpp>
-
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/answers.h"
 #include "tests/tuner/edited_kernel.h"
 #include "tests/tuner/gpu_check.h"
 
@@ -35,25 +32,24 @@ Workload gated(int m, int k, int hidden, int n) {
                   m, k, hidden, n)));
 }
 
-nlohmann::json answers(const std::string& tile, const std::string& rows, int stages) {
+Choices fused(const std::string& tile, const std::string& rows, int stages) {
   return {{"T.chain", "fused"}, {"T.tile", tile}, {"T.rows", rows}, {"T.stages", stages}};
 }
 
 TEST(GpuProductChain, IsRightInOneKernel) {
   struct Case {
     Workload w;
-    nlohmann::json answers;
+    Choices choices;
   };
   for (const Case& c :
-       {Case{chain(64, 64, 64, 32), answers("32x32/16", "registers", 2)},
-        {chain(70, 40, 90, 48, "T[i,l] / (1 + exp(-T[i,l]))"), answers("32x32/16", "shared", 2)},
-        {chain(64, 32, 128, 16, "exp(T[i,l])", "bf16", "bf16"),
-         answers("64x64/16", "registers", 1)},
-        {chain(128, 64, 64, 64, "T[i,l]"), answers("128x64/32", "shared", 3)},
-        {gated(64, 64, 64, 32), answers("32x32/16", "registers", 2)},
-        {gated(50, 40, 72, 16), answers("32x32/16", "shared", 2)}}) {
-    SCOPED_TRACE(c.answers.dump());
-    const Schedule s = gpu_schedule(c.w, ampere(), plain_trial(c.w, ampere(), c.answers));
+       {Case{chain(64, 64, 64, 32), fused("32x32/16", "registers", 2)},
+        {chain(70, 40, 90, 48, "T[i,l] / (1 + exp(-T[i,l]))"), fused("32x32/16", "shared", 2)},
+        {chain(64, 32, 128, 16, "exp(T[i,l])", "bf16", "bf16"), fused("64x64/16", "registers", 1)},
+        {chain(128, 64, 64, 64, "T[i,l]"), fused("128x64/32", "shared", 3)},
+        {gated(64, 64, 64, 32), fused("32x32/16", "registers", 2)},
+        {gated(50, 40, 72, 16), fused("32x32/16", "shared", 2)}}) {
+    SCOPED_TRACE(c.choices.dump());
+    const Schedule s = gpu_schedule(c.w, ampere(), c.choices);
     GpuRun run = run_on_emulator(c.w, s, ampere());
     ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
     EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
@@ -86,8 +82,7 @@ TEST(GpuProductChain, IsAskedWhereRegistersAndInstructionsAllowIt) {
 // Each single error in a kernel gives a wrong result or a fault in the emulator.
 TEST(GpuProductChain, BrokenKernelsAreSeen) {
   const Workload w = chain(64, 32, 96, 32);
-  const Schedule s =
-      gpu_schedule(w, ampere(), plain_trial(w, ampere(), answers("32x32/16", "registers", 2)));
+  const Schedule s = gpu_schedule(w, ampere(), fused("32x32/16", "registers", 2));
   auto is_seen = [&](const std::string& from, const std::string& to) {
     return outcome_of_edited(w, s, ampere(), from, to, Places::All) != "ok";
   };
@@ -108,9 +103,8 @@ TEST(GpuProductChain, CompilesWithSumsInRegisters) {
     if (!cuda::nvrtc_accepts(c.architecture)) continue;
     SCOPED_TRACE(c.architecture);
     const Target target = Target::parse(std::string("cuda:") + c.architecture);
-    const nlohmann::json config = answers(c.tile, "registers", 2);
     const CudaSource source =
-        generate_cuda(gpu_schedule(c.w, target, Trial::replay(config.dump())).module(), target);
+        generate_cuda(gpu_schedule(c.w, target, fused(c.tile, "registers", 2)).module(), target);
     cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", c.architecture), source.launches.at(0).entry);
     EXPECT_GE(facts.count("HMMA"), 16) << source.text;

@@ -114,26 +114,6 @@ INSTANTIATE_TEST_SUITE_P(Specs, GpuProducts, ::testing::ValuesIn(cases_product()
                            return name + "_" + std::string(info.param.target).substr(8);
                          });
 
-// The first choices, except for these knobs of the tiled block.
-Schedule answered_product(const Workload& w, const Target& target, const nlohmann::json& answers) {
-  Trial first = Trial::first();
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
-  nlohmann::json config = nlohmann::json::parse(first.config());
-  std::string block;
-  for (const auto& [key, value] : config.items()) {
-    size_t at = key.find(".tile");
-    if (at != std::string::npos) block = key.substr(0, at);
-  }
-  if (config.contains(block + ".group")) config[block + ".group"] = 1;  // any tile has that
-  for (const auto& [key, value] : answers.items()) config[block + "." + key] = value;
-  return gpu_schedule(w, target, Trial::replay(config.dump()));
-}
-
-// These choices, and the first options otherwise.
-Schedule forced_product(const Workload& w, const Target& target, const nlohmann::json& answers) {
-  return gpu_schedule(w, target, Trial::mutate(answers.dump(), 0, 1));
-}
-
 // Each operand as two tf32 numbers: as exact as f32, which a single tf32 is not.
 TEST(GpuProduct, SplitOperandsAreAsExactAsF32) {
   Target target = Target::parse("cuda:sm_80");
@@ -141,7 +121,7 @@ TEST(GpuProduct, SplitOperandsAreAsExactAsF32) {
                            "matmul:m=33,n=24,k=53,trans_a=true,epilogue=[bias,relu]"}) {
     SCOPED_TRACE(spec);
     Workload w = make_workload(parse_spec(spec));
-    Schedule s = forced_product(w, target, {{"C.gemv", "none"}, {"C.mma", "m16n8k8_f32_tf32x3"}});
+    Schedule s = gpu_schedule(w, target, {{".gemv?", "none"}, {".mma", "m16n8k8_f32_tf32x3"}});
     expect_right_on_gpu(w, s, target);
     GpuRun once = run_on_emulator(w, s, target, {}, 1, [](std::string& text) {
       text.insert(0, "#define tw_mma_m16n8k8_f32_tf32x3 tw_mma_m16n8k8_f32_tf32\n");
@@ -163,7 +143,7 @@ TEST(GpuProduct, PlainWeightsMayBePacked) {
     for (const char* layout : {"tiles", "ldmatrix", "fragments"}) {
       SCOPED_TRACE(std::string(spec) + " " + layout);
       Schedule s =
-          forced_product(w, target, {{"C.gemv", "none"}, {"C.B.layout", layout}, {"C.mma", row}});
+          gpu_schedule(w, target, {{".gemv?", "none"}, {".B.layout", layout}, {".mma?", row}});
       ASSERT_EQ(s.module().packs.size(), 1u);
       EXPECT_THAT(text_of(w, s, target), HasSubstr("tw_mma_" + std::string(row)));
       expect_right_on_gpu(w, s, target);
@@ -181,8 +161,8 @@ TEST(GpuProduct, SwizzledRowsMeetNoBankTwice) {
                             std::pair{"matmul:m=64,n=128,k=128,dtype=i8,trans_b=true", wide}}) {
     Workload w = make_workload(parse_spec(spec));
     for (int stages : {1, 3}) {
-      Schedule s =
-          answered_product(w, target, {{"rows", "swizzled"}, {"tile", tile}, {"stages", stages}});
+      Schedule s = gpu_schedule(
+          w, target, {{".rows", "swizzled"}, {".tile", tile}, {".stages", stages}, {".group", 1}});
       GpuRun run = run_on_emulator(w, s, target);
       ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << run.source.text;
       EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message;
@@ -203,18 +183,15 @@ TEST(GpuProduct, WeightsInTheOrderOfLdmatrixMeetNoBankTwice) {
         std::tuple{"matmul:m=64,n=128,k=128,dtype=i8", "64x64x64/32x32", "m16n8k32_s32_s8"}}) {
     SCOPED_TRACE(spec);
     Workload w = make_workload(parse_spec(spec));
-    Trial first = Trial::first();
-    apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
-    const std::string block = first.config().find("C_acc.") == std::string::npos ? "C" : "C_acc";
-    Schedule s = forced_product(w, target,
-                                {{block + ".gemv", "none"},
-                                 {block + ".B.layout", "ldmatrix"},
-                                 {block + ".mma", row},
-                                 {block + ".k.parts", 1},
-                                 {block + ".stores", "direct"},
-                                 {block + ".tile", tile},
-                                 {block + ".stages", 2},
-                                 {block + ".rows", "swizzled"}});
+    Schedule s = gpu_schedule(w, target,
+                              {{".gemv?", "none"},
+                               {".B.layout", "ldmatrix"},
+                               {".mma", row},
+                               {".parts?", 1},
+                               {".stores", "direct"},
+                               {".tile", tile},
+                               {".stages", 2},
+                               {".rows", "swizzled"}});
     GpuRun run = run_on_emulator(w, s, target);
     ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << run.source.text;
     EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << run.source.text;
@@ -230,14 +207,14 @@ TEST(GpuProduct, WeightsInTheOrderOfLdmatrixMeetNoBankTwice) {
 TEST(GpuProduct, MatricesAreReadWhereTheyLie) {
   Target target = Target::parse("cuda:sm_80");
   Workload w = make_workload(parse_spec("matmul:m=64,n=128,k=64,dtype=f16,trans_b=true,out=f32"));
-  Schedule s = forced_product(w, target,
-                              {{"C.gemv", "none"},
-                               {"C.B.layout", "ldmatrix"},
-                               {"C.mma", "m16n8k16_f32_f16"},
-                               {"C.k.parts", 1},
-                               {"C.tile", "64x64x32/32x32"},
-                               {"C.stages", 2},
-                               {"C.rows", "padded"}});
+  Schedule s = gpu_schedule(w, target,
+                            {{"C.gemv?", "none"},
+                             {"C.B.layout", "ldmatrix"},
+                             {"C.mma", "m16n8k16_f32_f16"},
+                             {".parts?", 1},
+                             {"C.tile", "64x64x32/32x32"},
+                             {"C.stages", 2},
+                             {"C.rows", "padded"}});
   expect_right_on_gpu(w, s, target);
   const GpuRun run = run_edited(w, s, target, "lane / 8 % 2 * 64", "lane / 8 % 2 * 8");
   EXPECT_NE(outcome_of(run), "ok") << run.source.text;
@@ -248,7 +225,7 @@ TEST(GpuProduct, PaddedRowsTakeMoreMemoryAndNoSwizzle) {
   Workload w = make_workload(parse_spec("matmul:m=64,n=64,k=64,dtype=f16,trans_b=true"));
   auto with_rows = [&](const char* rows) {
     return generate_cuda(
-        answered_product(w, target, {{"rows", rows}, {"tile", "64x64x32/32x32"}, {"stages", 2}})
+        gpu_schedule(w, target, {{".rows", rows}, {".tile", "64x64x32/32x32"}, {".stages", 2}})
             .module(),
         target);
   };
@@ -265,11 +242,12 @@ TEST(GpuProduct, ResultsGoThroughSharedMemoryInWholeSectors) {
                            "matmul:m=37,n=45,k=53,dtype=bf16,out=bf16,epilogue=[bias,relu]",
                            "matmul:m=40,n=72,k=64,dtype=i8,batch=2"}) {
     Workload w = make_workload(parse_spec(spec));
-    expect_right_on_gpu(w, answered_product(w, target, {{"stores", "shared"}}), target);
+    expect_right_on_gpu(w, gpu_schedule(w, target, {{".stores", "shared"}, {".group", 1}}), target);
   }
   Workload w = make_workload(parse_spec("matmul:m=64,n=128,k=64,dtype=f16,trans_b=true,out=f16"));
   auto counters = [&](const char* stores) {
-    GpuRun run = run_on_emulator(w, answered_product(w, target, {{"stores", stores}}), target);
+    GpuRun run =
+        run_on_emulator(w, gpu_schedule(w, target, {{".stores", stores}, {".group", 1}}), target);
     return run.emulated.counters;
   };
   EmulatorCounters direct = counters("direct"), shared = counters("shared");
@@ -281,7 +259,7 @@ TEST(GpuProduct, ResultsGoThroughSharedMemoryInWholeSectors) {
 TEST(GpuProduct, BlocksRunInGroupsOfRows) {
   Target target = Target::parse("cuda:sm_80");
   Workload w = make_workload(parse_spec("matmul:m=256,n=128,k=32,dtype=f16,trans_b=true"));
-  Schedule s = answered_product(w, target, {{"group", 4}, {"tile", "32x64x32/32x16"}});
+  Schedule s = gpu_schedule(w, target, {{".group", 4}, {".tile", "32x64x32/32x16"}});
   CudaSource source = generate_cuda(s.module(), target);
   ASSERT_EQ(as_int(source.launches[0].grid[0]), 16);
   // Blocks 0 to 3 are the first tile rows of the first column; 4 to 7 those of the second column.

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
-
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
 #include "tests/tuner/gpu_check.h"
@@ -18,24 +15,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-// The first choices, with those of `more` for the product `name`. Knobs that depend on these get
-// their first option again.
-Schedule scheduled_siblings(const Workload& w, const Target& target, const nlohmann::json& more,
-                            const std::string& name = "C_gate") {
-  nlohmann::json config = nlohmann::json::object();
-  for (int round = 0; round < 2; ++round) {
-    for (const auto& [question, answer] : more.items()) config[name + question] = answer;
-    Trial trial = Trial::mutate(config.dump(), 0, 1);
-    apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
-    config = nlohmann::json::object();
-    for (const Decision& d : trial.decisions()) {
-      std::visit([&](const auto& first) { config[d.name] = first; }, d.options.front());
-    }
-  }
-  for (const auto& [question, answer] : more.items()) config[name + question] = answer;
-  return gpu_schedule(w, target, Trial::mutate(config.dump(), 0, 1));
-}
 
 TEST(GpuSiblings, AreJoinedWhereOneBlockReadsAllResults) {
   auto asked = [](const std::string& spec) {
@@ -66,7 +45,7 @@ TEST(GpuSiblings, AreJoinedWhereOneBlockReadsAllResults) {
 
 TEST(GpuSiblings, OneKernelReadsATileOfAOnce) {
   const Workload w = workload("gated_mlp:m=96,n=128,k=128,dtype=f16");
-  const Schedule s = scheduled_siblings(w, ampere(), {{".tile", "32x64x32/32x16"}, {".stages", 3}});
+  const Schedule s = gpu_schedule(w, ampere(), {{".tile", "32x64x32/32x16"}, {".stages", 3}});
   const CudaSource source = generate_cuda(s.module(), ampere());
   EXPECT_EQ(source.launches.size(), 1u);
   EXPECT_THAT(source.text, HasSubstr("A_shared"));
@@ -76,22 +55,21 @@ TEST(GpuSiblings, OneKernelReadsATileOfAOnce) {
 
 TEST(GpuSiblings, TypesTailsStoresAndMoreProducts) {
   struct Case {
-    const char *spec, *product;
-    nlohmann::json answers;
+    const char* spec;
+    Choices choices;
   };
   for (const Case& c :
-       {Case{"gated_mlp:m=33,n=48,k=40,dtype=bf16,act=gelu", "C_gate", {{".stages", 2}}},
-        {"gated_mlp:m=64,n=64,k=64,dtype=f16,trans_b=true", "C_gate", {{".stores", "shared"}}},
-        {"gated_mlp:m=1..90,n=64,k=64,dtype=f16", "C_gate", {{".rows", "padded"}}},
-        {"gated_mlp:m=32,n=64,k=64", "C_gate", {{".products", "joined"}}},
+       {Case{"gated_mlp:m=33,n=48,k=40,dtype=bf16,act=gelu", {{".stages", 2}}},
+        {"gated_mlp:m=64,n=64,k=64,dtype=f16,trans_b=true", {{".stores", "shared"}}},
+        {"gated_mlp:m=1..90,n=64,k=64,dtype=f16", {{".rows", "padded"}}},
+        {"gated_mlp:m=32,n=64,k=64", {{".products", "joined"}}},
         {R"(expr:expr="P[i,j] += A[i,k] * B[k,j]; Q[i,j] += A[i,k] * D[k,j]; )"
          R"(R[i,j] += A[i,k] * E[k,j]; C[i,j] = P[i,j] * Q[i,j] + R[i,j]",)"
          "dims.i=40,dims.j=72,dims.k=64,dtype=f16",
-         "P",
          {{".stages", 2}}}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    const Schedule s = scheduled_siblings(w, ampere(), c.answers, c.product);
+    const Schedule s = gpu_schedule(w, ampere(), c.choices);
     EXPECT_EQ(generate_cuda(s.module(), ampere()).launches.size(), 1u);
     std::map<std::string, int64_t> dims;
     if (!w.dims.empty()) dims = {{"m", 70}};
@@ -102,7 +80,7 @@ TEST(GpuSiblings, TypesTailsStoresAndMoreProducts) {
 TEST(GpuSiblings, ByWarpgroups) {
   struct Case {
     const char* spec;
-    nlohmann::json answers;
+    Choices choices;
   };
   const std::string way = "wgmma_f32_f16";
   for (const Case& c :
@@ -131,7 +109,7 @@ TEST(GpuSiblings, ByWarpgroups) {
          {{".mma", way + "_turned"}, {".copies", "cp_async"}, {".store", "direct"}}}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    const Schedule s = scheduled_siblings(w, hopper(), c.answers);
+    const Schedule s = gpu_schedule(w, hopper(), c.choices);
     const CudaSource source = generate_cuda(s.module(), hopper());
     EXPECT_EQ(source.launches.size(), 1u);
     EXPECT_EQ(count_of(source.text, "tw_wgmma_commit();"), 2u) << "a group for each product";
@@ -143,12 +121,12 @@ TEST(GpuSiblings, ByWarpgroups) {
 // they finish.
 TEST(GpuSiblings, AllGroupsInFlightAreWaitedFor) {
   const Workload w = workload("gated_mlp:m=64,n=64,k=256,dtype=f16");
-  const Schedule s = scheduled_siblings(w, hopper(),
-                                        {{".mma", "wgmma_f32_f16"},
-                                         {".tile", "64x64x64/64x64"},
-                                         {".copies", "cp_async"},
-                                         {".stages", 3},
-                                         {".pending", 1}});
+  const Schedule s = gpu_schedule(w, hopper(),
+                                  {{".mma", "wgmma_f32_f16"},
+                                   {".tile", "64x64x64/64x64"},
+                                   {".copies", "cp_async"},
+                                   {".stages", 3},
+                                   {".pending", 1}});
   const std::string text = text_of(s);
   EXPECT_EQ(count_of(text, "tw_wgmma_wait<1>();"), 2u);
   EXPECT_EQ(count_of(text, "tw_wgmma_hold(*(float"), 2u);
@@ -165,7 +143,7 @@ TEST(GpuSiblings, CompileWithSumsInRegisters) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   struct Case {
     const char *architecture, *mnemonic;
-    nlohmann::json answers;
+    Choices choices;
   };
   for (const Case& c : {Case{"sm_80", "HMMA", {{".tile", "128x128x32/64x32"}, {".stages", 3}}},
                         {"sm_90a",
@@ -182,12 +160,11 @@ TEST(GpuSiblings, CompileWithSumsInRegisters) {
                           {".copies", "cp_async"},
                           {".stages", 3},
                           {".pending", 1}}}}) {
-    SCOPED_TRACE(c.answers.dump());
+    SCOPED_TRACE(c.choices.dump());
     if (!cuda::nvrtc_accepts(c.architecture)) continue;
     const Target target = Target::parse(std::string("cuda:") + c.architecture);
     const Workload w = workload("gated_mlp:m=4096,n=4096,k=4096,dtype=f16");
-    const CudaSource source =
-        generate_cuda(scheduled_siblings(w, target, c.answers).module(), target);
+    const CudaSource source = generate_cuda(gpu_schedule(w, target, c.choices).module(), target);
     cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", c.architecture), source.launches.at(0).entry);
     EXPECT_GE(facts.count(c.mnemonic), 8) << source.text;

@@ -100,10 +100,9 @@ TEST(GpuSparse, OthersAreReadWithTheirZeros) {
 
 TEST(GpuSparse, ZerosMayBeRead) {
   Workload w = make_workload(parse_spec(sparse_specs()[9]));
-  Trial zeros = Trial::replay(
-      R"({"C_acc.B.sparse": "zeros", "C_acc.B.layout": "fragments", "C_acc.tile": "16x64/16", "C_acc.store": "shared", "C_acc.k": 128, "C_acc.stages": 2})");
-  EXPECT_THAT(generate_cuda(gpu_schedule(w, a100(), zeros).module(), a100()).text,
-              Not(HasSubstr("tw_mma_sp_")));
+  const Schedule zeros =
+      gpu_schedule(w, a100(), {{".B.sparse", "zeros"}, {".B.layout", "fragments"}});
+  EXPECT_THAT(text_of(w, zeros, a100()), Not(HasSubstr("tw_mma_sp_")));
 }
 
 // Weights whose kept elements dense instructions take, with gathered activations.

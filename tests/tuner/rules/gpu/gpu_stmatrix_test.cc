@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <nlohmann/json.hpp>
-
 #include "codegen/cuda_lowering.h"
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
@@ -18,15 +16,13 @@ namespace {
 using ::testing::HasSubstr;
 
 Schedule stored(const Workload& w, const char* stores, const char* rows,
-                const Target& target = hopper(), const char* block = "C_acc") {
-  Trial first = Trial::first();
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
-  nlohmann::json config = nlohmann::json::parse(first.config());
-  const std::string name = block;
-  const bool bytes = w.canonical.find("f8e4m3") != std::string::npos;
-  config[name + ".tile"] = bytes ? "64x64x64/32x32" : "64x64x32/32x32";
-  config.merge_patch({{name + ".stages", 2}, {name + ".stores", stores}, {name + ".rows", rows}});
-  return gpu_schedule(w, target, Trial::mutate(config.dump(), 0, 1));
+                const Target& target = hopper()) {
+  const bool bytes = w.inputs.front().buffer->elem == ElemType::f8e4m3;
+  return gpu_schedule(w, target,
+                      {{".tile", bytes ? "64x64x64/32x32" : "64x64x32/32x32"},
+                       {".stages", 2},
+                       {".stores", stores},
+                       {".rows", rows}});
 }
 
 TEST(GpuStmatrix, ResultsOf16BitsGoThroughIt) {
@@ -43,7 +39,7 @@ TEST(GpuStmatrix, ResultsOf16BitsGoThroughIt) {
     }
   }
   Workload halves = make_workload(parse_spec("matmul:m=64,n=64,k=64,dtype=f16,acc=f16"));
-  expect_right_on_gpu(halves, stored(halves, "stmatrix", "swizzled", hopper(), "C"), hopper());
+  expect_right_on_gpu(halves, stored(halves, "stmatrix", "swizzled"), hopper());
 }
 
 // Four matrices per instruction; each row covers its own eighth of the banks.

@@ -4,7 +4,6 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/answers.h"
 #include "tests/tuner/edited_kernel.h"
 #include "tests/tuner/gpu_check.h"
 
@@ -13,12 +12,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A config of the chain only, with `more` choices before it.
-std::string config_of_tensor_chain(const std::string& tile, const std::string& rows, int stages,
-                                   const std::string& more = "") {
-  return "{" + more + R"("S_max.rows":")" + rows +
-         R"(","S_max.softmax":"online_mma","S_max.stages":)" + std::to_string(stages) +
-         R"(,"S_max.tile":")" + tile + R"("})";
+Choices choices_of_tensor_chain(const std::string& tile, const std::string& rows, int stages,
+                                const Choices& more = {}) {
+  const Choices choices = {{"S_max.softmax", "online_mma"},
+                           {"S_max.tile", tile},
+                           {"S_max.rows", rows},
+                           {"S_max.stages", stages}};
+  return plain_with(joined_choices(choices, more));
 }
 
 struct TensorChainCase {
@@ -26,7 +26,7 @@ struct TensorChainCase {
   const char* tile;
   const char* rows;
   int stages;
-  const char* more = "";
+  Choices more = {};
 };
 
 class GpuTensorChain : public ::testing::TestWithParam<TensorChainCase> {};
@@ -34,14 +34,12 @@ class GpuTensorChain : public ::testing::TestWithParam<TensorChainCase> {};
 TEST_P(GpuTensorChain, IsRightInOneKernel) {
   const TensorChainCase& p = GetParam();
   const Workload w = make_workload(parse_spec(p.spec));
-  Schedule s = gpu_schedule(
-      w, ampere(),
-      plain_trial(w, ampere(), config_of_tensor_chain(p.tile, p.rows, p.stages, p.more)));
+  Schedule s = gpu_schedule(w, ampere(), choices_of_tensor_chain(p.tile, p.rows, p.stages, p.more));
   GpuRun run = run_on_emulator(w, s, ampere());
   ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
   EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
   // A second kernel combines the parts of split-KV.
-  const bool parts = std::string(p.more).find("parts") != std::string::npos;
+  const bool parts = p.more.contains("S_max.parts");
   EXPECT_EQ(run.source.launches.size(), parts ? 2u : 1u);
   EXPECT_THAT(run.source.text, HasSubstr("tw_mma_m16n8k16"));
 }
@@ -78,23 +76,34 @@ INSTANTIATE_TEST_SUITE_P(
         TensorChainCase{
             "attention:batch=2,heads=6,kv_heads=2,m=3,n=80,d=32,causal=true,lengths=both,dtype="
             "bf16",
-            "16x16/16", "shared", 2, R"("S_max.heads":"packed",)"},
+            "16x16/16",
+            "shared",
+            2,
+            {{"S_max.heads", "packed"}}},
         // Split-KV; sequences may end before a part or inside it.
         TensorChainCase{
             "attention:batch=4,heads=8,kv_heads=2,m=1,n=256,d=32,lengths=keys,page=16,pages=30,"
             "dtype=f16",
-            "16x32/16", "registers", 2, R"("S_max.parts":4,)"},
+            "16x32/16",
+            "registers",
+            2,
+            {{"S_max.parts", 4}}},
         TensorChainCase{
             "attention:batch=3,heads=2,m=20,n=190,d=32,causal=true,lengths=both,dtype=bf16",
-            "32x16/16", "shared", 2, R"("S_max.parts":3,)"},
-        TensorChainCase{"attention:heads=4,kv_heads=2,m=5,n=128,d=32,dtype=f16", "32x32/16",
-                        "registers", 1, R"("S_max.heads":"packed","S_max.parts":2,)"}));
+            "32x16/16",
+            "shared",
+            2,
+            {{"S_max.parts", 3}}},
+        TensorChainCase{"attention:heads=4,kv_heads=2,m=5,n=128,d=32,dtype=f16",
+                        "32x32/16",
+                        "registers",
+                        1,
+                        {{"S_max.heads", "packed"}, {"S_max.parts", 2}}}));
 
 // Each single error in a kernel gives a wrong result or a fault in the emulator.
 TEST(GpuTensorChainBroken, IsSeen) {
   const Workload w = make_workload(parse_spec("attention:m=64,n=96,d=32,causal=true,dtype=f16"));
-  const Schedule s = gpu_schedule(
-      w, ampere(), plain_trial(w, ampere(), config_of_tensor_chain("32x32/16", "registers", 2)));
+  const Schedule s = gpu_schedule(w, ampere(), choices_of_tensor_chain("32x32/16", "registers", 2));
   // Whether replacing `from` by `to` shows.
   auto is_seen = [&](const std::string& from, const std::string& to) {
     return outcome_of_edited(w, s, ampere(), from, to, Places::All) != "ok";
@@ -114,9 +123,7 @@ TEST(GpuTensorChainBroken, LengthsPagesAndPartsAreSeen) {
       make_workload(parse_spec("attention:batch=3,heads=4,kv_heads=2,m=1,n=96,d=32,lengths=keys,"
                                "page=16,pages=20,dtype=f16"));
   const Schedule s = gpu_schedule(
-      w, ampere(),
-      plain_trial(w, ampere(),
-                  config_of_tensor_chain("16x32/16", "registers", 2, R"("S_max.parts":3,)")));
+      w, ampere(), choices_of_tensor_chain("16x32/16", "registers", 2, {{"S_max.parts", 3}}));
   auto is_seen = [&](const std::string& from, const std::string& to) {
     return outcome_of_edited(w, s, ampere(), from, to, Places::All) != "ok";
   };
@@ -131,8 +138,7 @@ TEST(GpuTensorChainBroken, LengthsPagesAndPartsAreSeen) {
 // iterations).
 TEST(GpuTensorChainMasks, StandApart) {
   const Workload w = make_workload(parse_spec("attention:m=128,n=128,d=16,causal=true,dtype=f16"));
-  const Schedule s = gpu_schedule(
-      w, ampere(), plain_trial(w, ampere(), config_of_tensor_chain("32x32/16", "registers", 2)));
+  const Schedule s = gpu_schedule(w, ampere(), choices_of_tensor_chain("32x32/16", "registers", 2));
   LoweringOptions all_masked;
   all_masked.without = {"set_masks_apart"};
   const std::string text = generate_cuda(s.module(), ampere()).text,
@@ -158,9 +164,8 @@ TEST(GpuTensorChainMasks, StandApart) {
 }
 
 bool is_first(const std::string& spec, const Target& target) {
-  Trial first = Trial::first();
-  apply_sketch(cuda_sketches().front(), {make_workload(parse_spec(spec)), target, 1}, first);
-  return first.config().find(R"("S_max.softmax":"online_mma")") != std::string::npos;
+  return choice_of(gpu_trial(make_workload(parse_spec(spec)), target), "S_max.softmax") ==
+         "online_mma";
 }
 
 TEST(GpuTensorChainSketch, ComesFirstWhereThereIsAnInstruction) {
@@ -177,17 +182,12 @@ TEST(GpuTensorChainSketch, ComesFirstWhereThereIsAnInstruction) {
 // With few query tiles split-KV comes first; with many there is no knob.
 TEST(GpuTensorChainSketch, PartsOfKeysComeFirstWhereTilesAreFew) {
   auto parts = [](const std::string& spec) {
-    Trial first = Trial::first();
-    apply_sketch(cuda_sketches().front(), {make_workload(parse_spec(spec)), ampere(), 1}, first);
-    for (const Decision& d : first.decisions()) {
-      if (d.name == "S_max.parts") return std::get<int64_t>(d.options.at(d.chosen));
-    }
-    return int64_t{0};
+    return choice_of(gpu_trial(make_workload(parse_spec(spec)), ampere()), "S_max.parts");
   };
-  EXPECT_EQ(parts("attention:batch=8,heads=32,kv_heads=8,m=1,n=4096,d=128,dtype=f16"), 4);
-  EXPECT_EQ(parts("attention:heads=8,kv_heads=1,m=1,n=16384,d=128,dtype=f16"), 64);
-  EXPECT_EQ(parts("attention:batch=16,heads=16,m=2048,n=2048,d=64,dtype=f16"), 0);
-  EXPECT_EQ(parts("attention:heads=8,kv_heads=1,m=1,n=20,d=64,dtype=f16"), 0);
+  EXPECT_EQ(parts("attention:batch=8,heads=32,kv_heads=8,m=1,n=4096,d=128,dtype=f16"), "4");
+  EXPECT_EQ(parts("attention:heads=8,kv_heads=1,m=1,n=16384,d=128,dtype=f16"), "64");
+  EXPECT_EQ(parts("attention:batch=16,heads=16,m=2048,n=2048,d=64,dtype=f16"), "not asked");
+  EXPECT_EQ(parts("attention:heads=8,kv_heads=1,m=1,n=20,d=64,dtype=f16"), "not asked");
 }
 
 TEST(GpuTensorChainCompiled, KeepsScoresAndSumsInRegisters) {
@@ -201,9 +201,7 @@ TEST(GpuTensorChainCompiled, KeepsScoresAndSumsInRegisters) {
           std::string("attention:heads=16,m=2048,n=2048,causal=true,dtype=bf16,d=") + d));
       const bool has_wgmma = target.gpu.compute_capability == 90;  // wgmma comes first there
       const Schedule s = gpu_schedule(
-          w, target,
-          has_wgmma ? plain_trial(w, target, config_of_tensor_chain("128x64/16", "registers", 2))
-                    : Trial::first());
+          w, target, has_wgmma ? choices_of_tensor_chain("128x64/16", "registers", 2) : Choices());
       CudaSource source = generate_cuda(s.module(), target);
       cuda::CubinFacts facts = cuda::cubin_facts(
           cuda::compile_to_cubin(source.text, "kernel", arch), source.launches.at(0).entry);

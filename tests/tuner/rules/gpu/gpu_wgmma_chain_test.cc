@@ -8,7 +8,6 @@
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
 #include "schedule/error.h"
-#include "tests/tuner/answers.h"
 #include "tests/tuner/hopper.h"
 #include "tuner/gpu/gpu_model.h"
 
@@ -17,12 +16,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The choices of the chain only.
-std::string config_of_wgmma_chain(const std::string& tile, const std::string& copies, int stages,
-                                  bool overlaps = false) {
-  return R"({"S_max.copies":")" + copies + R"(","S_max.softmax":"online_wgmma","S_max.stages":)" +
-         std::to_string(stages) + R"(,"S_max.tile":")" + tile + "\"" +
-         (overlaps ? R"(,"S_max.overlap":"values"})" : "}");
+Choices choices_of_wgmma_chain(const std::string& tile, const std::string& copies, int stages,
+                               bool overlaps = false, const Choices& more = {}) {
+  Choices choices = {{"S_max.softmax", "online_wgmma"},
+                     {"S_max.tile", tile},
+                     {"S_max.copies", copies},
+                     {"S_max.stages", stages}};
+  if (overlaps) choices["S_max.overlap"] = "values";
+  return plain_with(joined_choices(choices, more));
 }
 
 struct WgmmaChainCase {
@@ -35,9 +36,7 @@ struct WgmmaChainCase {
 
 Schedule scheduled_wgmma_chain(const WgmmaChainCase& c) {
   const Workload w = make_workload(parse_spec(c.spec));
-  return gpu_schedule(
-      w, hopper(),
-      plain_trial(w, hopper(), config_of_wgmma_chain(c.tile, c.copies, c.stages, c.overlaps)));
+  return gpu_schedule(w, hopper(), choices_of_wgmma_chain(c.tile, c.copies, c.stages, c.overlaps));
 }
 
 class GpuWgmmaChainRun : public ::testing::TestWithParam<WgmmaChainCase> {};
@@ -173,10 +172,9 @@ TEST(GpuWgmmaChain, RefusesToOverlapWhatItCannot) {
 TEST(GpuWgmmaChainOrder, HasTheLongestTilesFirst) {
   auto scheduled_in = [&](const std::string& spec, const std::string& tile, int stages,
                           const std::string& order) {
-    std::string config = config_of_wgmma_chain(tile, "roles", stages);
-    config.insert(1, "\"S_max.order\":\"" + order + "\",");
-    const Workload w = workload(spec);
-    return gpu_schedule(w, hopper(), plain_trial(w, hopper(), config));
+    return gpu_schedule(
+        workload(spec), hopper(),
+        choices_of_wgmma_chain(tile, "roles", stages, false, {{"S_max.order", order}}));
   };
   const std::string small = "attention:heads=3,m=200,n=260,d=64,causal=true,dtype=f16";
   const Schedule s = scheduled_in(small, "64x64/64", 2, "longest_first");
@@ -225,12 +223,7 @@ TEST(GpuWgmmaChain, WaitsForTheProductBehindTheSum) {
 
 TEST(GpuWgmmaChainSketch, ComesFirstWhereRowsFillAWarpgroup) {
   auto way = [](const std::string& spec, const std::string& target) {
-    Trial first = Trial::first();
-    apply_sketch(cuda_sketches().front(),
-                 {make_workload(parse_spec(spec)), Target::parse(target), 1}, first);
-    const std::string config = first.config(), key = R"("S_max.softmax":")";
-    const size_t at = config.find(key) + key.size();
-    return config.substr(at, config.find('"', at) - at);
+    return choice_of(gpu_trial(workload(spec), Target::parse(target)), "S_max.softmax");
   };
   EXPECT_EQ(way("attention:m=64,n=64,d=64,dtype=f16", "cuda:sm_90a"), "online_wgmma");
   EXPECT_EQ(way("attention:m=63,n=64,d=64,dtype=f16", "cuda:sm_90a"), "online_mma");
@@ -245,13 +238,14 @@ TEST(GpuWgmmaChainModel, PrefersItToInstructionsOfWarps) {
     const std::string spec =
         std::string("attention:heads=16,m=4096,n=4096,d=128,dtype=f16,causal=") + causal;
     const Workload w = make_workload(parse_spec(spec));
-    auto estimate = [&](const std::string& config) {
-      return estimate_gpu(gpu_schedule(w, hopper(), plain_trial(w, hopper(), config)).program(),
-                          hopper());
+    auto estimate = [&](const Choices& choices) {
+      return estimate_gpu(gpu_schedule(w, hopper(), choices).program(), hopper());
     };
-    const GpuEstimate by_groups = estimate(config_of_wgmma_chain("128x128/64", "roles", 2));
-    const GpuEstimate by_warps = estimate(
-        R"({"S_max.rows":"registers","S_max.softmax":"online_mma","S_max.stages":2,"S_max.tile":"128x64/16"})");
+    const GpuEstimate by_groups = estimate(choices_of_wgmma_chain("128x128/64", "roles", 2));
+    const GpuEstimate by_warps = estimate(plain_with({{"S_max.softmax", "online_mma"},
+                                                      {"S_max.tile", "128x64/16"},
+                                                      {"S_max.rows", "registers"},
+                                                      {"S_max.stages", 2}}));
     ASSERT_TRUE(by_groups.fits() && by_warps.fits()) << by_groups.refusal;
     EXPECT_LT(by_groups.seconds, by_warps.seconds);
     EXPECT_EQ(by_groups.kernels.at(0).blocks_per_sm, 1);
@@ -262,9 +256,8 @@ TEST(GpuWgmmaChainModel, PrefersItToInstructionsOfWarps) {
 TEST(GpuWgmmaChainModel, KnowsWhatRunsBesideProducts) {
   const Workload w = make_workload(parse_spec("attention:heads=16,m=2048,n=2048,d=128,dtype=f16"));
   auto seconds = [&](const char* tile, int stages, bool overlaps) {
-    const Schedule s = gpu_schedule(
-        w, hopper(),
-        plain_trial(w, hopper(), config_of_wgmma_chain(tile, "roles", stages, overlaps)));
+    const Schedule s =
+        gpu_schedule(w, hopper(), choices_of_wgmma_chain(tile, "roles", stages, overlaps));
     const GpuEstimate e = estimate_gpu(s.program(), hopper());
     EXPECT_TRUE(e.fits()) << e.refusal;
     return e.seconds;

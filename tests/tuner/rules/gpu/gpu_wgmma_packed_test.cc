@@ -18,47 +18,21 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
-// The trial with these choices for the product's block, named C or C_acc, and the first options
-// otherwise.
-Trial answering_wgmma_packed(const Workload& w, const Target& target,
-                             const nlohmann::json& answers) {
-  Trial first = Trial::first();
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
-  std::string block;
-  for (const Decision& d : first.decisions()) {
-    if (d.name.ends_with(".B.layout")) block = d.name.substr(0, d.name.find('.'));
-  }
-  nlohmann::json config = nlohmann::json::parse(first.config());
-  for (const auto& [name, answer] : answers.items()) config[block + name] = answer;
-  return Trial::mutate(config.dump(), 0, 1);
-}
-
+// The instructions for a weight in fragment order; none if it cannot be.
 std::vector<std::string> ways_of_wgmma_packed(const Workload& w, const Target& target) {
-  Trial trial = answering_wgmma_packed(w, target, {{".B.layout", "fragments"}});
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
-  std::vector<std::string> ways;
-  for (const Decision& d : trial.decisions()) {
-    if (!d.name.ends_with(".mma")) continue;
-    for (const Answer& a : d.options) ways.push_back(std::get<std::string>(a));
-  }
-  return ways;
+  return options_of(gpu_trial(w, target, {{".B.layout", "fragments"}}), ".mma");
 }
 
-std::string wgmma_of_wgmma_packed(const Workload& w) {
-  for (const std::string& way : ways_of_wgmma_packed(w, hopper())) {
-    if (way.starts_with("wgmma_")) return way;
-  }
-  return "";
-}
-
-// The workload with wgmma and these choices.
-Schedule scheduled_wgmma_packed(const Workload& w,
-                                nlohmann::json answers = nlohmann::json::object(),
+// The workload with wgmma and these choices; threads copy. TMA: gpu_packed_copies_test.cc.
+Schedule scheduled_wgmma_packed(const Workload& w, const Choices& more = {},
                                 const Target& target = hopper()) {
-  answers[".B.layout"] = "fragments";
-  answers[".mma"] = wgmma_of_wgmma_packed(w);
-  return gpu_schedule(w, target, answering_wgmma_packed(w, target, answers));
+  return gpu_schedule(w, target,
+                      joined_choices({{".B.layout", "fragments"},
+                                      {".mma", wgmma_for(w.inputs.front().buffer->elem)},
+                                      {".copies?", "cp_async"}},
+                                     more));
 }
 
 TEST(GpuWgmmaPacked, IsOfferedBehindTheInstructionsOfWarps) {
@@ -69,22 +43,20 @@ TEST(GpuWgmmaPacked, IsOfferedBehindTheInstructionsOfWarps) {
   for (const char* target : {"cuda:sm_80", "cuda:sm_100"}) {
     EXPECT_TRUE(ways_of_wgmma_packed(w, Target::parse(target)).empty()) << "nothing is asked";
   }
-  EXPECT_EQ(wgmma_of_wgmma_packed(workload("matmul:m=64,n=128,k=256,dtype=i8,w.dtype=i4")),
-            "wgmma_s32_s8");
-  EXPECT_EQ(wgmma_of_wgmma_packed(workload("matmul:m=8,n=128,k=256,dtype=f16,w.dtype=u4")), "")
+  auto offered = [](const char* spec) { return ways_of_wgmma_packed(workload(spec), hopper()); };
+  EXPECT_THAT(offered("matmul:m=64,n=128,k=256,dtype=i8,w.dtype=i4"), Contains("wgmma_s32_s8"));
+  EXPECT_THAT(offered("matmul:m=8,n=128,k=256,dtype=f16,w.dtype=u4"),
+              Not(Contains(StartsWith("wgmma_"))))
       << "eight rows are what instructions of warps take";
-  EXPECT_EQ(wgmma_of_wgmma_packed(
-                workload("matmul:m=64,n=128,k=256,dtype=i8,acc=f32,w.dtype=i4,w.group=32")),
-            "wgmma_s32_s8");
+  EXPECT_THAT(offered("matmul:m=64,n=128,k=256,dtype=i8,acc=f32,w.dtype=i4,w.group=32"),
+              Contains("wgmma_s32_s8"));
 }
 
 TEST(GpuWgmmaPacked, InstructionsOfWarpsAreAChoice) {
   const Workload w =
       workload("matmul:m=64,n=128,k=256,dtype=f16,trans_b=true,w.dtype=u4,w.group=128");
-  Trial warps = Trial::replay(R"({"C_acc.B.layout": "fragments",
-      "C_acc.mma": "m16n8k16_f32_f16", "C_acc.tile": "64x64/16", "C_acc.store": "direct",
-      "C_acc.scales": "direct", "C_acc.k": 64, "C_acc.stages": 4})");
-  const std::string text = generate_cuda(gpu_schedule(w, hopper(), warps).module(), hopper()).text;
+  const std::string text =
+      text_of(scheduled_wgmma_packed(w, {{".mma", "m16n8k16_f32_f16"}, {".tile", "64x64/16"}}));
   EXPECT_THAT(text, HasSubstr("tw_mma_m16n8k16_f32_f16("));
   EXPECT_THAT(text, Not(HasSubstr("tw_wgmma")));
 }
@@ -95,11 +67,11 @@ struct PackedCase {
   int64_t k = 0, stages = 0;  // 0: the first option
 };
 
-nlohmann::json answers_of(const PackedCase& c) {
-  nlohmann::json answers = {{".tile", c.tile}};
-  if (c.k > 0) answers[".k"] = c.k;
-  if (c.stages > 0) answers[".stages"] = c.stages;
-  return answers;
+Choices choices_of(const PackedCase& c) {
+  Choices choices = {{".tile", c.tile}};
+  if (c.k > 0) choices[".k"] = c.k;
+  if (c.stages > 0) choices[".stages"] = c.stages;
+  return choices;
 }
 
 class GpuWgmmaPackedKernel : public ::testing::TestWithParam<PackedCase> {};
@@ -108,7 +80,7 @@ TEST_P(GpuWgmmaPackedKernel, IsRight) {
   const PackedCase& c = GetParam();
   SCOPED_TRACE(c.spec);
   const Workload w = workload(c.spec);
-  const Schedule s = scheduled_wgmma_packed(w, answers_of(c));
+  const Schedule s = scheduled_wgmma_packed(w, choices_of(c));
   const std::string text = text_of(s);
   EXPECT_THAT(text, HasSubstr("tw_wgmma_m64n"));
   EXPECT_THAT(text, HasSubstr("*(unsigned(*)[4])(B_")) << "the weight comes from registers";
@@ -184,7 +156,8 @@ TEST(GpuWgmmaPacked, BlocksTakeTilesInTurnOrShareThem) {
   for (const char* grid : {"persistent", "stream_k"}) {
     SCOPED_TRACE(grid);
     const Schedule s = scheduled_wgmma_packed(
-        w, {{".tile", "16x64/16"}, {".order", "rows"}, {".grid", grid}, {".blocks", 1}}, chip);
+        w, {{".tile", "16x64/16"}, {".order", "rows"}, {".k", 64}, {".grid", grid}, {".blocks", 1}},
+        chip);
     const CudaSource source = generate_cuda(s.module(), chip);
     EXPECT_THAT(source.text, HasSubstr("tw_wgmma_m64n16k16"));
     EXPECT_EQ(source.launches.size(), std::string(grid) == "stream_k" ? 2u : 1u);

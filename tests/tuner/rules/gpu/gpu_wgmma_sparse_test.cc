@@ -15,47 +15,30 @@
 namespace tilewright {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
-// The trial with these choices for the product's block, and the first options otherwise.
-Trial answering_wgmma_sparse(const Workload& w, const Target& target,
-                             const nlohmann::json& answers) {
-  Trial first = Trial::first();
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
-  std::string block;
-  for (const Decision& d : first.decisions()) {
-    if (d.name.ends_with(".B.sparse")) block = d.name.substr(0, d.name.find('.'));
-  }
-  nlohmann::json config = {{block + ".B.sparse", "halves"}};
-  for (const auto& [name, answer] : answers.items()) config[block + name] = answer;
-  return Trial::mutate(config.dump(), 0, 1);
-}
-
+// The instructions for a compressed weight; none if the target has none.
 std::vector<std::string> ways_of_wgmma_sparse(const Workload& w, const Target& target) {
-  Trial trial = answering_wgmma_sparse(w, target, nlohmann::json::object());
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
-  std::vector<std::string> ways;
-  for (const Decision& d : trial.decisions()) {
-    if (!d.name.ends_with(".mma")) continue;
-    for (const Answer& a : d.options) ways.push_back(std::get<std::string>(a));
-  }
-  return ways;
+  return options_of(gpu_trial(w, target, {{".B.sparse", "halves"}}), ".mma");
 }
 
-std::string wgmma_of_wgmma_sparse(const Workload& w) {
-  for (const std::string& way : ways_of_wgmma_sparse(w, hopper())) {
-    if (way.starts_with("wgmma_sp_")) return way;
-  }
-  return "";
+// The sparse wgmma instruction for the workload's first operand.
+std::string sparse_wgmma_for(const Workload& w) {
+  const std::string dense = wgmma_for(w.inputs.front().buffer->elem), prefix = "wgmma_";
+  return prefix + "sp_" + dense.substr(prefix.size());
 }
 
-// The workload with wgmma and these choices.
-Schedule scheduled_wgmma_sparse(const Workload& w,
-                                nlohmann::json answers = nlohmann::json::object(),
+// The workload with wgmma and these choices; threads copy. TMA: gpu_packed_copies_test.cc.
+Schedule scheduled_wgmma_sparse(const Workload& w, const Choices& more = {},
                                 const Target& target = hopper()) {
-  answers[".mma"] = wgmma_of_wgmma_sparse(w);
-  return gpu_schedule(w, target, answering_wgmma_sparse(w, target, answers));
+  return gpu_schedule(
+      w, target,
+      joined_choices(
+          {{".B.sparse", "halves"}, {".mma", sparse_wgmma_for(w)}, {".copies?", "cp_async"}},
+          more));
 }
 
 TEST(GpuWgmmaSparse, IsOfferedBehindTheInstructionsOfWarps) {
@@ -65,18 +48,18 @@ TEST(GpuWgmmaSparse, IsOfferedBehindTheInstructionsOfWarps) {
   for (const char* target : {"cuda:sm_80", "cuda:sm_100"}) {
     EXPECT_TRUE(ways_of_wgmma_sparse(w, Target::parse(target)).empty()) << "nothing is asked";
   }
-  EXPECT_EQ(wgmma_of_wgmma_sparse(workload("matmul:m=64,n=128,k=256,dtype=i8,w.sparse=1:4")),
-            "wgmma_sp_s32_s8");
-  EXPECT_EQ(wgmma_of_wgmma_sparse(workload("matmul:m=8,n=128,k=256,dtype=f16,w.sparse=2:4")), "")
+  auto offered = [](const char* spec) { return ways_of_wgmma_sparse(workload(spec), hopper()); };
+  EXPECT_THAT(offered("matmul:m=64,n=128,k=256,dtype=i8,w.sparse=1:4"),
+              Contains("wgmma_sp_s32_s8"));
+  EXPECT_THAT(offered("matmul:m=8,n=128,k=256,dtype=f16,w.sparse=2:4"),
+              Not(Contains(StartsWith("wgmma_sp_"))))
       << "eight rows are what instructions of warps take";
 }
 
 TEST(GpuWgmmaSparse, InstructionsOfWarpsAreAChoice) {
   const Workload w = workload("matmul:m=64,n=128,k=256,dtype=f16,trans_b=true,w.sparse=2:4");
-  Trial warps = Trial::replay(R"({"C_acc.B.sparse": "halves",
-      "C_acc.mma": "sp_m16n8k32_f32_f16", "C_acc.tile": "64x64/16",
-      "C_acc.store": "direct", "C_acc.k": 64, "C_acc.stages": 4})");
-  const std::string text = generate_cuda(gpu_schedule(w, hopper(), warps).module(), hopper()).text;
+  const std::string text =
+      text_of(scheduled_wgmma_sparse(w, {{".mma", "sp_m16n8k32_f32_f16"}, {".tile", "64x64/16"}}));
   EXPECT_THAT(text, HasSubstr("tw_mma_sp_m16n8k32_f32_f16<1>("));
   EXPECT_THAT(text, Not(HasSubstr("tw_wgmma")));
 }
@@ -92,11 +75,11 @@ class GpuWgmmaSparseKernel : public ::testing::TestWithParam<SparseCase> {};
 TEST_P(GpuWgmmaSparseKernel, IsRight) {
   const SparseCase& c = GetParam();
   SCOPED_TRACE(c.spec);
-  nlohmann::json answers = {{".tile", c.tile}};
-  if (c.k > 0) answers[".k"] = c.k;
-  if (c.stages > 0) answers[".stages"] = c.stages;
+  Choices choices = {{".tile", c.tile}};
+  if (c.k > 0) choices[".k"] = c.k;
+  if (c.stages > 0) choices[".stages"] = c.stages;
   const Workload w = workload(c.spec);
-  const Schedule s = scheduled_wgmma_sparse(w, answers);
+  const Schedule s = scheduled_wgmma_sparse(w, choices);
   const std::string text = text_of(s);
   EXPECT_THAT(text, HasSubstr("tw_wgmma_sp_m64n"));
   EXPECT_THAT(text, HasSubstr("tw_word_at(B_rows")) << "metadata come from registers";
@@ -145,7 +128,8 @@ TEST(GpuWgmmaSparse, BlocksTakeTilesInTurnOrShareThem) {
   for (const char* grid : {"persistent", "stream_k"}) {
     SCOPED_TRACE(grid);
     const Schedule s = scheduled_wgmma_sparse(
-        w, {{".tile", "16x64/16"}, {".order", "rows"}, {".grid", grid}, {".blocks", 1}}, chip);
+        w, {{".tile", "16x64/16"}, {".order", "rows"}, {".k", 64}, {".grid", grid}, {".blocks", 1}},
+        chip);
     const CudaSource source = generate_cuda(s.module(), chip);
     EXPECT_THAT(source.text, HasSubstr("tw_wgmma_sp_m64n16k32"));
     EXPECT_EQ(source.launches.size(), std::string(grid) == "stream_k" ? 2u : 1u);
@@ -262,7 +246,7 @@ TEST(GpuWgmmaSparse, CompilesToTheInstructionWithoutSpills) {
   for (const auto& [spec, tile, mnemonic] :
        {std::tuple{"matmul:m=256,n=4096,k=4096,dtype=f16,trans_b=true,w.sparse=2:4", "128x128/16",
                    "HGMMA.SP"},
-        std::tuple{"matmul:m=4096,n=4096,k=4096,dtype=bf16,w.sparse=2:4", "192x128/16", "HGMMA.SP"},
+        std::tuple{"matmul:m=192,n=4096,k=4096,dtype=bf16,w.sparse=2:4", "192x128/16", "HGMMA.SP"},
         std::tuple{"matmul:m=256,n=4096,k=4096,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,"
                    "w.scale=f16,w.zero=u4,w.sparse=2:4",
                    "128x128/16", "HGMMA.SP"},

@@ -2,9 +2,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
-
 #include "codegen/cuda/instructions/cuda_mma.h"
 #include "codegen/cuda/instructions/cuda_wgmma_nest.h"
 #include "runtime/cuda/cubin.h"
@@ -18,75 +15,52 @@ namespace tilewright {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
-// The decisions of the first choices, with a given `mma`.
-std::vector<Decision> asked(const Workload& w, const Target& target, const std::string& way = "") {
-  Trial first = Trial::first();
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
-  if (way.empty()) return first.decisions();
-  nlohmann::json config = nlohmann::json::parse(first.config());
-  for (auto& [name, answer] : config.items()) {
-    if (name.ends_with(".mma")) answer = way;
-  }
-  Trial trial = Trial::mutate(config.dump(), 0, 1);
-  apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
-  return trial.decisions();
+// The matrix instructions that the sketch offers for operands that stay as they are.
+std::vector<std::string> instructions_for(const Workload& w, const Target& target) {
+  return options_of(gpu_trial(w, target, {{".B.layout?", "none"}, {".gemv?", "none"}}), ".mma");
 }
 
-std::vector<std::string> options_of(const std::vector<Decision>& decisions,
-                                    const std::string& end) {
-  std::vector<std::string> options;
-  for (const Decision& d : decisions) {
-    if (!d.name.ends_with(end)) continue;
-    for (const Answer& a : d.options) options.push_back(std::get<std::string>(a));
-  }
-  return options;
+// With wgmma, this tile and these choices; threads copy. TMA tiles: gpu_tensor_copies_test.cc,
+// curves: gpu_cluster_test.cc.
+Choices choices_of_wgmma(const Workload& w, const std::string& tile, int64_t stages,
+                         const Choices& more = {}) {
+  return joined_choices({{".B.layout?", "none"},
+                         {".gemv?", "none"},
+                         {".parts?", 1},
+                         {".mma", wgmma_for(w.inputs.front().buffer->elem)},
+                         {".tile", tile},
+                         {".copies?", "cp_async"},
+                         {".stages", stages},
+                         {".order?", "rows"},
+                         {".group?", 1}},
+                        more);
 }
 
-std::string wgmma_of_wgmma(const Workload& w) {
-  for (const std::string& way : options_of(asked(w, hopper()), ".mma")) {
-    if (way.starts_with("wgmma_")) return way;
-  }
-  return "";
-}
-
-// The workload with wgmma, this tile and these choices.
 Schedule scheduled_wgmma(const Workload& w, const std::string& tile, int64_t stages = 2,
-                         const nlohmann::json& more = {}) {
-  std::vector<Decision> decisions = asked(w, hopper(), wgmma_of_wgmma(w));
-  nlohmann::json config = nlohmann::json::object();
-  std::string block;
-  for (const Decision& d : decisions) {
-    if (d.name.ends_with(".mma")) block = d.name.substr(0, d.name.find('.'));
-  }
-  Trial first = Trial::first();
-  apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, first);
-  config = nlohmann::json::parse(first.config());
-  config[block + ".mma"] = wgmma_of_wgmma(w);
-  config[block + ".tile"] = tile;
-  config[block + ".stages"] = stages;
-  config[block + ".copies"] = "cp_async";  // TMA tiles: gpu_tensor_copies_test.cc
-  config[block + ".order"] = "rows";       // curves: gpu_cluster_test.cc
-  for (const auto& [name, answer] : more.items()) config[block + name] = answer;
-  return gpu_schedule(w, hopper(), Trial::mutate(config.dump(), 0, 1));
+                         const Choices& more = {}) {
+  return gpu_schedule(w, hopper(), choices_of_wgmma(w, tile, stages, more));
 }
 
 TEST(GpuWgmma, IsOfferedWhereTheTargetHasItForTheTypes) {
-  EXPECT_EQ(wgmma_of_wgmma(workload("matmul:m=64,n=64,k=64,dtype=f16")), "wgmma_f32_f16");
-  EXPECT_EQ(wgmma_of_wgmma(workload("matmul:m=64,n=64,k=64,dtype=f8e4m3")), "wgmma_f32_e4m3");
-  EXPECT_EQ(wgmma_of_wgmma(workload("matmul:m=64,n=64,k=64,dtype=i8")), "wgmma_s32_s8");
-  EXPECT_EQ(wgmma_of_wgmma(workload("matmul:m=64,n=64,k=64,dtype=f32")), "")
-      << "tf32 is not asked for";
-  const Workload w = workload("matmul:m=64,n=64,k=64,dtype=f16");
+  auto offered = [](const char* type, const Target& target = hopper()) {
+    return instructions_for(workload(std::string("matmul:m=64,n=64,k=64,dtype=") + type), target);
+  };
+  EXPECT_THAT(offered("f16"), Contains("wgmma_f32_f16"));
+  EXPECT_THAT(offered("f8e4m3"), Contains("wgmma_f32_e4m3"));
+  EXPECT_THAT(offered("i8"), Contains("wgmma_s32_s8"));
+  EXPECT_THAT(offered("f32"), Not(Contains(StartsWith("wgmma_")))) << "tf32 is not asked for";
   for (const char* target : {"cuda:sm_80", "cuda:sm_89", "cuda:sm_100"}) {
-    EXPECT_THAT(options_of(asked(w, Target::parse(target)), ".mma"),
-                Not(Contains("wgmma_f32_f16")));
+    EXPECT_THAT(offered("f16", Target::parse(target)), Not(Contains(StartsWith("wgmma_"))));
   }
-  EXPECT_EQ(options_of(asked(w, hopper()), ".mma").front(), "m16n8k16_f32_f16")
-      << "what was the first answer stays it";
-  EXPECT_THAT(options_of(asked(w, hopper(), "wgmma_f32_f16"), ".tile"), Contains("64x64x64/64x64"));
+  EXPECT_EQ(offered("f16").front(), "m16n8k16_f32_f16") << "what was the first answer stays it";
+  const Workload w = workload("matmul:m=64,n=64,k=64,dtype=f16");
+  EXPECT_THAT(options_of(gpu_trial(w, hopper(), {{".mma", "wgmma_f32_f16"}}), ".tile"),
+              Contains("64x64x64/64x64"));
 }
 
 TEST(GpuWgmma, OperandsMayRunEitherWay) {
@@ -137,8 +111,9 @@ TEST(GpuWgmma, SumsOfSmallFloatsArePromoted) {
   const Workload w = workload("matmul:m=64,n=128,k=384,dtype=f8e4m3,trans_b=true");
   const Workload few = workload("matmul:m=64,n=128,k=128,dtype=f8e4m3,trans_b=true");
   auto text_of = [&](const Workload& of, int64_t terms) {
-    Schedule s =
-        scheduled_wgmma(of, "64x128x128/64x128", 3, {{".promote", terms}, {".pending", 1}});
+    Choices choices = {{".promote", terms}};
+    if (terms == 0) choices[".pending"] = 1;
+    Schedule s = scheduled_wgmma(of, "64x128x128/64x128", 3, choices);
     expect_right_on_gpu(of, s, hopper());
     return generate_cuda(s.module(), hopper()).text;
   };
@@ -146,13 +121,10 @@ TEST(GpuWgmma, SumsOfSmallFloatsArePromoted) {
   EXPECT_THAT(promoted, HasSubstr("_partial["));
   EXPECT_THAT(promoted, Not(HasSubstr("tw_wgmma_wait<1>"))) << "what is added has landed";
   EXPECT_THAT(plain, Not(HasSubstr("_partial[")));
-  for (const Decision& d : asked(w, hopper(), wgmma_of_wgmma(w))) {
-    if (!d.name.ends_with(".promote")) continue;
-    EXPECT_EQ(d.options, std::vector<Answer>{Answer(int64_t{128})})
-        << "more terms than that lose more than is granted";
-  }
-  EXPECT_THAT(options_of(asked(w, hopper(), wgmma_of_wgmma(w)), ".tile"),
-              Not(Contains("128x256x128/64x256")))
+  const Trial trial = gpu_trial(w, hopper(), choices_of_wgmma(w, "64x128x128/64x128", 3));
+  EXPECT_THAT(options_of(trial, ".promote"), ElementsAre("128"))
+      << "more terms than that lose more than is granted";
+  EXPECT_THAT(options_of(trial, ".tile"), Not(Contains("128x256x128/64x256")))
       << "two sets of so many sums do not fit registers";
 }
 

@@ -15,22 +15,38 @@
 namespace tilewright {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Trial trial_of_windows(const Workload& w, const std::string& tile,
-                       const nlohmann::json& answers = {}) {
-  nlohmann::json config = {{".operands", "gathered"}, {".copies", "roles"},  {".stages", 3},
-                           {".pending", 1},           {".stores", "direct"}, {".group", 1},
-                           {".grid", "tiles"},        {".blocks", 1},        {".cluster", "1x1"},
-                           {".order", "rows"},        {".k.parts", 1},       {".tile", tile}};
-  config[".mma"] = wgmma_for(w.inputs.front().buffer->elem);
-  return answered(config, answers, {"C", "C_acc", "Y", "Y_acc"});
+// A convolution with wgmma, this tile and these choices; otherwise plain tiles that warps of their own
+// copy.
+Choices choices_of_windows(const Workload& w, const std::string& tile, const Choices& more) {
+  return joined_choices({{".operands?", "gathered"},
+                         {".parts?", 1},
+                         {".mma", wgmma_for(w.inputs.front().buffer->elem)},
+                         {".tile", tile},
+                         {".copies?", "roles"},
+                         {".stages", 3},
+                         {".pending?", 1},
+                         {".cluster?", "1x1"},
+                         {".stores", "direct"},
+                         {".order?", "rows"},
+                         {".group?", 1},
+                         {".grid?", "tiles"},
+                         {".blocks?", 1}},
+                        more);
 }
 
 Schedule scheduled_windows(const Workload& w, const Target& target, const std::string& tile,
-                           const nlohmann::json& answers = {}) {
-  return gpu_schedule(w, target, trial_of_windows(w, tile, answers));
+                           const Choices& more = {}) {
+  return gpu_schedule(w, target, choices_of_windows(w, tile, more));
+}
+
+// A warp of its own copies ("roles"), and learns from the others when they have read a tile; or a
+// thread of theirs does ("tensor").
+void expect_copies(const std::string& text, const std::string& copies) {
+  EXPECT_EQ(text.find("tw_mbarrier_arrive(") != std::string::npos, copies == "roles") << text;
 }
 
 // Strides, padding, dilation; rows that end within a tile, images smaller than a tile; 1-D and 3-D.
@@ -40,7 +56,7 @@ TEST(Windows, ComeByIm2colMaps) {
     const char* tile;
     const char* copies;
     const char* function;
-    nlohmann::json answers = nlohmann::json::object();
+    Choices choices = {};
   };
   for (const Case& c : std::vector<Case>{
            {"conv2d:n=2,h=9,w=9,ci=64,co=40,kernel=3,pad=1,dtype=f16", "64x64x64/64x64", "roles",
@@ -48,7 +64,7 @@ TEST(Windows, ComeByIm2colMaps) {
            {"conv2d:n=2,h=13,w=11,ci=64,co=64,kernel=3,stride=2,dilation=2,pad=2,dtype=bf16,"
             "epilogue=[bias,relu]",
             "64x64x64/64x64", "tensor", "tw_tensor_im2col_4d"},
-           {"conv2d:n=3,h=7,w=7,ci=128,co=32,kernel=3,pad=1,dtype=f16", "128x32x64/64x32", "roles",
+           {"conv2d:n=3,h=7,w=7,ci=128,co=64,kernel=3,pad=1,dtype=f16", "128x64x64/64x64", "roles",
             "tw_tensor_im2col_4d"},
            {"conv2d:n=1,h=14,w=10,ci=64,co=32,kernel=3,stride=2,pad=1,dtype=f16", "64x32x64/64x32",
             "roles", "tw_tensor_im2col_4d"},
@@ -62,17 +78,19 @@ TEST(Windows, ComeByIm2colMaps) {
             "roles", "tw_tensor_im2col_3d"},
            {"conv3d:n=2,d=4,h=5,w=6,ci=64,co=32,kernel=2,pad=1,dtype=f16", "64x32x64/64x32",
             "roles", "tw_tensor_im2col_5d"},
-           {"conv2d:n=2,h=16,w=16,ci=64,co=64,kernel=3,pad=1,dtype=f16",
+           {"conv2d:n=2,h=16,w=16,ci=64,co=128,kernel=3,pad=1,dtype=f16",
             "64x64x64/64x64",
             "roles",
             "tw_tensor_im2col_4d",
             {{".grid", "persistent"}, {".order", "hilbert"}}}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    nlohmann::json answers = c.answers;
-    answers[".copies"] = c.copies;
-    const Schedule s = scheduled_windows(w, hopper(2), c.tile, answers);
+    const Schedule s =
+        scheduled_windows(w, hopper(2), c.tile, joined_choices(c.choices, {{".copies", c.copies}}));
     const std::string text = text_of(s, hopper(2));
+    expect_copies(text, c.copies);
+    EXPECT_EQ(text.find("_turn") != std::string::npos, c.choices.contains(".grid"));
+    EXPECT_EQ(text.find("tile_index") != std::string::npos, c.choices.contains(".order"));
     EXPECT_THAT(text, HasSubstr("tw_wgmma_m64"));
     EXPECT_THAT(text, HasSubstr(c.function));
     EXPECT_THAT(text, Not(HasSubstr("tw_cp_async")));
@@ -89,19 +107,19 @@ TEST(Windows, OfFewChannelsComeInSpansOfNarrowSwizzles) {
     const char* tile;
     const char* copies;
     int64_t span;  // bytes of a swizzle atom
-    nlohmann::json answers = nlohmann::json::object();
+    Choices choices = {};
   };
   for (const Case& c : std::vector<Case>{
            {"conv2d:n=2,h=9,w=9,ci=32,co=64,kernel=3,pad=1,dtype=f16", "64x64x64/64x64", "roles",
             64},
-           {"conv2d:n=2,h=11,w=9,ci=96,co=40,kernel=3,stride=2,pad=1,dtype=bf16", "128x64x64/64x64",
+           {"conv2d:n=4,h=11,w=9,ci=96,co=40,kernel=3,stride=2,pad=1,dtype=bf16", "128x64x64/64x64",
             "tensor", 64},
            {"conv2d:n=1,h=9,w=9,ci=48,co=32,kernel=3,dtype=f16", "64x32x64/64x32", "roles", 32},
            // Tiles with more rows than an atom has elements. One has whole rows and k beyond the
            // filter; the other has whole k and rows beyond the last image.
            {"conv2d:n=2,h=8,w=8,ci=96,co=64,kernel=3,pad=1,dtype=f16", "128x64x64/64x64", "roles",
             64},
-           {"conv2d:n=3,h=8,w=8,ci=32,co=32,kernel=2x4,dtype=f16", "128x32x64/64x32", "tensor", 64},
+           {"conv2d:n=3,h=8,w=8,ci=32,co=64,kernel=2x4,dtype=f16", "128x64x64/64x64", "tensor", 64},
            {"conv1d:n=3,l=50,ci=16,co=32,kernel=5,dilation=2,pad=2,dtype=f16", "64x32x64/64x32",
             "roles", 32},
            {"conv2d:n=2,h=8,w=8,ci=64,co=64,kernel=3,pad=1,groups=2,dtype=f16",
@@ -111,10 +129,12 @@ TEST(Windows, OfFewChannelsComeInSpansOfNarrowSwizzles) {
             {{".grid", "persistent"}}}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    nlohmann::json answers = c.answers;
-    answers[".copies"] = c.copies;
-    const Schedule s = scheduled_windows(w, hopper(2), c.tile, answers);
+    const Schedule s =
+        scheduled_windows(w, hopper(2), c.tile, joined_choices(c.choices, {{".copies", c.copies}}));
     const std::string text = text_of(s, hopper(2));
+    expect_copies(text, c.copies);
+    EXPECT_EQ(text.find("_turn") != std::string::npos, c.choices.contains(".grid"));
+    EXPECT_EQ(text.find("tile_index") != std::string::npos, c.choices.contains(".order"));
     EXPECT_THAT(text, HasSubstr(fmt::format("tw_wgmma_operand<{}>(", c.span)));
     EXPECT_THAT(text, HasSubstr("tw_tensor_im2col_"));
     EXPECT_THAT(text, Not(HasSubstr("tw_cp_async")));
@@ -130,16 +150,17 @@ TEST(Windows, OfBytesStandBesideWeightsThatWereTurned) {
     SCOPED_TRACE(spec);
     const Workload w = workload(spec);
     const bool is_float = w.inputs.front().buffer->elem != ElemType::i8;
-    nlohmann::json answers = {{".mma", is_float ? "wgmma_f32_e4m3" : "wgmma_s32_s8"},
-                              {".W.layout", "turned"}};
-    const Schedule s = scheduled_windows(w, hopper(), "64x64x128/64x64", answers);
+    Choices choices = {{".W.layout", "turned"}};
+    const Schedule s = scheduled_windows(w, hopper(), "64x64x128/64x64", choices);
     const std::string text = text_of(s, hopper());
     EXPECT_THAT(text, HasSubstr("tw_tensor_im2col_4d"));
     EXPECT_THAT(text, HasSubstr("tw_tensor_load_2d"));
     EXPECT_EQ(s.module().packs.size(), 1u);
     expect_right_on_gpu(w, s, hopper());
-    answers[".W.layout"] = "none";
-    EXPECT_THAT(text_of(scheduled_windows(w, hopper(), "64x64x128/64x64", answers), hopper()),
+    EXPECT_THAT(text,
+                HasSubstr(is_float ? "tw_wgmma_m64n64k32_f32_e4m3" : "tw_wgmma_m64n64k32_s32_s8"));
+    choices[".W.layout"] = "none";
+    EXPECT_THAT(text_of(scheduled_windows(w, hopper(), "64x64x128/64x64", choices), hopper()),
                 Not(HasSubstr("tw_tensor_")));
   }
 }
@@ -151,7 +172,7 @@ TEST(Windows, OfResultsAreTilesOfAMatrix) {
     const char* spec;
     const char* stores;
     const char* function;
-    nlohmann::json answers = nlohmann::json::object();
+    Choices choices = {};
   };
   for (const Case& c : std::vector<Case>{
            {"conv2d:n=2,h=9,w=9,ci=64,co=64,kernel=3,pad=1,dtype=f16",
@@ -166,10 +187,13 @@ TEST(Windows, OfResultsAreTilesOfAMatrix) {
            {"conv2d:n=2,h=9,w=7,ci=72,co=64,kernel=1,dtype=f16", "tensor", "tw_tensor_store_2d"}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    nlohmann::json answers = c.answers;
-    answers[".stores"] = c.stores;
-    const Schedule s = scheduled_windows(w, hopper(2), "64x64x64/64x64", answers);
-    EXPECT_THAT(text_of(s, hopper(2)), HasSubstr(c.function));
+    const Schedule s = scheduled_windows(w, hopper(2), "64x64x64/64x64",
+                                         joined_choices(c.choices, {{".stores", c.stores}}));
+    const std::string text = text_of(s, hopper(2));
+    EXPECT_THAT(text, HasSubstr(c.function));
+    EXPECT_EQ(text.find("tw_stmatrix_") != std::string::npos,
+              std::string(c.stores).starts_with("stmatrix"));
+    EXPECT_EQ(text.find("_turn") != std::string::npos, c.choices.contains(".grid"));
     expect_right_on_gpu(w, s, hopper(2));
   }
 }
@@ -180,8 +204,14 @@ TEST(Windows, OfResultsThatAreNoMatrixAreStoredByLanes) {
                            "conv2d:n=2,h=9,w=9,ci=64,co=64,kernel=3,pad=1,layout=nchw,dtype=f16"}) {
     SCOPED_TRACE(spec);
     const Workload w = workload(spec);
-    const Schedule s = scheduled_windows(w, hopper(), "64x64x64/64x64", {{".stores", "tensor"}});
-    EXPECT_THAT(text_of(s), Not(HasSubstr("tw_tensor_store")));
+    const Choices choices = choices_of_windows(w, "64x64x64/64x64", {});
+    EXPECT_THAT(options_of(gpu_trial(w, hopper(), choices), ".stores"), ElementsAre("direct"));
+    const Schedule s = gpu_schedule(w, hopper(), choices);
+    const std::string text = text_of(s);
+    EXPECT_THAT(text, HasSubstr("tw_wgmma_m64"));
+    EXPECT_THAT(text, Not(HasSubstr("tw_tensor_store")));
+    EXPECT_THAT(text, Not(HasSubstr("tw_stmatrix")));
+    expect_right_on_gpu(w, s, hopper());
   }
 }
 
@@ -251,10 +281,9 @@ TEST(Windows, TheModelCountsWhatThreadsAndBoxesCopyAlike) {
 
 TEST(Windows, ThreadsMayCopyWhatAMapDescribes) {
   const Workload w = workload("conv2d:n=4,h=28,w=28,ci=64,co=128,kernel=3,pad=1,dtype=f16");
-  const Schedule s = gpu_schedule(
-      w, hopper(), Trial::replay(R"({"Y_acc.operands": "gathered", "Y_acc.mma": "wgmma_f32_f16",
-                        "Y_acc.tile": "64x64x64/64x64", "Y_acc.copies": "cp_async", "Y_acc.stages": 4, "Y_acc.pending": 1,
-                        "Y_acc.stores": "direct", "Y_acc.order": "hilbert"})"));
+  const Schedule s =
+      scheduled_windows(w, hopper(), "64x64x64/64x64",
+                        {{".copies", "cp_async"}, {".stages", 4}, {".order", "hilbert"}});
   const std::string text = text_of(s, hopper());
   EXPECT_THAT(text, HasSubstr("tw_cp_async_zfill<16>"));
   EXPECT_THAT(text, Not(HasSubstr("im2col")));
@@ -286,7 +315,7 @@ TEST(Windows, CompileToTensorCopiesWithSumsInRegisters) {
   for (const Case& c :
        {Case{"conv2d:n=32,h=28,w=28,ci=128,co=128,kernel=3,pad=1,dtype=f16", "128x128x64/64x128",
              "1x1", "UTMALDG.IM2COL"},
-        {"conv2d:n=32,h=28,w=28,ci=128,co=256,kernel=3,stride=2,pad=1,dtype=bf16",
+        {"conv2d:n=64,h=28,w=28,ci=128,co=256,kernel=3,stride=2,pad=1,dtype=bf16",
          "128x128x64/64x128", "1x2", "UTMALDG.IM2COL.MULTICAST"},
         {"conv2d:n=32,h=56,w=56,ci=96,co=192,kernel=3,pad=1,dtype=f16", "128x128x64/64x128", "1x1",
          "UTMALDG.IM2COL", "tensor"},

@@ -20,12 +20,16 @@ struct Elements {
 
 // The register types that hold every code minus every zero point exactly. Beside bytes: bytes.
 // Otherwise f16, unpacked two at a time, or f32, in which fractional zero points are subtracted
-// from f16 codes.
+// from f16 codes. f16 codes also become dequantized values in f32 where there are offsets.
 std::optional<Elements> elements_for(ElemType codes, std::optional<ElemType> zeros, ElemType few,
-                                     ElemType sums, bool scaled) {
+                                     ElemType sums, bool scaled, bool with_offset) {
   auto holds = [&](ElemType to, std::optional<ElemType> less) {
     return holds_differences(codes, less, to) && (codes == to || has_code_registers(codes, to));
   };
+  if (with_offset) {
+    const bool fits = sums == ElemType::f32 && holds(ElemType::f16, {});
+    return fits ? std::optional(Elements{ElemType::f16, ElemType::f32}) : std::nullopt;
+  }
   const bool in_integers = is_byte(few) && (scaled || sums == ElemType::i32);
   if (in_integers && holds(ElemType::i8, zeros)) return Elements{ElemType::i8, ElemType::i8};
   if (sums != ElemType::f32) return std::nullopt;
@@ -47,14 +51,15 @@ std::optional<GemvWeight> gemv_weight(RuleContext& c, const Block& block, const 
                     plain_iterator(n, indices_of(n, roles.a).back()) == roles.k;
   auto codes = gpu_param_elem(c.s, format->weight);
   if (!fits || !codes) return std::nullopt;
-  const bool scaled = !format->scale.empty();
+  const bool scaled = !format->scale.empty(), with_offset = !format->offset.empty();
   auto elements = elements_for(*codes, gpu_param_elem(c.s, format->zero), read_elem(n, roles.a),
-                               store_of(n).buffer->elem, scaled);
+                               store_of(n).buffer->elem, scaled, with_offset);
   if (!elements) return std::nullopt;
   const int64_t k = *as_int(n.iters[static_cast<size_t>(roles.k)].extent);
   const bool shared = scaled || !format->zero.empty();
   GemvWeight w{*value, *codes, elements->made, elements->worth};
-  w.scaled = scaled;
+  w.scaled = scaled && !with_offset;
+  w.in_place = with_offset;
   w.group = shared && format->group < k ? format->group : 0;
   w.format = *format;
   return w;
@@ -74,7 +79,7 @@ Block GemvWords::few() const { return gpu_writer(c_.s, roles_.a); }
 void GemvWords::pack() {
   c_.s.compute_inline(w_.value);
   elements_ = gpu_writer(c_.s, roles_.b);
-  c_.s.unscale(elements_, w_.elements);
+  if (!w_.in_place) c_.s.unscale(elements_, w_.elements);
   const int rank = find_param(c_.s, w_.format.weight)->buffer->rank();
   c_.s.prepack(w_.format.weight, word_map(w_.codes, w_.made, vector_, rank, w_.format.column_dim,
                                           w_.format.k_dims[0]));
@@ -86,8 +91,9 @@ void GemvWords::pack() {
   };
   scale_ = packed(w_.format.scale);
   zero_ = packed(w_.format.zero);
+  offset_ = packed(w_.format.offset);
   for (const std::string& name : inputs_of(c_.s.node(elements_))) {
-    if (name == zero_) continue;
+    if (name == scale_ || name == zero_ || name == offset_) continue;
     if (w_.made != w_.elements && w_.made == ElemType::f16) make_codes(name, rank + 1);
     codes_ = c_.s.cache_read(made_.value_or(elements_), name, Scope::Register);
   }
@@ -116,7 +122,9 @@ void GemvWords::place(const Block& sums, const Loops& loops) {
   std::vector<Loop> own = behind(codes_, loops.turns);
   c_.s.vectorize(own.back());
   for (size_t l = 0; l + 1 < own.size(); ++l) c_.s.unroll(own[l]);
-  if (!zero_.empty()) copy_shared_by_group(elements_, zero_, loops.columns);
+  for (const std::string& name : {w_.in_place ? scale_ : "", zero_, offset_}) {
+    if (!name.empty()) copy_shared_by_group(elements_, name, loops.columns);
+  }
   unpack(loops.columns);
   if (w_.scaled) scale(sums, loops);
 }

@@ -15,7 +15,9 @@ struct GemvWeight {
   Block value;              // computes the dequantized values
   ElemType codes;           // as stored
   ElemType made, elements;  // exact register types: codes; codes minus zero points
-  bool scaled = false;
+  bool scaled = false;      // scales apply to sums
+  // Scales and offsets apply to each element in registers: an offset shares the sums of no codes.
+  bool in_place = false;
   int64_t group = 0;  // 0: one scale for the whole k of a column
   WeightFormat format = {};
 
@@ -52,7 +54,7 @@ class GemvWords {
   };
   // Places everything in these loops; `sums` has no init any more. Codes are loaded per turn;
   // elements and group values are made per column. Scales apply to the sums of a turn, or to the
-  // total if they serve all of k.
+  // total if they serve all of k; beside offsets they apply to elements.
   void place(const Block& sums, const Loops& loops);
 
  private:
@@ -68,7 +70,7 @@ class GemvWords {
   GemvWeight w_;
   int64_t vector_;
   bool padded_;
-  std::string scale_, zero_;  // names as packed
+  std::string scale_, zero_, offset_;  // names as packed
   Block elements_, codes_;
   std::optional<Block> made_;  // the codes alone, if zero points are subtracted in another type
 };

@@ -1,0 +1,165 @@
+// Operators that choose, repeat or regroup elements, and recurrent layers.
+#include <algorithm>
+#include <cmath>
+
+#include "models/onnx/step.h"
+
+namespace tilewright::onnx {
+namespace {
+
+// The sizes that numbers with a fraction scale an input's to, rounded down.
+std::optional<Shape> scaled(Step& s, const Shape& from, const std::vector<size_t>& axes,
+                            const std::vector<double>& scales) {
+  if (scales.size() != axes.size()) return std::nullopt;
+  Shape out = from;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    Extent& size = out[axes[i]];
+    if (!(scales[i] > 0) || scales[i] > 1e6) return std::nullopt;
+    if (scales[i] == std::floor(scales[i])) {
+      const auto times = s.extents.times(size, static_cast<int64_t>(scales[i]));
+      if (!times) return std::nullopt;
+      size = *times;
+    } else if (size.fixed()) {
+      // ONNX multiplies in f32.
+      const float product = static_cast<float>(size.number()) * static_cast<float>(scales[i]);
+      size = static_cast<int64_t>(std::floor(product));
+    } else {
+      return std::nullopt;
+    }
+  }
+  return out;
+}
+
+std::optional<std::vector<double>> reals_of(const Value& value) {
+  if (value.tensor == nullptr || !value.tensor->readable() || value.tensor->count > kMaxContents) {
+    return std::nullopt;
+  }
+  std::vector<double> list;
+  for (int64_t i = 0; i < value.tensor->count; ++i) list.push_back(value.tensor->at(i));
+  return list;
+}
+
+// Inputs X, roi, scales, sizes; of version 10 and of Upsample X, scales.
+void resize(Step& s) {
+  if (!s.shape(0)) return;
+  const Shape& from = *s.shape(0);
+  const bool old = s.node.op == "Upsample" || s.opset < 11;
+  if (s.node.text("keep_aspect_ratio_policy", "stretch") != "stretch" ||
+      s.node.text("coordinate_transformation_mode", "") == "tf_crop_and_resize") {
+    return;
+  }
+  std::vector<size_t> axes;
+  if (const auto some = s.node.integers("axes")) {
+    for (int64_t a : *some) {
+      const auto axis = axis_of(a, from.size());
+      if (!axis) return;
+      axes.push_back(*axis);
+    }
+  } else {
+    for (size_t d = 0; d < from.size(); ++d) axes.push_back(d);
+  }
+  if (!old && s.node.has_input(3)) {
+    const auto& sizes = s.input(3).contents;
+    if (!sizes || sizes->size() != axes.size()) return;
+    Shape out = from;
+    for (size_t i = 0; i < axes.size(); ++i) out[axes[i]] = (*sizes)[i];
+    return s.set(0, s.type(), out);
+  }
+  std::optional<std::vector<double>> scales = reals_of(s.input(old ? 1 : 2));
+  if (const Attribute* a = s.node.find("scales")) scales = a->floats;
+  if (scales) s.set(0, s.type(), scaled(s, from, axes, *scales));
+}
+
+void gather_elements(Step& s) { s.set(0, s.type(), s.shape(1)); }
+
+// Indices [.., r] choose slices of what follows the first r axes behind the batch.
+void gather_nd(Step& s) {
+  if (!s.shape(0) || !s.shape(1) || s.shape(1)->empty() || !s.shape(1)->back().fixed()) return;
+  const int64_t chosen = s.shape(1)->back().number() + s.node.integer("batch_dims", 0);
+  if (chosen < 0 || chosen > static_cast<int64_t>(s.shape(0)->size())) return;
+  Shape out(s.shape(1)->begin(), s.shape(1)->end() - 1);
+  out.insert(out.end(), s.shape(0)->begin() + chosen, s.shape(0)->end());
+  s.set(0, s.type(), out);
+}
+
+void top_k(Step& s) {
+  if (!s.shape(0)) return;
+  const auto axis = axis_of(s.node.integer("axis", -1), s.shape(0)->size());
+  const auto& given = s.input(1).contents;
+  std::optional<Extent> k;
+  if (given && given->size() == 1) k = (*given)[0];
+  if (s.node.find("k") != nullptr) k = s.node.integer("k", 0);
+  if (!axis || !k) return;
+  Shape out = *s.shape(0);
+  out[*axis] = *k;
+  s.set(0, s.type(), out);
+  s.set(1, DataType::Int64, out);
+}
+
+void one_hot(Step& s) {
+  const auto& depth = s.input(1).contents;
+  if (!s.shape(0) || !depth || depth->size() != 1) return;
+  const auto axis = axis_of(s.node.integer("axis", -1), s.shape(0)->size() + 1);
+  if (!axis) return;
+  Shape out = *s.shape(0);
+  out.insert(out.begin() + static_cast<int64_t>(*axis), (*depth)[0]);
+  s.set(0, s.type(2), out);
+}
+
+// Channels become blocks of pixels, or the other way round.
+void regroup_depth(Step& s) {
+  const int64_t block = s.node.integer("blocksize", 0);
+  if (!s.shape(0) || s.shape(0)->size() != 4 || block < 1 || block > 1 << 20) return;
+  const bool to_space = s.node.op == "DepthToSpace";
+  Shape out = *s.shape(0);
+  const auto channels =
+      to_space ? s.extents.quotient(out[1], block * block) : s.extents.times(out[1], block * block);
+  if (!channels) return;
+  out[1] = *channels;
+  for (size_t d : {2, 3}) {
+    const auto size = to_space ? s.extents.times(out[d], block) : s.extents.quotient(out[d], block);
+    if (!size) return;
+    out[d] = *size;
+  }
+  s.set(0, s.type(), out);
+}
+
+// X [rows, batch, k] (with layout 1 [batch, rows, k]); all states, the last one, and of an LSTM its cell.
+void recurrent(Step& s) {
+  if (!s.shape(0) || s.shape(0)->size() != 3) return;
+  int64_t hidden = s.node.integer("hidden_size", 0);
+  if (hidden < 1 && s.shape(2) && s.shape(2)->size() == 3 && s.shape(2)->back().fixed()) {
+    hidden = s.shape(2)->back().number();  // of the recurrent weight
+  }
+  if (hidden < 1) return;
+  const int64_t directions = s.node.text("direction", "forward") == "bidirectional" ? 2 : 1;
+  const bool batch_first = s.node.integer("layout", 0) != 0;
+  const Shape& x = *s.shape(0);
+  const Extent rows = x[batch_first ? 1 : 0], batch = x[batch_first ? 0 : 1];
+  const Shape state =
+      batch_first ? Shape{batch, directions, hidden} : Shape{directions, batch, hidden};
+  s.set(0, s.type(),
+        batch_first ? Shape{batch, rows, directions, hidden}
+                    : Shape{rows, directions, batch, hidden});
+  s.set(1, s.type(), state);
+  if (s.node.op == "LSTM") s.set(2, s.type(), state);
+}
+
+}  // namespace
+
+const Rules& choice_rules() {
+  static const Rules kRules = {{"Resize", resize},
+                               {"Upsample", resize},
+                               {"GatherElements", gather_elements},
+                               {"GatherND", gather_nd},
+                               {"TopK", top_k},
+                               {"OneHot", one_hot},
+                               {"DepthToSpace", regroup_depth},
+                               {"SpaceToDepth", regroup_depth},
+                               {"LSTM", recurrent},
+                               {"GRU", recurrent},
+                               {"RNN", recurrent}};
+  return kRules;
+}
+
+}  // namespace tilewright::onnx

@@ -1,0 +1,83 @@
+// What a run found out, in its row of the database.
+#include "tuner/search/run_findings.h"
+
+#include <gmock/gmock.h>
+
+namespace tilewright {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr const char* kArgs = R"({"specs":["matmul:m=1,n=1,k=1"],"trials":8})";
+
+RunFindings sample() {
+  WorkloadFindings f;
+  f.elapsed = 12.5;
+  f.spent = {.proposing = 1, .building = 2, .reference = 3, .checks = 4, .timing = 2.25};
+  f.finalists = {{"cpu_tiles", "{}", {1e-3, 2e-3}, true}, {"other", R"({"a":1})", {3e-3}, false}};
+  return {{"hash", f}};
+}
+
+TEST(RunFindings, StandBesideTheArguments) {
+  const std::string args = with_findings(kArgs, sample());
+  EXPECT_EQ(without_findings(args), kArgs);
+  const WorkloadFindings f = findings_of(args).at("hash");
+  EXPECT_EQ(f.elapsed, 12.5);
+  EXPECT_EQ(f.spent.proposing, 1);
+  EXPECT_EQ(f.spent.building, 2);
+  EXPECT_EQ(f.spent.reference, 3);
+  EXPECT_EQ(f.spent.checks, 4);
+  EXPECT_EQ(f.spent.timing, 2.25);
+  ASSERT_EQ(f.finalists.size(), 2u);
+  EXPECT_EQ(f.finalists[0].sketch, "cpu_tiles");
+  EXPECT_TRUE(f.finalists[0].winner);
+  EXPECT_FALSE(f.finalists[1].winner);
+  EXPECT_EQ(f.finalists[1].config, R"({"a":1})");
+  EXPECT_THAT(f.finalists[0].seconds, ElementsAre(1e-3, 2e-3));
+}
+
+TEST(RunFindings, LaterOnesReplaceEarlierOnes) {
+  RunFindings later = sample();
+  later["hash"].elapsed = 20;
+  const std::string args = with_findings(with_findings(kArgs, sample()), later);
+  EXPECT_EQ(findings_of(args).at("hash").elapsed, 20);
+  EXPECT_EQ(without_findings(args), kArgs);
+}
+
+TEST(RunFindings, OtherTextsHaveNone) {
+  for (const char* args :
+       {"", "{}", "[]", "x", R"({"findings": 3})", R"({"findings": {"h": 3}})"}) {
+    EXPECT_TRUE(findings_of(args).empty()) << args;
+  }
+  EXPECT_EQ(without_findings("x"), "x");
+  EXPECT_EQ(without_findings(kArgs), kArgs);
+  const RunFindings odd = findings_of(R"({"findings": {"h": {"elapsed_s": "x", "spent_s": [1],
+      "finalists": [3, {"seconds": 1}, {"seconds": [-1, "x"]}, {"seconds": [1e-3], "config": 4}]}}})");
+  EXPECT_EQ(odd.at("h").elapsed, 0);
+  ASSERT_EQ(odd.at("h").finalists.size(), 1u);
+  EXPECT_EQ(odd.at("h").finalists[0].config, "");
+}
+
+TEST(RunFindings, ComparedKernelsAreInOrderAndThoseThatFailedAreNotAmongThem) {
+  std::vector<Finalist> rivals(3);
+  const char* names[] = {"slow", "failed", "fast"};
+  for (size_t i = 0; i < 3; ++i) rivals[i].record.config = names[i];
+  const Comparison comparison{{3, 0, 1}, {{3, 3}, {}, {1, 1}}};
+  EXPECT_EQ(winner_of(comparison.medians), 2);
+  const auto found = finalist_rounds(rivals, comparison, 2);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].config, "fast");
+  EXPECT_TRUE(found[0].winner);
+  EXPECT_EQ(found[1].config, "slow");
+  EXPECT_THAT(found[1].seconds, ElementsAre(3, 3));
+}
+
+TEST(RunFindings, ATieGoesToTheEarlierTrial) {
+  EXPECT_EQ(winner_of({1.004, 1, 1.2}), 0);
+  EXPECT_EQ(winner_of({1.02, 1, 1.2}), 1);
+  EXPECT_EQ(winner_of({0, 0}), -1);
+  EXPECT_EQ(winner_of({0, 2}), 1);
+}
+
+}  // namespace
+}  // namespace tilewright
