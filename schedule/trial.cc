@@ -227,7 +227,8 @@ void Trial::require_all_asked() const {
   if (mode_ != Mode::Replay && mode_ != Mode::With) return;
   std::vector<std::string> asked;
   for (const Decision& d : decisions_) asked.push_back(d.name);
-  for (const auto& [name, answer] : base_) {
+  for (const auto& given_answer : base_) {
+    const std::string& name = given_answer.first;
     const GivenName given(name);
     const bool is_asked = std::any_of(asked.begin(), asked.end(), [&](const std::string& knob) {
       return mode_ == Mode::With ? given.names(knob) : knob == name;
