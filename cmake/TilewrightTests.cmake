@@ -210,10 +210,6 @@ if(TARGET tune-cli)
   add_test(NAME docs.json_schemas COMMAND ${Python3_EXECUTABLE}
     ${PROJECT_SOURCE_DIR}/tests/scripts/json_schemas_test.py $<TARGET_FILE:tune-cli>)
   set_tests_properties(docs.json_schemas PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
-  # Files that PyPI's gguf writes, where it is installed.
-  add_test(NAME models.gguf_package COMMAND ${Python3_EXECUTABLE}
-    ${PROJECT_SOURCE_DIR}/tests/scripts/gguf_package_test.py $<TARGET_FILE:tune-cli>)
-  set_tests_properties(models.gguf_package PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 
 # The report in a browser. The interpreter is the one that Debian's packages of modules are for.
@@ -268,9 +264,10 @@ set_tests_properties(install.find_package PROPERTIES TIMEOUT 600)
 # Files that others wrote (scripts/foreign_files), where they are. Readers of weights are reached through
 # the Python package.
 if(TARGET onnx_layers AND TARGET tune-cli)
-  foreach(test onnx weights)
-    add_test(NAME foreign.${test}
-      COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/foreign/${test}_test.py)
+  set(arguments_of_gguf_package $<TARGET_FILE:tune-cli>)
+  foreach(test onnx weights gguf_package)
+    add_test(NAME foreign.${test} COMMAND ${Python3_EXECUTABLE}
+      ${PROJECT_SOURCE_DIR}/tests/foreign/${test}_test.py ${arguments_of_${test}})
     set_tests_properties(foreign.${test} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT
       "PYTHONPATH=${PROJECT_BINARY_DIR}/python;ONNX_LAYERS=$<TARGET_FILE:onnx_layers>")
   endforeach()

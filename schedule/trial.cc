@@ -70,7 +70,7 @@ struct GivenName {
   bool names(std::string_view knob) const {
     return knob == text || (text.starts_with('.') && knob.ends_with(text));
   }
-  // Of two that name a knob, the longer one counts; of the same two, the one without '?'.
+  // The longer of two that name a knob counts; among equals, the one without '?'.
   bool precedes(const GivenName& other) const {
     if (text.size() != other.text.size()) return text.size() > other.text.size();
     return !is_optional && other.is_optional;

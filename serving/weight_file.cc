@@ -126,18 +126,14 @@ weights::ReadOperands read(const weights::TensorFile& file, const std::string& n
     throw ServingError(TW_ERROR_ARGUMENT,
                        fmt::format("gptq_format is '{}'; expected gptq or gptq_v2", gptq));
   }
-  weights::LayerOptions how;
-  if (const auto layer = weights::find_layer(file, name)) {
-    how = weights::layer_options(file, *layer, gptq);
-  }
   if (options.kernel == nullptr) {
-    return weights::read_operands(file, name, operand, {}, how, false);
+    return weights::read_operands(file, name, operand, {}, gptq, false);
   }
   const Served& kernel = served(options.kernel);
   const Spec spec = parse_spec(kernel.text());
   const bool transposed = spec.op == "matmul" && operand == "B" && spec.get<bool>("trans_b");
   weights::ReadOperands made =
-      weights::read_operands(file, name, operand, forms_of(kernel, operand), how, transposed);
+      weights::read_operands(file, name, operand, forms_of(kernel, operand), gptq, transposed);
   if (!made.order.empty()) check_order(kernel, spec, operand, name);
   return made;
 }

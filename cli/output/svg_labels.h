@@ -26,7 +26,7 @@ double text_width(std::string_view text);
 // layers differ at both ends.
 std::string shortened(const std::string& text, size_t most);
 
-// Where words stand: the anchor's place on the base line.
+// The place of a text: its anchor on the base line.
 struct TextPlace {
   double x, y;
   const char* anchor;  // start, middle or end

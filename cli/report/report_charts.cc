@@ -186,7 +186,7 @@ std::string roofline_chart(const std::vector<ReportWorkload>& workloads) {
 std::string finalists_chart(const ReportFinalists& finalists) {
   const size_t count = finalists.list.size();
   if (count < 2 || finalists.list[0].time.median <= 0) return "";
-  // What is far slower than the runner-up would flatten the intervals that decide.
+  // Kernels far slower than the runner-up would flatten the intervals that decide.
   const double far = 2 * finalists.list[1].time.high;
   Span time;
   for (const ReportFinalist& f : finalists.list) {

@@ -49,7 +49,7 @@ struct ReportFinalists {
   bool in_turns = false;             // the closing comparison; else each trial by itself
 };
 
-// Where the time of the runs went that tuned a workload.
+// Time that the runs spent on a workload, by activity.
 struct ReportTime {
   double elapsed = 0;  // seconds; 0: not recorded
   SecondsSpent spent = {};

@@ -13,7 +13,7 @@ std::string figure(const std::string& svg, const std::string& caption);
 // A cell with a bar; `share` of 1 is the full width.
 std::string bar_cell(double share);
 
-// What a person calls the workload, escaped. Its direction does not spill over to what follows.
+// A person's name for the workload, escaped. Its direction does not spill over to what follows.
 std::string name_of(const ReportWorkload& w);
 std::string anchor_of(const ReportWorkload& w);
 

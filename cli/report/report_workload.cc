@@ -149,7 +149,7 @@ std::vector<ReportConfig> top_configs(const std::vector<database::Record>& recor
   for (const database::Record& r : records) {
     if (valid_seconds(r) == 0) continue;
     ReportConfig& c = by_config[{r.sketch, r.config}];
-    // Of several confirmations the latest counts, as in the database's choice.
+    // The latest of several confirmations counts, as in the database's choice.
     bool better = c.seconds == 0 || r.confirmed || (!c.confirmed && r.median_seconds < c.seconds);
     if (better) c = {r.median_seconds, r.sketch, r.config, r.is_default, r.confirmed};
   }

@@ -22,7 +22,7 @@ struct WeightAxis {
 };
 
 // Declares the weight `name` with the given axes, stored in the spec's `w.dtype` (else in `dtype`).
-// Where the spec asks for them, it also declares `name.scale`, `name.zero` and `name.offset` of shape
+// It also declares `name.scale`, `name.zero` and `name.offset`, if the spec asks for them, of shape
 // [own.., ceil(k / group), columns].
 //
 // A low-bit weight gets a stage `name_value` with the dequantized value of each element, in the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ir/oracle/evaluate.h"
 
@@ -26,7 +27,6 @@ namespace oracle {
 namespace {
 
 constexpr double kFunctionRoundings = 4;  // of exp, tanh and the like in a library or by a series
-constexpr double kLargestF32 = 0x1.fffffep127;
 
 // Integers that 64-bit arithmetic holds wrap exactly; f64 alone would lose low bits of products.
 Approx integer_result(BinaryOp op, ElemType type, double x, double y) {
@@ -155,7 +155,8 @@ Approx apply(BinaryOp op, ElemType type, double roundoff, Approx a, Approx b) {
       if (std::isinf(b.v) && std::isfinite(a.v)) return {v, smallest_normal(type)};
       e = (a.e + std::abs(v) * b.e) / std::abs(b.v);
       // A divisor that f32 may not hold, as exp(89) is, may be an infinity: then nothing is left of v.
-      if (type != ElemType::f64 && std::abs(b.v) + b.e > kLargestF32) e = std::max(e, std::abs(v));
+      if (type != ElemType::f64 && std::abs(b.v) + b.e > std::numeric_limits<float>::max())
+        e = std::max(e, std::abs(v));
       break;
     case BinaryOp::Min: return {std::min(a.v, b.v), std::max(a.e, b.e)};
     case BinaryOp::Max: return {std::max(a.v, b.v), std::max(a.e, b.e)};

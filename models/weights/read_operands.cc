@@ -12,7 +12,7 @@
 namespace tilewright::weights {
 namespace {
 
-// What the file has, as it lies.
+// Arrays as the file stores them.
 ReadOperands as_stored(const TensorFile& file, const StoredTensor& tensor,
                        const std::string& operand) {
   const TensorView view = file.view(tensor);
@@ -60,7 +60,7 @@ ReadOperands in_form_of(const TensorFile& file, const Layer& layer, const std::s
 
 ReadOperands read_operands(const TensorFile& file, const std::string& stored,
                            const std::string& operand, const std::vector<OperandForm>& forms,
-                           const LayerOptions& options, bool transposed) {
+                           const std::string& gptq_format, bool transposed) {
   const StoredTensor* tensor = file.find(stored);
   if (tensor != nullptr && tensor->count == 0) {
     throw FileError(fmt::format("{}: tensor '{}' is {}, which has no elements", file.path(), stored,
@@ -73,6 +73,7 @@ ReadOperands read_operands(const TensorFile& file, const std::string& stored,
                                : in_form_of(file, *tensor, *form);
   }
   if (const std::optional<Layer> layer = find_layer(file, stored)) {
+    const LayerOptions options = layer_options(file, *layer, gptq_format);
     return forms.empty() ? as_stored(file, *layer, operand, options)
                          : in_form_of(file, *layer, operand, forms, options, transposed);
   }

@@ -23,10 +23,10 @@ struct ReadOperands {
 
 // Reads the tensor or quantized layer `stored` for the operand `operand`. Of `forms`, those that are
 // called so or `operand`.scale and the like are read; without any, all that the file has is, as it lies.
-// A layer counts as [k, n], or as [n, k] when `transposed`. Throws FileError when there is no such tensor
-// or layer, and when it does not fit.
+// A layer counts as [k, n], or as [n, k] when `transposed`; `gptq_format` is that of layer_options().
+// Throws FileError when there is no such tensor or layer, and when it does not fit.
 ReadOperands read_operands(const TensorFile& file, const std::string& stored,
                            const std::string& operand, const std::vector<OperandForm>& forms,
-                           const LayerOptions& options, bool transposed);
+                           const std::string& gptq_format, bool transposed);
 
 }  // namespace tilewright::weights

@@ -160,7 +160,7 @@ Weights Kernel::pack(const py::dict& arrays, const Pool* pool, py::object order)
       throw Refused(TW_ERROR_ARGUMENT,
                     "'" + std::string(operand.name) + "' is an output; expected weights");
     }
-    // What packs reads the host's memory, on a GPU too.
+    // Packing functions read the host's memory, on a GPU too.
     const bool host = operand.packed != 0 || !on_gpu_;
     Taken taken = take(operand, array, std::nullopt, host);
     if (operand.packed != 1) plain[operand.name] = taken.array;

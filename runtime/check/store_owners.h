@@ -17,7 +17,7 @@ class StoreOwners {
   // No iteration of the next loop has stored anything yet. `iterations`: where so many would take too
   // long to watch, the loop is passed over.
   void begin_loop(int64_t iterations);
-  // What changed since the last call is the work of one iteration.
+  // Bytes changed since the last call are the work of one iteration.
   void end_iteration();
 
   // Whether each byte was changed by one iteration of a loop at most.

@@ -84,7 +84,7 @@ void give_block(unsigned char* base, size_t size) {
   }
   k.blocks.push_back({base, size});
   k.bytes += size;
-  // Those that came first are the least likely to be asked for again.
+  // The oldest blocks are the least likely to be asked for again.
   while (k.bytes > kMostKeptBytes) {
     munmap(k.blocks.front().base, k.blocks.front().size);
     k.bytes -= k.blocks.front().size;

@@ -73,7 +73,7 @@ TEST_F(ReportCommand, WritesAPageThatFetchesNothingAndSaysWhatItWrote) {
   EXPECT_EQ(said["results"][0]["trials"], 4);
   EXPECT_EQ(said["results"][0]["valid"], 4);
   EXPECT_GT(said["results"][0]["best"]["seconds"], 0);
-  // What the run kept in its row.
+  // From the run's row.
   EXPECT_TRUE(said["results"][0]["finalists"]["in_turns"]);
   EXPECT_TRUE(said["results"][0]["finalists"]["list"][0]["winner"]);
   for (const char* part : {"elapsed", "proposing", "building", "checks", "timing"}) {

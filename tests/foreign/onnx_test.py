@@ -64,7 +64,7 @@ class NodeTests(unittest.TestCase):
                 for value, array in zip(case.model.graph.input, inputs):
                     if not is_plain(array):
                         continue
-                    # What shapes are calculated from has to be known.
+                    # Values that shapes are calculated from have to be known.
                     shape_like = array.dtype.name in ("int64", "int32") and array.size <= 64
                     if not any(dim.dim_param for dim in value.type.tensor_type.shape.dim):
                         model.graph.initializer.append(numpy_helper.from_array(
@@ -161,7 +161,7 @@ class Models(unittest.TestCase):
                         continue
                     self.assertEqual(shape, [dim.dim_value for dim in dims], value.name)
                     compared += 1
-                # What a model calculates from the rank that an If leaves open.
+                # Shapes that follow from a rank that an If leaves open.
                 granted = 2 * BEHIND_BRANCHES.get(path.name, 0)
                 self.assertLessEqual(sum(unknown.values()), granted, f"known to onnx alone: {unknown}")
         self.assertGreater(compared, 5000)

@@ -21,7 +21,7 @@ except ImportError:  # built for another Python
 
 PACKAGES = pathlib.Path(gguf.__file__).parents[1]
 Kind = gguf.GGMLQuantizationType
-# Those that gguf can write; the others are decoded from random blocks, as it decodes them.
+# gguf can write some of them; the others are decoded from random blocks, as it decodes them.
 BLOCKS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "MXFP4"]
 
 

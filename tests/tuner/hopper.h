@@ -32,4 +32,13 @@ inline std::string wgmma_for(ElemType elem) {
   }
 }
 
+// With wgmma and this tile, on a plain grid: no parts, rows in order, results stored directly.
+inline Choices plain_wgmma(const Workload& w, const std::string& tile) {
+  return {{".parts?", 1},      {".mma", wgmma_for(w.inputs.front().buffer->elem)},
+          {".tile", tile},     {".stages", 3},
+          {".pending?", 1},    {".stores", "direct"},
+          {".order?", "rows"}, {".group?", 1},
+          {".grid?", "tiles"}, {".blocks?", 1}};
+}
+
 }  // namespace tilewright

@@ -1,4 +1,4 @@
-// What a tuning run found out besides its records: where the time went, and how the finalists ran.
+// Findings of a tuning run besides its records: where the time went, and how the finalists ran.
 #pragma once
 
 #include <map>

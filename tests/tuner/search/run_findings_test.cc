@@ -1,4 +1,4 @@
-// What a run found out, in its row of the database.
+// Findings of a run in its row of the database.
 #include "tuner/search/run_findings.h"
 
 #include <gmock/gmock.h>

@@ -26,21 +26,9 @@ using ::testing::Not;
 
 // A product with wgmma, this tile and these choices; otherwise plain tiles in clusters of two rows.
 Choices choices_of_cluster(const Workload& w, const std::string& tile, const Choices& more) {
-  return joined_choices({{".B.layout?", "none"},
-                         {".gemv?", "none"},
-                         {".parts?", 1},
-                         {".mma", wgmma_for(w.inputs.front().buffer->elem)},
-                         {".tile", tile},
-                         {".copies", "roles"},
-                         {".stages", 3},
-                         {".pending?", 1},
-                         {".cluster?", "2x1"},
-                         {".stores", "direct"},
-                         {".order?", "rows"},
-                         {".group?", 1},
-                         {".grid?", "tiles"},
-                         {".blocks?", 1}},
-                        more);
+  const Choices clusters = {
+      {".B.layout?", "none"}, {".gemv?", "none"}, {".copies", "roles"}, {".cluster?", "2x1"}};
+  return joined_choices(joined_choices(plain_wgmma(w, tile), clusters), more);
 }
 
 Schedule scheduled_cluster(const Workload& w, const Target& target, const std::string& tile,

@@ -22,20 +22,8 @@ using ::testing::Not;
 // A convolution with wgmma, this tile and these choices; otherwise plain tiles that warps of their own
 // copy.
 Choices choices_of_windows(const Workload& w, const std::string& tile, const Choices& more) {
-  return joined_choices({{".operands?", "gathered"},
-                         {".parts?", 1},
-                         {".mma", wgmma_for(w.inputs.front().buffer->elem)},
-                         {".tile", tile},
-                         {".copies?", "roles"},
-                         {".stages", 3},
-                         {".pending?", 1},
-                         {".cluster?", "1x1"},
-                         {".stores", "direct"},
-                         {".order?", "rows"},
-                         {".group?", 1},
-                         {".grid?", "tiles"},
-                         {".blocks?", 1}},
-                        more);
+  const Choices windows = {{".operands?", "gathered"}, {".copies?", "roles"}, {".cluster?", "1x1"}};
+  return joined_choices(joined_choices(plain_wgmma(w, tile), windows), more);
 }
 
 Schedule scheduled_windows(const Workload& w, const Target& target, const std::string& tile,

@@ -1,8 +1,7 @@
 """Weights with offsets in a file that PyPI's gguf writes: tune-cli multiplies their codes, and the
 products are those of the values that gguf.quants.dequantize gives.
 
-usage: gguf_package_test.py TUNE_CLI
-Exits 77 where the module gguf is missing."""
+usage: gguf_package_test.py TUNE_CLI"""
 import json
 import os
 import pathlib
@@ -11,18 +10,18 @@ import sys
 import tempfile
 import unittest
 
-try:
-    import gguf
-    import gguf.quants
-    import numpy
-except ImportError:
-    print("skipped: no Python module gguf; pip install gguf")
-    sys.exit(77)
+from support import enter, main
+
+enter()
+
+import gguf  # noqa: E402
+import gguf.quants  # noqa: E402
+import numpy  # noqa: E402
 
 TUNE_CLI = ""
 M, N, K = 3, 32, 512
 PRODUCT = f"matmul:m={M},n={N},k={K}"
-# Where the f16 numbers of a block stand, by type.
+# Places of the f16 numbers in a block, by type.
 HALVES = {"Q2_K": (80, 82), "Q4_K": (0, 2), "Q5_K": (0, 2)}
 STEPS = 0.0013, 0.0041
 KEYS = {"Q4_1": "w.dtype=u4,w.group=32,w.scale=f16,w.offset=f16",
@@ -124,4 +123,4 @@ class Products(unittest.TestCase):
 
 if __name__ == "__main__":
     TUNE_CLI = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    main()
