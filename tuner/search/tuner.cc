@@ -215,10 +215,11 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   r.trial = static_cast<int>(task.result.trials);
   r.compiler_version = m.compiler;
   bool valid = m.verdict == TrialVerdict::Valid;
-  // Keeps the kernel only of candidates that can still win.
-  bool promising = valid && (c.is_default || task.result.best_seconds == 0 ||
-                             m.median < 1.1 * task.result.best_seconds ||
-                             task.at_points.is_promising(m.at_points));
+  // Keeps the kernel only of candidates that can still win, all of which passed every check.
+  bool promising = valid && m.in_full &&
+                   (c.is_default || task.result.best_seconds == 0 ||
+                    m.median <= Measurer::kKept * task.result.best_seconds ||
+                    task.at_points.is_promising(m.at_points));
   std::optional<db::Artifact> kernel;
   if (promising) {
     kernel = artifact_of(m.source, m.object, m.compiler, m.cuda);
