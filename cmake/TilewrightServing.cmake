@@ -34,12 +34,13 @@ if(NOT TILEWRIGHT_SANITIZE)
   target_link_options(tw_serving PRIVATE -Wl,-z,defs)  # a sanitizer's functions come with the program
 endif()
 
-# A unity build compiles by itself what the library may take of the runtime and of the oracle. A group
-# would bring along functions that start programs, or that the loader chooses by the processor; and
-# test_threads puts objects of its own in the place of some. The test serving.library holds the result.
-file(GLOB served CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/*.cc
-  ${PROJECT_SOURCE_DIR}/runtime/load/*.cc ${PROJECT_SOURCE_DIR}/runtime/machine/*.cc
-  ${PROJECT_SOURCE_DIR}/runtime/cuda/*.cc ${PROJECT_SOURCE_DIR}/ir/oracle/*.cc
-  ${PROJECT_SOURCE_DIR}/runtime/tensor/*.cc ${PROJECT_SOURCE_DIR}/models/weights/*.cc
-  ${PROJECT_SOURCE_DIR}/base/*.cc)
-set_source_files_properties(${served} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# What the library takes of the runtime and of the oracle has groups of its own. Others would bring
+# along functions that start programs. test_threads brings its own objects in the place of `loading`.
+file(GLOB loading CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/*.cc ${PROJECT_SOURCE_DIR}/runtime/load/*.cc)
+file(GLOB served CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/machine/*.cc
+  ${PROJECT_SOURCE_DIR}/runtime/cuda/*.cc ${PROJECT_SOURCE_DIR}/runtime/tensor/*.cc)
+file(GLOB oracle CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ir/oracle/*.cc)
+file(GLOB weights CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/models/weights/*.cc)
+foreach(group loading served oracle weights)
+  tilewright_group(${group} ${${group}})
+endforeach()

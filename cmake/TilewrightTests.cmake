@@ -1,5 +1,6 @@
 # One GoogleTest program a folder of tests/, each of its cases a ctest case, and the checks of the
-# tree itself. Cases are listed when ctest starts, so that a build runs no test program.
+# tree itself. Cases are listed when ctest starts, so that a build runs no test program. Their names hold
+# no values of parameters, which may print as addresses.
 
 find_package(GTest REQUIRED)
 include(GoogleTest)
@@ -29,9 +30,10 @@ add_library(tw_test_kernels STATIC ${kernels})
 target_include_directories(tw_test_kernels PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(tw_test_kernels PUBLIC tw_emulator)
 
-# Cases compile quicker with little optimization, and most of their time is spent in the libraries.
-# What counts millions of steps itself (fuzzers, mutants and their ground truth) is optimized.
-set(quick_to_compile $<$<CONFIG:Release>:-O1>)
+# Cases compile quicker with little optimization, or with none where they mostly start commands or read
+# small files. What counts millions of steps itself (fuzzers, mutants and their ground truth) is
+# optimized.
+set(hardly_run base kernel models database serving cli)
 
 set(TILEWRIGHT_TEST_PROGRAMS "")
 foreach(folder base ir kernel schedule codegen runtime emulator models database serving tuner cli)
@@ -69,11 +71,16 @@ foreach(folder base ir kernel schedule codegen runtime emulator models database 
     set(tested tw_serving_static)  # the shared library shows its interface alone
   endif()
   target_link_libraries(test_${folder} PRIVATE ${tested} tw_test_support GTest::gtest_main)
-  target_compile_options(test_${folder} PRIVATE ${quick_to_compile})
+  if(folder IN_LIST hardly_run)
+    target_compile_options(test_${folder} PRIVATE $<$<CONFIG:Release>:-O0>)
+  else()
+    target_compile_options(test_${folder} PRIVATE ${quick_to_compile})
+  endif()
   if(folder STREQUAL "cli" AND TARGET tune-cli)
     add_dependencies(test_cli tune-cli)
   endif()
-  gtest_discover_tests(test_${folder} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(test_${folder} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
+    DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT 600 ENVIRONMENT TILEWRIGHT_VERIFY=1)
 endforeach()
 
@@ -93,7 +100,8 @@ if(TARGET test_serving AND NOT TILEWRIGHT_SANITIZE AND NOT TILEWRIGHT_COVERAGE)
   target_link_libraries(test_threads PRIVATE tw_database tw_models tw_runtime tw_kernel tw_ir tw_base
     tw_test_support GTest::gtest_main)
   target_include_directories(test_threads SYSTEM PRIVATE ${XXHASH_INCLUDE})
-  gtest_discover_tests(test_threads TEST_PREFIX tsan. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(test_threads TEST_PREFIX tsan. DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
+    DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT 600)
 endif()
 
@@ -151,7 +159,8 @@ if(TARGET tw_tuner AND TARGET tune-cli)
   add_dependencies(mutate tune-cli mutating_cc)
   add_dependencies(test_mutation tune-cli mutating_cc mutate)
   list(APPEND TILEWRIGHT_TEST_PROGRAMS test_mutation)
-  gtest_discover_tests(test_mutation DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(test_mutation DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
+    DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT 600)
 endif()
 
@@ -164,7 +173,8 @@ if(TILEWRIGHT_BUILD_PEERS)
   foreach(peer ${TILEWRIGHT_PEERS})
     add_dependencies(test_bench tilewright_peer_${peer})
   endforeach()
-  gtest_discover_tests(test_bench DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(test_bench DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
+    DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT 600)
 endif()
 

@@ -14,8 +14,8 @@ RECORDER = """#!/usr/bin/env bash
 echo "$(basename "$0") $*" >>"{log}"
 {more}
 """
-BUILDS = """mkdir -p "{root}/build/release"
-cp "{root}/bin/recorder" "{root}/build/release/tune-cli"
+BUILDS = """mkdir -p "{root}/build/quick"
+cp "{root}/bin/recorder" "{root}/build/quick/tune-cli"
 """
 
 
@@ -53,8 +53,7 @@ class Quickstart(unittest.TestCase):
         self.assertEqual(code, 0, said)
         self.assertEqual(calls[0], "deps --debian --tune --peers")
         self.assertEqual(self.targets(calls), ["tune-cli", "peers"])
-        self.assertTrue(all("TILEWRIGHT_BUILD_TESTS=OFF" in call
-                            for call in calls if "--preset" in call))
+        self.assertTrue(all("--preset quick " in call for call in calls if "--preset" in call))
         self.assertIn("peer_onednn ", calls)
         self.assertFalse([call for call in calls if call.startswith("peer_ggml")])
         used = [call.split()[:2] for call in calls if call.startswith("tune-cli")]
