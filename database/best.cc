@@ -19,7 +19,7 @@ std::string version_difference(const char* what, const std::string& theirs,
 // it does.
 std::string mismatch(const Record& record, const BestQuery& query) {
   if (query.threads && *query.threads != record.threads) {
-    return "tuned for " + threads_text(record.threads) + ", asked for " +
+    return "tuned for " + threads_text(record.threads) + ", not for " +
            std::to_string(*query.threads);
   }
   if (record.offline && !query.allow_offline) {

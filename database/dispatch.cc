@@ -33,7 +33,7 @@ std::string load_kernels(const Store& store, const BestQuery& query, const Dispa
 
 std::string threads_difference(const DispatchTable& table, const BestQuery& query) {
   if (!query.threads || *query.threads == table.threads) return "";
-  return "its dispatch table was learnt for " + threads_text(table.threads) + ", asked for " +
+  return "its dispatch table was learnt for " + threads_text(table.threads) + ", not for " +
          std::to_string(*query.threads);
 }
 

@@ -68,7 +68,7 @@ struct BestQuery {
 };
 
 // A query that another kernel answers, and why that kernel is less than asked for: "tuned for 2
-// threads, asked for 1". The reason is empty for the kernel that was asked for.
+// threads, not for 1". The reason is empty for the kernel that was asked for.
 struct NearQuery {
   BestQuery query = {};
   std::string reason = {};

@@ -114,7 +114,7 @@ std::string ThreadsAsked::difference(int tuned_for) const {
   const bool too_many = tuned_for > processors;
   if (!too_many && (threads == 0 || tuned_for == threads)) return "";
   std::string text = "tuned for " + threads_text(tuned_for);
-  if (threads != 0 && tuned_for != threads) text += ", asked for " + std::to_string(threads);
+  if (threads != 0 && tuned_for != threads) text += ", not for " + std::to_string(threads);
   if (too_many || threads > processors) {
     text += ", this process may use " + std::to_string(processors) +
             (processors == 1 ? " processor" : " processors");

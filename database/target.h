@@ -48,7 +48,7 @@ struct ThreadsAsked {
   int most() const;
   // Whether a kernel for so many threads is what was asked for.
   bool met_by(int tuned_for) const { return difference(tuned_for).empty(); }
-  // "tuned for 2 threads, asked for 1"; "tuned for 2 threads, this process may use 1 processor".
+  // "tuned for 2 threads, not for 1"; "tuned for 2 threads, this process may use 1 processor".
   std::string difference(int tuned_for) const;
 };
 

@@ -15,6 +15,7 @@
 #include "ir/ops/source.h"
 #include "runtime/machine/cpus.h"
 #include "runtime/machine/identity.h"
+#include "runtime/machine/topology.h"
 
 namespace tilewright::cli {
 namespace {
@@ -46,6 +47,25 @@ void print(const Operator& op) {
     std::string value = k.required ? "required" : k.fallback ? to_string(*k.fallback) : "";
     print_wrapped(fmt::format("    {:<12} {:<10} {}", k.name, value, k.doc), kKeyIndent);
   }
+}
+
+Json topology_json() {
+  Json cores = Json::array();
+  for (const Core& core : topology().cores) {
+    cores.push_back({{"cpus", core.cpus},
+                     {"efficient", core.efficient},
+                     {"node", core.node},
+                     {"cache", core.cache}});
+  }
+  const CacheSizes& caches = topology().caches;
+  return {{"text", topology().text()},
+          {"cores", cores},
+          {"caches",
+           {{"l1", caches.l1},
+            {"l2", caches.l2},
+            {"l2_cores", caches.l2_cores},
+            {"l3", caches.l3},
+            {"l3_cores", caches.l3_cores}}}};
 }
 
 struct OpsArguments {
@@ -145,7 +165,7 @@ int run_targets(const CommonOptions& options) {
   }
   Json knob_list = Json::array();
   if (!options.json)
-    fmt::print("\nThis machine: {}, {} cores\n\nEnvironment:\n", chip_name(), available_cores());
+    fmt::print("\nThis machine: {}\n{}\n\nEnvironment:\n", chip_name(), topology().text());
   for (const KnobInfo& k : knobs()) {
     knob_list.push_back({{"name", k.name}, {"default", k.default_text}, {"doc", k.description}});
     if (!options.json) {
@@ -155,6 +175,7 @@ int run_targets(const CommonOptions& options) {
   if (options.json) {
     print_json({{"chip", chip_name()},
                 {"cores", available_cores()},
+                {"topology", topology_json()},
                 {"targets", list},
                 {"environment", knob_list}});
   }

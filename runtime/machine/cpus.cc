@@ -10,22 +10,10 @@
 #include <string>
 
 #include "base/files.h"
+#include "runtime/machine/topology.h"
 
 namespace tilewright {
 namespace {
-
-// The lowest hardware thread of the core that `cpu` belongs to.
-int first_sibling(int cpu) {
-  std::optional<std::string> text = read_file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
-                                              "/topology/thread_siblings_list");
-  if (!text || text->empty() || text->front() < '0' || text->front() > '9') return cpu;
-  return std::atoi(text->c_str());
-}
-
-struct CpuList {
-  std::vector<int> cpus;
-  int threads = 1, cores = 1;
-};
 
 // "max 100000" or "150000 100000" of version 2, or the two files of version 1. 0: no limit.
 double quota_of(const std::string& folder) {
@@ -76,30 +64,10 @@ std::vector<int> allowed_cpus() {
   return cpus;
 }
 
-CpuList list_cpus() {
-  std::vector<int> allowed = allowed_cpus();
-  CpuList list;
-  std::vector<int> later, seen_cores;
-  for (int cpu : allowed) {
-    int core = first_sibling(cpu);
-    bool seen = std::find(seen_cores.begin(), seen_cores.end(), core) != seen_cores.end();
-    (seen ? later : list.cpus).push_back(cpu);
-    if (!seen) seen_cores.push_back(core);
-  }
-  list.cores = static_cast<int>(list.cpus.size());
-  list.cpus.insert(list.cpus.end(), later.begin(), later.end());
-  list.threads = static_cast<int>(list.cpus.size());
-  // Part of a processor's time is none: all threads of a loop wait for the one that was held up.
-  if (const double quota = cpu_quota(); quota > 0) {
-    list.threads = std::clamp(static_cast<int>(quota), 1, list.threads);
-  }
-  list.cores = std::min(list.cores, list.threads);
-  return list;
-}
-
-const CpuList& cpu_list() {
-  static const CpuList list = list_cpus();
-  return list;
+// Part of a processor's time is none: all threads of a loop wait for the one that was held up.
+int within_quota(int threads) {
+  const double quota = cpu_quota();
+  return quota > 0 ? std::clamp(static_cast<int>(quota), 1, threads) : threads;
 }
 
 bool set_affinity(const std::vector<int>& cpus) {
@@ -114,9 +82,24 @@ bool set_affinity(const std::vector<int>& cpus) {
 
 }  // namespace
 
-const std::vector<int>& available_cpus() { return cpu_list().cpus; }
-int available_threads() { return cpu_list().threads; }
-int available_cores() { return cpu_list().cores; }
+const Topology& topology() {
+  static const Topology found = read_topology(allowed_cpus());
+  return found;
+}
+
+const CacheSizes& cache_sizes() { return topology().caches; }
+
+const std::vector<int>& available_cpus() {
+  static const std::vector<int> cpus = topology().cpus();
+  return cpus;
+}
+
+int available_threads() {
+  static const int threads = within_quota(static_cast<int>(available_cpus().size()));
+  return threads;
+}
+
+int available_cores() { return std::min(topology().performance_cores(), available_threads()); }
 
 double cpu_quota(const std::string& root) {
   std::istringstream groups(read_file(root + "/proc/self/cgroup").value_or(""));
@@ -145,7 +128,7 @@ double cpu_quota(const std::string& root) {
 }
 
 bool pin_current_thread(int cpu) {
-  cpu_list();  // remembers what was allowed before
+  available_cpus();  // remembers what was allowed before
   return set_affinity({cpu});
 }
 

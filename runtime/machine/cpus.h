@@ -6,12 +6,12 @@
 
 namespace tilewright {
 
-// The processors that the process was allowed to use when this was first called, one of each
-// physical core before their second hardware threads. Never empty.
+// The processors that the process was allowed to use when this was first called, in the order in which
+// threads take them (topology.h). Never empty.
 const std::vector<int>& available_cpus();
 // How many of them may run at once: the control group's quota of time (cpu.max) may be for fewer.
 int available_threads();
-// Physical cores among them, and no more than may run at once.
+// Physical cores among them, the performance cores of a hybrid chip, and no more than may run at once.
 int available_cores();
 
 // The processors' worth of time that control groups allow this process: the least along the path of

@@ -178,8 +178,8 @@ MachineRates Machine::rates(int threads) const {
 }
 
 std::string Machine::home_of(double bytes, int threads) const {
-  if (bytes <= static_cast<double>(caches.l2) * threads) return "L2";
-  return bytes <= static_cast<double>(caches.last) ? "L3" : "memory";
+  if (bytes <= static_cast<double>(caches.l2_of(threads))) return "L2";
+  return bytes <= static_cast<double>(caches.l3_of(threads)) ? "L3" : "memory";
 }
 
 double Machine::read_rate(double bytes, int threads) const {
@@ -211,9 +211,10 @@ MeasuredRates measure_rates(int threads) {
   rates.bf16_flops = measure_peak(pool, ElemType::bf16);
   rates.read_bytes = measure_read_bandwidth(pool, beyond_caches());
   // Half of a cache: the rest is for what else wants room in it.
-  rates.l2_bytes = measure_read_bandwidth(pool, caches.l2 / 2 * threads);
-  bool shared = caches.l3 / 2 > caches.l2 * threads;
-  rates.l3_bytes = shared ? measure_read_bandwidth(pool, caches.l3 / 2) : rates.read_bytes;
+  rates.l2_bytes = measure_read_bandwidth(pool, caches.l2_of(threads) / 2);
+  const int64_t half = caches.l3_of(threads) / 2;
+  rates.l3_bytes =
+      half > caches.l2_of(threads) ? measure_read_bandwidth(pool, half) : rates.read_bytes;
   unpin_current_thread();
   return {rates, load.disturbed(threads)};
 }

@@ -9,6 +9,7 @@
 
 #include "kernel/cpu_features.h"
 #include "runtime/machine/caches.h"
+#include "runtime/machine/cpus.h"
 #include "runtime/machine/timer.h"
 #include "runtime/tensor/array.h"
 
@@ -337,7 +338,12 @@ double measure_peak(ThreadPool& pool, ElemType factors) {
   return best;
 }
 
-int64_t beyond_caches() { return std::clamp<int64_t>(3 * cache_sizes().last, 64 << 20, 384 << 20); }
+int64_t beyond_caches() {
+  const CacheSizes& caches = cache_sizes();
+  // Threads on several last caches reach all of these.
+  const int64_t all = std::max(caches.last, caches.l3_of(available_cores()));
+  return std::clamp<int64_t>(3 * all, 64 << 20, 1 << 30);
+}
 
 double measure_read_bandwidth(ThreadPool& pool, int64_t bytes) {
   constexpr int64_t kStep = 64;              // words that sum_words takes at once

@@ -58,7 +58,7 @@ TEST_F(Identity, AKernelForOneThreadIsAHitOnEveryCpuset) {
 TEST_F(Identity, AKernelForTwoThreadsIsNearOnOneProcessor) {
   tune(2);
   const int cpu = available_cpus().back();
-  const std::string reason = "tuned for 2 threads, asked for 1, this process may use 1 processor";
+  const std::string reason = "tuned for 2 threads, not for 1, this process may use 1 processor";
   const Ran ran = on_cpu(cpu, std::string("replay ") + kIdentitySpec + " --require --json");
   const Json row = replayed(ran);
   EXPECT_EQ(row["outcome"], "near");

@@ -69,7 +69,7 @@ TEST(Best, DependsOnTheNumberOfThreads) {
   query.threads = 2;
   EXPECT_EQ(store.best(query).record->id, two.id);
   query.threads = 3;
-  EXPECT_EQ(store.best(query).miss, "tuned for 1 thread, asked for 3");
+  EXPECT_EQ(store.best(query).miss, "tuned for 1 thread, not for 3");
 }
 
 // The miss message when the only record is spoiled in one way.

@@ -80,7 +80,7 @@ TEST_F(Dispatch, SaysWhyThereIsNone) {
   store_.put_dispatch(table_);
   BestQuery asked = query();
   asked.threads = 2;
-  EXPECT_EQ(store_.dispatch(asked).miss, "its dispatch table was learnt for 1 thread, asked for 2");
+  EXPECT_EQ(store_.dispatch(asked).miss, "its dispatch table was learnt for 1 thread, not for 2");
   run_sql(folder_ / "a.db",
           "DELETE FROM artifacts WHERE hash = '" + records_[1].artifact_hash + "'");
   EXPECT_EQ(store_.dispatch(query()).miss, "its artifact cannot be used: the row of " +

@@ -77,14 +77,14 @@ TEST(Target, TheCodeNeedsWhatItsFlagsAndItsDescriptionName) {
 
 TEST(Target, ThreadsAreMetWhereEachHasAProcessor) {
   EXPECT_EQ((ThreadsAsked{2, 4}.difference(2)), "");
-  EXPECT_EQ((ThreadsAsked{2, 4}.difference(3)), "tuned for 3 threads, asked for 2");
+  EXPECT_EQ((ThreadsAsked{2, 4}.difference(3)), "tuned for 3 threads, not for 2");
   EXPECT_EQ((ThreadsAsked{0, 4}.difference(4)), "");
   EXPECT_EQ((ThreadsAsked{0, 1}.difference(2)),
             "tuned for 2 threads, this process may use 1 processor");
   EXPECT_EQ((ThreadsAsked{4, 2}.difference(4)),
             "tuned for 4 threads, this process may use 2 processors");
   EXPECT_EQ((ThreadsAsked{4, 2}.difference(1)),
-            "tuned for 1 thread, asked for 4, this process may use 2 processors");
+            "tuned for 1 thread, not for 4, this process may use 2 processors");
 }
 
 // From the nearest to the farthest.
@@ -217,11 +217,11 @@ TEST(Nearest, AsksForEachTargetAndNumberOfThreads) {
     EXPECT_TRUE(store.best(near.query).record) << near.reason;
   }
   EXPECT_EQ(reasons, (std::vector<std::string>{
-                         "tuned for 2 threads, asked for 4",
-                         "tuned for 8 threads, asked for 4, this "
+                         "tuned for 2 threads, not for 4",
+                         "tuned for 8 threads, not for 4, this "
                          "process may use 4 processors",
                          std::string("tuned for another chip: 'Other', this is '") + kChip + "'",
-                         "tuned for 1 thread, asked for 4"}));
+                         "tuned for 1 thread, not for 4"}));
 }
 
 TEST(Nearest, CodeThatNeedsMoreThanTheProcessorHasIsPassedOver) {

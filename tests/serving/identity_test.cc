@@ -90,10 +90,10 @@ TEST(ServingIdentity, FewerProcessorsThanThreadsGiveTheBestOfAtMostThatMany) {
   };
   EXPECT_EQ(serves(4, 8), "hit 4");
   EXPECT_EQ(serves(4, 3),
-            "near 2: tuned for 2 threads, asked for 4, this process may use 3 processors");
+            "near 2: tuned for 2 threads, not for 4, this process may use 3 processors");
   EXPECT_EQ(serves(4, 1),
-            "near 1: tuned for 1 thread, asked for 4, this process may use 1 processor");
-  EXPECT_EQ(serves(3, 8), "near 2: tuned for 2 threads, asked for 3");
+            "near 1: tuned for 1 thread, not for 4, this process may use 1 processor");
+  EXPECT_EQ(serves(3, 8), "near 2: tuned for 2 threads, not for 3");
   EXPECT_EQ(serves(0, 8), "hit 8");
   EXPECT_EQ(serves(0, 3), "hit 2") << "any number will do, and two have a processor each";
 }
@@ -106,7 +106,7 @@ TEST(ServingIdentity, WithKernelsForMoreThreadsAloneTheNearestServes) {
   EXPECT_EQ(c.outcome, TW_NEAR);
   EXPECT_EQ(c.kernel->threads, 2);
   EXPECT_FALSE(c.kernel->is_default);
-  EXPECT_EQ(c.reason, "tuned for 2 threads, asked for 1, this process may use 1 processor");
+  EXPECT_EQ(c.reason, "tuned for 2 threads, not for 1, this process may use 1 processor");
   EXPECT_EQ(machine.first(2, 1).reason, "tuned for 2 threads, this process may use 1 processor");
 }
 
@@ -131,7 +131,7 @@ TEST(ServingIdentity, AnotherChipsKernelGoesBeforeAnyUntunedDefault) {
     EXPECT_EQ(p.report().outcome, TW_NEAR);
     EXPECT_THAT(p.report().reason,
                 StartsWith("tuned for another chip: 'Another Chip (family 1 model 2)', this is '"));
-    EXPECT_THAT(p.report().reason, HasSubstr("; tuned for 2 threads, asked for 1"));
+    EXPECT_THAT(p.report().reason, HasSubstr("; tuned for 2 threads, not for 1"));
     Floats a({4, 16}, 1), b({16, 8}, 2), c({4, 8});
     Packed packed(p.kernel, b);
     ASSERT_EQ(launch(p.kernel, a, nullptr, c, packed.weights), TW_OK) << tw_last_error();

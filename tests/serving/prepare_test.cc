@@ -102,7 +102,7 @@ TEST(ServingPrepare, TakesTheNearestNumberOfThreads) {
   Opened opened(db.path());
   PreparedSpec p(opened.library, "matmul:m=4,n=8,k=16", 1);
   EXPECT_EQ(p.report().outcome, TW_NEAR);
-  EXPECT_THAT(p.report().reason, StartsWith("tuned for 3 threads, asked for 1"));
+  EXPECT_THAT(p.report().reason, StartsWith("tuned for 3 threads, not for 1"));
   EXPECT_EQ(p.report().threads, 3);
 }
 

@@ -17,6 +17,8 @@ struct Mistake {
   int code = 2;
 };
 
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << '"' << mistake.arguments << '"'; }
+
 constexpr const char* kListsCommands = "'tune-cli help' lists the commands";
 constexpr const char* kTuneHelp = "'tune-cli help tune' lists its options";
 
