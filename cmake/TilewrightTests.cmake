@@ -207,6 +207,13 @@ add_test(NAME docs.site COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scri
 set_tests_properties(docs.site PROPERTIES SKIP_RETURN_CODE 77)
 add_test(NAME scripts.syntax COMMAND bash ${PROJECT_SOURCE_DIR}/tests/scripts/syntax_test.sh)
 
+# The interpreter that Debian's packages of modules are for (python3-jsonschema, python3-selenium).
+find_program(TILEWRIGHT_SYSTEM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+if(NOT TILEWRIGHT_SYSTEM_PYTHON)
+  set(TILEWRIGHT_SYSTEM_PYTHON ${Python3_EXECUTABLE})
+endif()
+mark_as_advanced(TILEWRIGHT_SYSTEM_PYTHON)
+
 # The pages of operators and commands are those of their tables; examples in documents are accepted;
 # --json prints documents that the schemas accept.
 if(TARGET tune-cli)
@@ -217,18 +224,13 @@ if(TARGET tune-cli)
     ${PROJECT_SOURCE_DIR}/scripts/spec_page.py --check --tune-cli $<TARGET_FILE:tune-cli>)
   add_test(NAME docs.cli COMMAND ${Python3_EXECUTABLE}
     ${PROJECT_SOURCE_DIR}/scripts/cli_page.py --check --tune-cli $<TARGET_FILE:tune-cli>)
-  add_test(NAME docs.json_schemas COMMAND ${Python3_EXECUTABLE}
+  add_test(NAME docs.json_schemas COMMAND ${TILEWRIGHT_SYSTEM_PYTHON}
     ${PROJECT_SOURCE_DIR}/tests/scripts/json_schemas_test.py $<TARGET_FILE:tune-cli>)
   set_tests_properties(docs.json_schemas PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 
-# The report in a browser. The interpreter is the one that Debian's packages of modules are for.
+# The report in a browser.
 if(TARGET report_database)
-  find_program(TILEWRIGHT_SYSTEM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
-  if(NOT TILEWRIGHT_SYSTEM_PYTHON)
-    set(TILEWRIGHT_SYSTEM_PYTHON ${Python3_EXECUTABLE})
-  endif()
-  mark_as_advanced(TILEWRIGHT_SYSTEM_PYTHON)
   add_test(NAME cli.report_browser COMMAND ${TILEWRIGHT_SYSTEM_PYTHON}
     ${PROJECT_SOURCE_DIR}/tests/cli/report_browser_test.py $<TARGET_FILE:tune-cli>
     $<TARGET_FILE:report_database>)
