@@ -61,6 +61,7 @@ const std::vector<Pass>& cuda_passes() {
          return vectorize_loops(p, t);
        }},
       {"simplify", false, simple(simplify_program)},
+      {"scale_maxima", false, simple(scale_maxima)},
   };
   return passes;
 }

@@ -141,5 +141,10 @@ Program pipeline_tensor_copies(const Program& program, const Target& target);
 // position of eight neighbouring rows then lies in different banks. In a kernel that asks for
 // swizzles, rows get one where their length is a power of two: kSwizzledRowKey.
 Program pad_shared_rows(const Program& program);
+/// Takes a positive factor out of the maximum over values of a thread: of registers alone, a
+/// multiplication for each value becomes one for all. The bits are the same, as rounding is monotone.
+///
+///   M = -inf   for i { M = max(M, S[i] * 0.1) }   ->   M = -inf   for i { M = max(M, S[i]) }   M = M * 0.1
+Program scale_maxima(const Program& program);
 
 }  // namespace tilewright

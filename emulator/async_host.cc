@@ -64,9 +64,9 @@ void mbarrier_arrive_at(tw_emu_array* array, long long offset, int rank, int lin
 
 void grid_wait(int line) { stepped(line).running().may_overlap = false; }
 
-void cluster_arrive(int line) {
+void cluster_arrive(int relaxed, int line) {
   Scheduler& s = stepped(line);
-  s.cluster().arrive(s.running(), line);
+  s.cluster().arrive(s.running(), relaxed != 0, line);
 }
 
 void cluster_wait(int line) {

@@ -186,7 +186,7 @@ void Scheduler::begin_cluster(int64_t cluster, uint32_t epoch) {
     t.epoch = epoch;
     t.warp_epoch = 0;
     t.clock = 0;
-    t.seen = {};
+    t.seen = t.fenced_inits = t.seen_inits = {};
     t.may_overlap = launch_.dependent;
     t.uncommitted.clear();
     t.groups.clear();

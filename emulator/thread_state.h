@@ -150,9 +150,11 @@ struct ThreadState {
   int barrier_line = 0;
   int64_t barrier = 0;  // which one: an mbarrier's place in shared memory, a named barrier's number
   uint32_t epoch = 0;   // block barriers since the program began: it orders all of a block
-  uint32_t warp_epoch = 0;       // __syncwarp in this warp: it orders lanes
-  uint32_t clock = 0;            // times that it told others by a barrier of another kind
-  Order seen;                    // what such barriers told it
+  uint32_t warp_epoch = 0;  // __syncwarp in this warp: it orders lanes
+  uint32_t clock = 0;       // times that it told others by a barrier of another kind
+  Order seen;               // what such barriers told it
+  // The mbarriers that it has made and fenced, and those of others that relaxed barriers told of.
+  Order fenced_inits, seen_inits;
   bool may_overlap = false;      // the launch before has perhaps not ended yet
   bool came_to_cluster = false;  // and has not waited at its barrier since
   int64_t cluster_phase = 0;     // to which it came

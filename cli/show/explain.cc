@@ -168,6 +168,20 @@ void print_facts(const Json& j) {
   const Json& counters = j["emulated"]["counters"];
   auto count = [&](const char* name) { return counters.value(name, int64_t{0}); };
   say("  in the emulator, on {}:", j["emulated"]["instance"].get<std::string>());
+  if (count("thread_orders") > 0) {
+    std::string run = fmt::format("{} orders of threads", count("thread_orders"));
+    if (count("ring_stages") > 0) {
+      run += fmt::format(", {} iterations of a ring of {} stages", count("ring_iterations"),
+                         count("ring_stages"));
+    }
+    if (count("tiles_per_block") > 0) {
+      run += fmt::format(", {} tiles per block", count("tiles_per_block"));
+    }
+    if (count("curve_rows") > 0) {
+      run += fmt::format(", a curve of {} x {} tiles", count("curve_rows"), count("curve_columns"));
+    }
+    say("    checked in {}", run);
+  }
   say("    shared memory: {} passes, {} of them bank conflicts", count("shared_passes"),
       count("bank_conflicts"));
   for (const char* way : {"load", "store"}) {

@@ -88,6 +88,9 @@ std::optional<AsyncOp> async_op(const Expr& e) {
       if (!names && args.size() == 1 && as_int(args[0])) {
         return AsyncOp{Kind::ClusterBarrier, {}, {}, 0, {}, {}, {}, *as_int(args[0])};
       }
+      if (!names && args.size() == 2 && is_named(1) && as_int(args[0])) {
+        return AsyncOp{Kind::ClusterBarrier, args[1], {}, 0, {}, {}, {}, *as_int(args[0])};
+      }
       if (!names && (args.size() != 2 || !as_int(args[1]))) return std::nullopt;
       if (!names && is_int(args[0], 0))
         return AsyncOp{Kind::WarpBarrier, {}, {}, kWarp, {}, {}, {}};
@@ -105,10 +108,6 @@ std::optional<AsyncOp> async_op(const Expr& e) {
     case CallOp::AsyncWait:
       if (!names) return std::nullopt;
       if (args.size() == 2) return AsyncOp{Kind::WaitPhase, args[0], args[1], 0, {}, {}, {}};
-      if (args.size() == 3) {
-        return AsyncOp{
-            Kind::WaitPhase, args[0], args[1], 0, {}, {}, {}, as_int(args[2]).value_or(1)};
-      }
       return AsyncOp{Kind::WaitStores, {}, {}, 0, args[0], {}, {}};
     case CallOp::Prefetch:
       if (!names || !is_named(1)) return std::nullopt;
@@ -146,6 +145,10 @@ Stmt warp_barrier() { return statement(CallOp::Barrier, {Expr(0), Expr(kWarp)});
 
 Stmt cluster_barrier(int64_t blocks) { return statement(CallOp::Barrier, {Expr(blocks)}); }
 
+Stmt cluster_barrier_of(const Expr& barriers, int64_t blocks) {
+  return statement(CallOp::Barrier, {Expr(blocks), barriers});
+}
+
 Stmt arrive(const Expr& barrier, const Expr& bytes) {
   return statement(CallOp::AsyncCommit, {barrier, bytes});
 }
@@ -154,10 +157,8 @@ Stmt arrive_at(const Expr& barrier, const Expr& rank) {
   return statement(CallOp::AsyncCommit, {barrier, Expr(0), rank});
 }
 
-Stmt wait_phase(const Expr& barrier, const Expr& parity, int64_t blocks) {
-  std::vector<Expr> args = {barrier, parity};
-  if (blocks > 1) args.emplace_back(blocks);
-  return statement(CallOp::AsyncWait, std::move(args));
+Stmt wait_phase(const Expr& barrier, const Expr& parity) {
+  return statement(CallOp::AsyncWait, {barrier, parity});
 }
 
 Stmt load_box(const Expr& to, const Buffer& operand, const Expr& barrier, const TensorBox& box,

@@ -9,6 +9,8 @@
 //                                          memory come before those of copies, for whoever is told
 //                                          of it after this
 //   barrier(blocks)                        all threads of a cluster of so many blocks meet
+//   barrier(blocks, mbarriers)             the same, which shows others these mbarriers and nothing
+//                                          else
 //   barrier(number, threads)               so many threads of the block meet at the named barrier
 //   barrier(0, 32)                         the lanes of a warp meet
 //
@@ -16,7 +18,6 @@
 //                                          too
 //   async_commit(mbarrier, bytes, rank)    arrives at the mbarrier of that block of the cluster
 //   async_wait(mbarrier, parity)           waits until the phase of this parity has ended
-//   async_wait(mbarrier, parity, blocks)   the same, where so many blocks of a cluster arrive
 //
 //   prefetch(to, operand, mbarrier, …)     TMA load: a tile of an operand to shared memory; the
 //                                          mbarrier counts its bytes
@@ -83,7 +84,7 @@ struct AsyncOp {
   Expr shared;     ///< a Load: the first element in shared memory; in Load…, Store and WaitStores
   Buffer operand;  ///< in global memory; for Load and Store
   TensorBox box;
-  int64_t blocks = 1;  ///< in the cluster, that take part; for ClusterBarrier, WaitPhase and Load
+  int64_t blocks = 1;  ///< in the cluster, that take part; for ClusterBarrier and Load
   Expr rank = {};      ///< for Arrive: the target block in the cluster; undefined: its own
   Expr element = {};   ///< a Load: the first element in global memory; for LoadBytes
 };
@@ -98,12 +99,14 @@ Stmt fence_async();
 Stmt named_barrier(int64_t number, int64_t threads);
 Stmt warp_barrier();
 Stmt cluster_barrier(int64_t blocks);
+/// The same where others need to see nothing but these mbarriers, which show_mbarriers() is before.
+Stmt cluster_barrier_of(const Expr& barriers, int64_t blocks);
 /// `bytes` of 0: an arrival alone.
 Stmt arrive(const Expr& barrier, const Expr& bytes);
 /// Arrives at the mbarrier at the same place in another block of the cluster.
 Stmt arrive_at(const Expr& barrier, const Expr& rank);
-/// Blocks other than its own may arrive where `blocks` is more than 1.
-Stmt wait_phase(const Expr& barrier, const Expr& parity, int64_t blocks = 1);
+/// Waits until the phase has ended, whichever blocks of the cluster arrive.
+Stmt wait_phase(const Expr& barrier, const Expr& parity);
 Stmt load_box(const Expr& to, const Buffer& operand, const Expr& barrier, const TensorBox& box,
               int64_t blocks = 1);
 /// `bytes` is a multiple of 16, as are both addresses.

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "codegen/c/c_types.h"
+#include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"
 #include "ir/visitor.h"
 
@@ -212,6 +213,11 @@ std::string CudaExpr::text_to_round(const Expr& e, int lane) {
     return fmt::format("({} ? {} : {})", text(n->cond, lane), text_to_round(n->on_true, lane),
                        text_to_round(n->on_false, lane));
   }
+  auto* quotient = e.as<BinaryNode>();
+  if (quotient && quotient->op == BinaryOp::Div && quotient->type.elem == ElemType::f32) {
+    return fmt::format("tw_quotient({}, {})", bare(text(quotient->a, lane)),
+                       bare(text(quotient->b, lane)));
+  }
   auto* n = e.as<UnaryNode>();
   if (!n || n->op != UnaryOp::Exp) return text(e, lane);
   auto* difference = n->a.as<BinaryNode>();
@@ -221,19 +227,47 @@ std::string CudaExpr::text_to_round(const Expr& e, int lane) {
                        : fmt::format("__expf({})", text(n->a, lane));
 }
 
-// The exponential of a difference by the available instruction, a power of two. A factor of the
-// minuend goes into the difference, which is taken first. For equal numbers it is 0, however large
-// they are.
+namespace {
+
+bool is_number(const Expr& e) {
+  if (auto* all = e.as<BroadcastNode>()) return is_number(all->value);
+  return e.as<FloatImmNode>() || e.as<IntImmNode>();
+}
+
+// Whether a value is one of this thread's registers, or where it is masked a constant.
+bool is_in_registers(const Expr& e) {
+  if (auto* read = e.as<LoadNode>()) return is_private(read->buffer);
+  if (auto* all = e.as<BroadcastNode>()) return is_in_registers(all->value);
+  if (auto* n = e.as<SelectNode>()) return is_in_registers(n->on_true) && is_number(n->on_false);
+  auto* n = e.as<CallNode>();
+  return n && n->op == CallOp::IfThenElse && is_in_registers(n->args[1]) && is_number(n->args[2]);
+}
+
+}  // namespace
+
+// The exponential of a difference by the available instruction, a power of two. Of registers with a
+// factor (scores and their maximum) both sides are brought to base 2, which is one multiply-add a
+// value where the subtrahend is that of many. For equal numbers it is off by their own rounding.
+// Otherwise the difference is taken first, with a factor of the minuend in it: of equal numbers
+// without a factor it is 0, however large they are.
 std::string CudaExpr::power_text(const BinaryNode& difference, int lane) {
   constexpr double kLog2E = 1.4426950408889634;
   Expr base = difference.a;
   double factor = 1;
   auto* product = base.as<BinaryNode>();
-  auto* constant =
-      product && product->op == BinaryOp::Mul ? product->b.as<FloatImmNode>() : nullptr;
-  if (constant) {
+  Expr constant = product && product->op == BinaryOp::Mul ? product->b : Expr();
+  if (auto* all = constant.defined() ? constant.as<BroadcastNode>() : nullptr)
+    constant = all->value;
+  const auto* number = constant.defined() ? constant.as<FloatImmNode>() : nullptr;
+  const bool are_registers = number && is_in_registers(product->a) && is_in_registers(difference.b);
+  if (are_registers) {
+    return fmt::format("tw_exp2(fmaf({}, {}, -({} * {})))", bare(text(product->a, lane)),
+                       cuda_float_literal(number->value * kLog2E, false), text(difference.b, lane),
+                       cuda_float_literal(kLog2E, false));
+  }
+  if (number) {
     base = product->a;
-    factor = constant->value;
+    factor = number->value;
   }
   return fmt::format("tw_exp2(fmaf({}, {}, -{}) * {})", bare(text(base, lane)),
                      cuda_float_literal(factor, false), text(difference.b, lane),
@@ -278,8 +312,19 @@ std::string CudaExpr::unary_text(const UnaryNode& n, int lane) {
   return rounded(n.type.elem, a);
 }
 
+std::string CudaExpr::named_quotient(const BinaryNode& n) const {
+  const auto divisor = as_int(n.b);
+  if (n.op != BinaryOp::FloorDiv || !quotient_.var.defined() || n.a.get() != quotient_.var.get() ||
+      !divisor || *divisor <= 0 || *divisor % quotient_.divisor != 0) {
+    return "";
+  }
+  const int64_t rest = *divisor / quotient_.divisor;
+  return rest == 1 ? quotient_.name : fmt::format("({} / {})", quotient_.name, rest);
+}
+
 // Index arithmetic, in 32 bits wherever all values fit.
 std::string CudaExpr::index_text(const BinaryNode& n) {
+  if (std::string named = named_quotient(n); !named.empty()) return named;
   std::string a = print(n.a), b = print(n.b);
   switch (n.op) {
     case BinaryOp::FloorDiv:

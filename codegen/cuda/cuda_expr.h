@@ -53,6 +53,11 @@ class CudaExpr {
 
   std::string bind(const Expr& var, const std::string& wanted);  // gives a variable its name
   std::string fresh(const std::string& wanted);                  // an identifier not used yet
+  // Quotients of the variable by multiples of `divisor` are printed by `name`, which holds
+  // var / divisor.
+  void name_quotient(const Expr& var, int64_t divisor, const std::string& name) {
+    quotient_ = {var, divisor, name};
+  }
   // The type that holds the values of an index: "int" or "long long".
   std::string index_type(Interval range) const;
   std::map<const BufferNode*, std::string> buffers;  // their names
@@ -71,7 +76,8 @@ class CudaExpr {
   std::string text(const Expr& e, int lane);
   std::string immediate(const Expr& e);
   std::string cast_text(const CastNode& n, int lane);
-  // A value that is rounded to 16 bits: an exponential takes the function of fewest instructions.
+  // A value that is rounded to 16 bits: an exponential takes the function of fewest instructions,
+  // and a quotient the divisor's reciprocal, which many may share.
   std::string text_to_round(const Expr& e, int lane);
   std::string power_text(const BinaryNode& difference, int lane);
   // A value as an element of another type than it is computed in.
@@ -79,6 +85,8 @@ class CudaExpr {
   std::string unary_text(const UnaryNode& n, int lane);
   std::string binary_text(const BinaryNode& n, int lane);
   std::string index_text(const BinaryNode& n);
+  // The text of a quotient with a name; empty for others.
+  std::string named_quotient(const BinaryNode& n) const;
   std::string load_text(const LoadNode& n, int lane);
   // A coded element's value, and its code regardless of the load's predicate.
   std::string coded_value(const LoadNode& n, int lane);
@@ -108,8 +116,15 @@ class CudaExpr {
   bool word_store(const StoreNode& n, Lines& lines);
   bool is_wide(const Expr& e) const;
 
+  struct Quotient {
+    Expr var;
+    int64_t divisor = 1;
+    std::string name;
+  };
+
   const Target& target_;
   Analyzer& known_;
+  Quotient quotient_;
   std::map<const ExprNode*, std::string> vars_;
   std::map<const ExprNode*, std::string> loaded_;  // loads of vectors -> their variable
   std::set<std::string> used_ = reserved_words();  // identifiers in use, and reserved words

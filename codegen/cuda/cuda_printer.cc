@@ -15,6 +15,7 @@
 #include "codegen/cuda/cuda_expr.h"
 #include "codegen/cuda/cuda_roles.h"
 #include "codegen/cuda/cuda_tensor_text.h"
+#include "codegen/cuda/cuda_uses.h"
 #include "codegen/cuda/instructions/cuda_mma.h"
 #include "codegen/cuda/instructions/cuda_stmatrix.h"
 #include "codegen/cuda/instructions/cuda_wgmma_flight.h"
@@ -32,39 +33,13 @@ int axis_of(ForKind kind) {
   return static_cast<int>(kind) - first;
 }
 
-// How a kernel uses the buffers passed to it. A buffer that only TMA copies move is passed by maps.
-struct Uses {
-  std::set<const BufferNode*> read, written;
-  bool boxes_loaded = false, boxes_stored = false;
-};
-
-Uses uses_of(const Stmt& kernel) {
-  Uses uses;
-  std::set<const ExprNode*> named;
-  for_each_expr(kernel, [&](const Expr& e) {
-    if (auto op = async_op(e); op && op->operand) {
-      (op->kind == AsyncOp::Kind::Load ? uses.boxes_loaded : uses.boxes_stored) = true;
-      named.insert(e.as<CallNode>()->args[1].get());
-    } else if (op && op->kind == AsyncOp::Kind::LoadBytes) {
-      uses.boxes_loaded = true;
-    }
-    auto* n = e.as<LoadNode>();
-    if (n && named.count(n) == 0) uses.read.insert(n->buffer.get());
-  });
-  for_each_stmt(kernel, [&](const Stmt& s) {
-    if (auto* n = s.as<StoreNode>()) uses.written.insert(n->buffer.get());
-  });
-  return uses;
-}
-
 class KernelPrinter {
  public:
   KernelPrinter(const Program& program, const Target& target)
       : program_(program), target_(target), expr_(target, known_) {}
 
   // Prints the kernel, whose parameters are those of `buffers` that it uses. It waits for the
-  // launch before where `launch` is dependent. It lets the next one start early where
-  // `is_followed`.
+  // launch before if `launch` is dependent, and lets the next one start early if `is_followed`.
   std::string print(const Stmt& kernel, const std::string& entry,
                     const std::vector<Buffer>& buffers, CudaLaunch& launch, bool is_followed);
 
@@ -77,6 +52,8 @@ class KernelPrinter {
   void sequence(const SeqNode& n);
   void for_stmt(const ForNode& n, const Stmt& next);
   void axis(const ForNode& n);
+  void name_warpgroup(const ForNode& threads);
+  void prefetch_maps();
   void reduce_lanes(const ForNode& loop);
   void store_matrices(const ForNode& n);
   void multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row, const Stmt& next);
@@ -112,10 +89,10 @@ class KernelPrinter {
   // Under a loop that leaves wgmma groups in flight: its nests, once they are printed.
   bool is_pending_ = false;
   std::vector<WgmmaNest> pending_;
-  // Nests whose groups run beside the printed statement, and the statement that follows it.
-  WgmmaFlight flight_;
-  Stmt next_;
+  WgmmaFlight flight_;  // groups that run beside the printed statement
+  Stmt next_;           // the statement that follows it
   std::string out_;
+  size_t after_threads_ = 0;  // where the threads' body begins in `out_`
   int depth_ = 1;
 };
 
@@ -172,7 +149,29 @@ void KernelPrinter::axis(const ForNode& n) {
   std::string var = expr_.bind(n.var, n.var.name());
   line(fmt::format("const {} {} = {}.{};", type, var, is_block ? "blockIdx" : "threadIdx",
                    "xyz"[place]));
+  if (n.for_kind == ForKind::ThreadX) name_warpgroup(n);
   stmt(n.body);
+}
+
+// The index of a warpgroup is in its matrix descriptors. A shuffle tells the compiler that all lanes
+// of a warp have the same one, so that descriptors stay in uniform registers.
+void KernelPrinter::name_warpgroup(const ForNode& threads) {
+  constexpr int64_t kWarpgroup = kWarp * 4;
+  if (has_wgmma(threads.body) && *as_int(threads.extent) > kWarpgroup) {
+    const std::string name = expr_.fresh("warpgroup");
+    line(fmt::format("const int {} = __shfl_sync(0xffffffffu, {} / {}, 0);", name,
+                     expr_.print(threads.var), kWarpgroup));
+    expr_.name_quotient(threads.var, kWarpgroup, name);
+  }
+  after_threads_ = out_.size();
+}
+
+// One thread fetches the descriptors of TMA copies, for which the first ones would wait.
+void KernelPrinter::prefetch_maps() {
+  if (maps_.empty()) return;
+  std::string text = fmt::format("  if ({} == 0) {{\n", expr_.print(thread_));
+  for (const std::string& map : maps_) text += fmt::format("    tw_tensor_prefetch({});\n", map);
+  out_.insert(after_threads_, text + "  }\n");
 }
 
 void KernelPrinter::for_stmt(const ForNode& n, const Stmt& next) {
@@ -204,8 +203,7 @@ void KernelPrinter::for_stmt(const ForNode& n, const Stmt& next) {
   pending_.clear();
 }
 
-// Every lane ends with the whole reduction. The first one stores it, or each lane to its own
-// element.
+// Every lane ends with the whole reduction. The first one stores it, or each its own element.
 void KernelPrinter::reduce_lanes(const ForNode& loop) {
   const StoreNode& n = *loop.body.as<StoreNode>();
   const int64_t lanes = *as_int(loop.extent);
@@ -437,6 +435,7 @@ std::string KernelPrinter::print(const Stmt& kernel, const std::string& entry,
   if (launch.dependent) line("tw_grid_wait();");
   if (is_followed) line("tw_grid_launch_dependents();");
   stmt(kernel);
+  prefetch_maps();
   for (const std::string& map : maps_) parameters.push_back("TW_TENSOR_MAP " + map);
   parameters.insert(parameters.end(), dims.begin(), dims.end());
   int threads = launch.block[0] * launch.block[1] * launch.block[2];

@@ -56,7 +56,9 @@ std::vector<std::string> async_lines(const AsyncOp& op, CudaExpr& expr) {
       return {fmt::format("tw_barrier_sync({}, {});", expr.print_bare(op.count), op.threads)};
     case Kind::Fence: return {"tw_fence_async();"};
     case Kind::WarpBarrier: return {"__syncwarp();"};
-    case Kind::ClusterBarrier: return {"tw_cluster_arrive();", "tw_cluster_wait();"};
+    case Kind::ClusterBarrier:
+      return {op.barrier.defined() ? "tw_cluster_arrive_relaxed();" : "tw_cluster_arrive();",
+              "tw_cluster_wait();"};
     case Kind::Arrive:
       if (op.rank.defined()) {
         return {fmt::format("tw_mbarrier_arrive_cluster({}, {});", address(op.barrier, expr),
@@ -68,8 +70,8 @@ std::vector<std::string> async_lines(const AsyncOp& op, CudaExpr& expr) {
       return {fmt::format("tw_mbarrier_arrive_expect_tx({}, {});", address(op.barrier, expr),
                           expr.print_bare(op.count))};
     case Kind::WaitPhase:
-      return {fmt::format("tw_mbarrier_wait{}({}, {});", op.blocks > 1 ? "_cluster" : "",
-                          address(op.barrier, expr), expr.print_bare(op.count))};
+      return {fmt::format("tw_mbarrier_wait({}, {});", address(op.barrier, expr),
+                          expr.print_bare(op.count))};
     case Kind::WaitStores: return {"tw_bulk_wait_read<0>();"};
     case Kind::LoadBytes:
       return {fmt::format("tw_bulk_load({}, {}, {}, {});", address(op.shared, expr),

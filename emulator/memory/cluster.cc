@@ -14,14 +14,15 @@ void Cluster::begin(int blocks, int threads_per_block) {
   knew_.resize(static_cast<size_t>(blocks));
 }
 
-void Cluster::arrive(ThreadState& by, int line) {
+void Cluster::arrive(ThreadState& by, bool relaxed, int line) {
   if (by.came_to_cluster) {
     fail(FaultKind::BadBarrier, line,
          "comes to the barrier of the cluster again without a tw_cluster_wait() in between");
   }
   by.came_to_cluster = true;
   by.cluster_phase = phase_;
-  release(by, arriving_);
+  arriving_inits_.join(by.fenced_inits);
+  if (!relaxed) release(by, arriving_);
   ++come_;
   end_phase_if_all_came();
 }
@@ -35,6 +36,7 @@ bool Cluster::wait(ThreadState& by, int line) {
   by.came_to_cluster = false;
   if (by.cluster_phase < phase_) {
     by.seen.join(released_);
+    by.seen_inits.join(released_inits_);
     return true;
   }
   by.wait = ThreadState::Wait::Cluster;
@@ -56,11 +58,13 @@ void Cluster::end_phase_if_all_came() {
   const int64_t left = std::accumulate(left_.begin(), left_.end(), int64_t{0});
   if (come_ == 0 || come_ + left < int64_t{threads_} * blocks()) return;
   released_.join(arriving_);
-  arriving_ = {};
+  released_inits_.join(arriving_inits_);
+  arriving_ = arriving_inits_ = {};
   come_ = 0;
   ++phase_;
   for (ThreadState* thread : waiting_) {
     thread->seen.join(released_);
+    thread->seen_inits.join(released_inits_);
     thread->wait = ThreadState::Wait::Ready;
   }
   waiting_.clear();

@@ -18,8 +18,9 @@ class Cluster {
   /// A cluster of so many blocks of so many threads begins.
   void begin(int blocks, int threads_per_block);
 
-  /// Comes to the barrier; what the thread has done and knows goes to whoever waits there.
-  void arrive(ThreadState& by, int line);
+  /// Comes to the barrier. What the thread has done and knows goes to whoever waits there; if it is
+  /// `relaxed`, only the mbarriers that it has made and fenced.
+  void arrive(ThreadState& by, bool relaxed, int line);
   /// Whether all threads that have not returned have come since. If not, `by` waits for them.
   bool wait(ThreadState& by, int line);
   /// `by` returns: nobody waits for it any more.
@@ -55,6 +56,7 @@ class Cluster {
   std::map<std::pair<int64_t, int>, Touch> touches_;  // by rank, and place of the thread
   int64_t come_ = 0, phase_ = 0;
   Order arriving_, released_;
+  Order arriving_inits_, released_inits_;  // of mbarriers
   std::vector<ThreadState*> waiting_;
 };
 

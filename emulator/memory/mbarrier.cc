@@ -61,6 +61,7 @@ void MBarriers::fence_init(ThreadState& by) {
     b.fenced = true;
     b.init = memory_.mark_of(by, b.init.line);
   }
+  release(by, by.fenced_inits);
 }
 
 MBarriers::Barrier& MBarriers::at(const ThreadState& by, tw_emu_array& array, int64_t offset,
@@ -72,12 +73,14 @@ MBarriers::Barrier& MBarriers::at(const ThreadState& by, tw_emu_array& array, in
     fail_barrier(name, line,
                  fmt::format("{} {}, which no tw_mbarrier_init() has made one", verb, name));
   }
-  if (memory_.unordered(by, it->second.init)) {
+  const Barrier& b = it->second;
+  const bool is_shown = b.fenced && !memory_.unordered(by, b.init, by.seen_inits);
+  if (memory_.unordered(by, b.init) && !is_shown) {
     fail_barrier(
         name, line,
         fmt::format("{} {}, which another thread makes an mbarrier at line {} with no barrier "
                     "between",
-                    verb, name, it->second.init.line));
+                    verb, name, b.init.line));
   }
   return it->second;
 }

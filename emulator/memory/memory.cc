@@ -162,6 +162,10 @@ bool Memory::same_warp(uint32_t a, uint32_t b) const {
 }
 
 bool Memory::unordered(const ThreadState& by, const Mark& mark) const {
+  return unordered(by, mark, by.seen);
+}
+
+bool Memory::unordered(const ThreadState& by, const Mark& mark, const Order& seen) const {
   if (mark.thread == 0 || mark.epoch < first_epoch_) return false;
   if (mark.thread == by.id && mark.copy == 0) return false;
   const auto threads = static_cast<uint32_t>(threads_), blocks = static_cast<uint32_t>(blocks_);
@@ -169,16 +173,16 @@ bool Memory::unordered(const ThreadState& by, const Mark& mark) const {
   if (block / blocks != own / blocks) return true;  // clusters have no order
   // Who asked for a copy need not be of the block to which it came, whose epochs these are.
   if (mark.copy != 0 && blocks > 1) {
-    return Order::at(by.seen.copies, mark.copy - 1) < mark.clock;
+    return Order::at(seen.copies, mark.copy - 1) < mark.clock;
   }
   if (block == own && mark.epoch < by.epoch) return false;
-  if (mark.copy != 0) return Order::at(by.seen.copies, mark.copy - 1) < mark.clock;
+  if (mark.copy != 0) return Order::at(seen.copies, mark.copy - 1) < mark.clock;
   if (same_warp(mark.thread, by.id) && mark.warp_epoch < by.warp_epoch) return false;
   const uint32_t rank = block % blocks, index = (mark.thread - 1) % threads;
-  if (block != own && mark.epoch < Order::at(by.seen.blocks, rank)) return false;
+  if (block != own && mark.epoch < Order::at(seen.blocks, rank)) return false;
   const size_t warps = (threads + kWarp - 1) / kWarp;
-  return mark.clock >= Order::at(by.seen.threads, rank * threads + index) &&
-         mark.warp_epoch >= Order::at(by.seen.warps, rank * warps + index / kWarp);
+  return mark.clock >= Order::at(seen.threads, rank * threads + index) &&
+         mark.warp_epoch >= Order::at(seen.warps, rank * warps + index / kWarp);
 }
 
 void Memory::race(const ThreadState& by, const tw_emu_array& array, int64_t offset,

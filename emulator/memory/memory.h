@@ -119,6 +119,8 @@ class Memory {
   Mark mark_of(const ThreadState& by, int line) const;
   // Whether what `mark` says may happen at the same time as what `by` does now.
   bool unordered(const ThreadState& by, const Mark& mark) const;
+  // The same for a thread that barriers told no more than `seen`.
+  bool unordered(const ThreadState& by, const Mark& mark, const Order& seen) const;
 
   // A byte that an asynchronous matrix instruction of the warp of `by` reads, and that it has read: who
   // writes it in between is at fault, and who writes it later races as with a reader.

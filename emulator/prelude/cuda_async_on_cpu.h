@@ -35,9 +35,6 @@ TW_FN void tw_mbarrier_arrive_expect_tx(tw_emu_barrier at, int bytes, TW_LINE) {
 TW_FN void tw_mbarrier_wait(tw_emu_barrier at, int parity, TW_LINE) {
   tw_emu.async->mbarrier_wait(at.array, at.offset, parity, line);
 }
-TW_FN void tw_mbarrier_wait_cluster(tw_emu_barrier at, int parity, TW_LINE) {
-  tw_emu.async->mbarrier_wait(at.array, at.offset, parity, line);
-}
 TW_FN void tw_mbarrier_arrive_cluster(tw_emu_barrier at, int rank, TW_LINE) {
   tw_emu.async->mbarrier_arrive_at(at.array, at.offset, rank, line);
 }
@@ -45,7 +42,8 @@ TW_FN void tw_mbarrier_arrive_cluster(tw_emu_barrier at, int rank, TW_LINE) {
 TW_FN void tw_grid_wait(TW_LINE) { tw_emu.async->grid_wait(line); }
 TW_FN void tw_grid_launch_dependents() {}
 TW_FN unsigned tw_cluster_rank() { return tw_emu.cluster_rank; }
-TW_FN void tw_cluster_arrive(TW_LINE) { tw_emu.async->cluster_arrive(line); }
+TW_FN void tw_cluster_arrive(TW_LINE) { tw_emu.async->cluster_arrive(0, line); }
+TW_FN void tw_cluster_arrive_relaxed(TW_LINE) { tw_emu.async->cluster_arrive(1, line); }
 TW_FN void tw_cluster_wait(TW_LINE) { tw_emu.async->cluster_wait(line); }
 
 TW_FN void tw_barrier_sync(int number, int threads, TW_LINE) {

@@ -336,6 +336,10 @@ float fmaf(float, float, float) noexcept;
 TW_FN float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 TW_FN float __expf(float x) { return expf(x); }
 TW_FN float tw_exp2(float x) { return x < -126.0f ? 0.0f : exp2f(x); }
+TW_FN float tw_quotient(float x, float y) {
+  const float scale = fabsf(y) < 0x1p-64f ? 0x1p64f : 1.0f;
+  return x * scale * (1.0f / (y * scale));
+}
 TW_FN float __logf(float x) { return logf(x); }
 TW_FN float __fdividef(float a, float b) { return a / b; }
 TW_FN unsigned __float_as_uint(float x) { return tw_bits(x); }

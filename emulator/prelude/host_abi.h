@@ -71,7 +71,8 @@ struct tw_emu_async_host {
   // Likewise an arrival at the one at the same place of the block `rank` of the cluster.
   void (*mbarrier_arrive_at)(tw_emu_array* array, long long offset, int rank, int line);
   void (*grid_wait)(int line);
-  void (*cluster_arrive)(int line);
+  // If it is relaxed, others see initializations of mbarriers alone, those before a fence.
+  void (*cluster_arrive)(int relaxed, int line);
   void (*cluster_wait)(int line);
   void (*named_barrier)(int number, int threads, int wait, int line);
   void (*registers)(int count, int more, int line);

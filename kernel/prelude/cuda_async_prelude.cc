@@ -32,6 +32,16 @@ TW_FN void tw_mbarrier_arrive_expect_tx(unsigned long long* at, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                :: "r"(tw_shared_address(at)), "r"(bytes) : "memory");
 }
+// Loops, as the instruction gives up after a time of its own choice.
+TW_FN void tw_mbarrier_wait(unsigned long long* at, int parity) {
+  unsigned ended;
+  do {
+    asm volatile("{\n.reg .pred p;\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(ended) : "r"(tw_shared_address(at)), "r"(parity) : "memory");
+  } while (ended == 0);
+}
 )";
 
 // PTX ISA, griddepcontrol. In a launch that depends on no other, the wait returns at once.
@@ -42,8 +52,12 @@ TW_FN void tw_grid_launch_dependents() {
 }
 )";
 
-// Operations between the blocks of a cluster. An arrival of another block publishes its work only
-// under the scope of the cluster.
+// Operations between the blocks of a cluster. Arrivals and waits keep the scope of the block, as
+// those of CUTLASS's ClusterBarrier do: what they order are reads by wgmma that have ended, and
+// copies of the asynchronous proxy. With the scope of the cluster ptxas puts a memory barrier of the
+// whole GPU before each arrival, and invalidates the first-level cache behind each wait.
+// tw_cluster_arrive_relaxed publishes nothing but what a fence before it did (PTX ISA,
+// fence.mbarrier_init).
 constexpr const char* kCluster = R"(
 TW_FN unsigned tw_cluster_rank() {
   unsigned rank;
@@ -51,30 +65,17 @@ TW_FN unsigned tw_cluster_rank() {
   return rank;
 }
 TW_FN void tw_cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+TW_FN void tw_cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+}
 TW_FN void tw_cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 TW_FN void tw_mbarrier_arrive_cluster(unsigned long long* at, int rank) {
   asm volatile("{\n.reg .b32 there;\n"
                "mapa.shared::cluster.u32 there, %0, %1;\n"
-               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}"
+               "mbarrier.arrive.shared::cluster.b64 _, [there];\n}"
                :: "r"(tw_shared_address(at)), "r"(rank) : "memory");
 }
 )";
-
-// A wait for the end of a phase, with this name and these qualifiers. It loops, as the instruction
-// gives up after a time of its own choice.
-std::string mbarrier_wait(std::string_view name, std::string_view qualifiers) {
-  return fmt::format(R"(TW_FN void {}(unsigned long long* at, int parity) {{
-  unsigned ended;
-  do {{
-    asm volatile("{{\n.reg .pred p;\n"
-                 "mbarrier.try_wait.parity.{}shared::cta.b64 p, [%1], %2;\n"
-                 "selp.u32 %0, 1, 0, p;\n}}"
-                 : "=r"(ended) : "r"(tw_shared_address(at)), "r"(parity) : "memory");
-  }} while (ended == 0);
-}}
-)",
-                     name, qualifiers);
-}
 
 constexpr const char* kNamedBarriers = R"(
 TW_FN void tw_barrier_sync(int number, int threads) {
@@ -207,10 +208,10 @@ std::vector<PreludePiece> async_prelude() {
       {{"tw_mbarrier_init", "tw_mbarrier_fence_init", "tw_mbarrier_invalidate",
         "tw_mbarrier_arrive", "tw_mbarrier_expect_tx", "tw_mbarrier_arrive_expect_tx",
         "tw_mbarrier_wait"},
-       kMBarriers + mbarrier_wait("tw_mbarrier_wait", "")},
-      {{"tw_cluster_rank", "tw_cluster_arrive", "tw_cluster_wait", "tw_mbarrier_arrive_cluster",
-        "tw_mbarrier_wait_cluster"},
-       kCluster + mbarrier_wait("tw_mbarrier_wait_cluster", "acquire.cluster.")},
+       kMBarriers},
+      {{"tw_cluster_rank", "tw_cluster_arrive", "tw_cluster_arrive_relaxed", "tw_cluster_wait",
+        "tw_mbarrier_arrive_cluster"},
+       kCluster},
       {{"tw_grid_wait", "tw_grid_launch_dependents"}, kGrids},
       {{"tw_barrier_sync", "tw_barrier_arrive"}, kNamedBarriers},
       {{"tw_registers_raise", "tw_registers_lower"}, kRegisters},

@@ -38,6 +38,14 @@ TW_FN float tw_exp2(float x) {
 }
 )";
 
+// A divisor near zero is scaled, since its reciprocal might be none.
+constexpr const char* kQuotient = R"(
+TW_FN float tw_quotient(float x, float y) {
+  const float scale = fabsf(y) < 0x1p-64f ? 0x1p64f : 1.0f;
+  return x * scale * __frcp_rn(y * scale);
+}
+)";
+
 constexpr const char* kConversions = R"(
 TW_FN unsigned short tw_f16_bits(float x) {
   unsigned short r;
@@ -311,6 +319,7 @@ std::vector<Piece> make_pieces() {
   std::vector<Piece> pieces = {
       {{"TW_FN", "tw_bits", "tw_float"}, kBase},
       {{"tw_exp2"}, kPower},
+      {{"tw_quotient"}, kQuotient},
       {{"TW_IN", "TW_MADE", "TW_OUT", "TW_INOUT"}, kOperands},
       {{"TW_SHARED"}, kShared},
       {{"tw_f16_bits", "tw_f16_value", "tw_bf16_bits"}, kConversions},

@@ -21,6 +21,7 @@
 //   tw_tf32(x)                             the bits of x rounded to tf32
 //   tw_bits(x), tw_float(bits)             a float as its bits and back
 //   tw_exp2(x)                             2^x by one instruction, to 2 ulp; 0 below 2^-126
+//   tw_quotient(x, y)                      x / y by the reciprocal of y, to 2 ulp
 //   tw_pack(lo, hi)                        two 16-bit elements as one packed register
 //
 // Asynchronous copies:
@@ -85,10 +86,9 @@
 //                                          named barriers 1 to 15 of a block
 //
 // Clusters, launches and register budgets:
-//   tw_cluster_rank(), tw_cluster_arrive(), tw_cluster_wait()
+//   tw_cluster_rank(), tw_cluster_arrive(), tw_cluster_arrive_relaxed(), tw_cluster_wait()
 //                                          for blocks in clusters, along x
 //   tw_mbarrier_arrive_cluster(p, rank)    at the mbarrier of another block
-//   tw_mbarrier_wait_cluster(p, parity)    for arrivals of other blocks
 //   tw_grid_wait()                         waits for the end of the launch before, from sm_90 on
 //   tw_grid_launch_dependents()            the next launch may start: it waits for this one's end
 //   tw_registers_raise<N>(), tw_registers_lower<N>()

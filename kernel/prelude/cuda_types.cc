@@ -72,7 +72,15 @@ struct tw_e4m3 {
   unsigned char bits;
   tw_e4m3() = default;
   template <class T, typename tw_if<tw_number<T>::value>::type = 0>
-  TW_FN tw_e4m3(T x) : bits((unsigned char)tw_narrow((float)x, 4, 3, 0x7e, 0x7f)) {}
+  TW_FN tw_e4m3(T x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"((float)x));
+    bits = (unsigned char)pair;
+#else
+    bits = (unsigned char)tw_narrow((float)x, 4, 3, 0x7e, 0x7f);
+#endif
+  }
   TW_FN operator float() const {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
     unsigned pair;
@@ -89,7 +97,15 @@ struct tw_e5m2 {
   unsigned char bits;
   tw_e5m2() = default;
   template <class T, typename tw_if<tw_number<T>::value>::type = 0>
-  TW_FN tw_e5m2(T x) : bits((unsigned char)tw_narrow((float)x, 5, 2, 0x7b, 0x7f)) {}
+  TW_FN tw_e5m2(T x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"((float)x));
+    bits = (unsigned char)pair;
+#else
+    bits = (unsigned char)tw_narrow((float)x, 5, 2, 0x7b, 0x7f);
+#endif
+  }
   TW_FN operator float() const {
     // The upper half of an f16.
     return tw_f16_value((unsigned short)(bits << 8));

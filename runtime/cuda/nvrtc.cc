@@ -3,9 +3,12 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <climits>
+#include <regex>
+#include <sstream>
 
 #include "base/knobs.h"
 #include "kernel/prelude/cuda_prelude.h"
@@ -156,7 +159,8 @@ using BytesOf = int (*)(Program, char*);
 
 // Compiles for `machine` ("sm_80", "compute_80") and fetches one of the results.
 std::string compile_and_fetch(const Library& lib, std::string_view text, std::string_view name,
-                              const std::string& machine, SizeOf size_of, BytesOf bytes_of) {
+                              const std::string& machine, SizeOf size_of, BytesOf bytes_of,
+                              std::string* log = nullptr) {
   std::string file = fmt::format("{}.cu", name);
   std::string unit = cuda_translation_unit(text, file);
   std::string target = fmt::format("--gpu-architecture={}", machine);
@@ -170,6 +174,11 @@ std::string compile_and_fetch(const Library& lib, std::string_view text, std::st
     throw CompileError(fmt::format("kernel '{}' for {}: NVRTC: {}\n{}", name, machine,
                                    lib.f.error(status), log_of(lib.f, guard.program)));
   }
+  const std::string said = log_of(lib.f, guard.program);
+  for (const std::string& warning : performance_warnings(said)) {
+    spdlog::warn("kernel '{}' for {}: {}", name, machine, warning);
+  }
+  if (log) *log = said;
   size_t size = 0;
   std::string result;
   bool got = size_of(guard.program, &size) == 0;
@@ -195,9 +204,21 @@ const Library& library_for(std::string_view name, std::string_view arch) {
 
 }  // namespace
 
-std::string compile_to_cubin(std::string_view text, std::string_view name, std::string_view arch) {
+std::vector<std::string> performance_warnings(const std::string& log) {
+  // C7519 tells of a fence that was added, which costs next to nothing.
+  static const std::regex number("\\(C75(?!19)\\d\\d\\)");
+  std::vector<std::string> warnings;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_search(line, number)) warnings.push_back(line);
+  }
+  return warnings;
+}
+
+std::string compile_to_cubin(std::string_view text, std::string_view name, std::string_view arch,
+                             std::string* log) {
   const Library& lib = library_for(name, arch);
-  return compile_and_fetch(lib, text, name, std::string(arch), lib.f.cubin_size, lib.f.cubin);
+  return compile_and_fetch(lib, text, name, std::string(arch), lib.f.cubin_size, lib.f.cubin, log);
 }
 
 std::string compile_to_ptx(std::string_view text, std::string_view name, std::string_view arch) {

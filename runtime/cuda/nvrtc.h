@@ -24,8 +24,13 @@ bool nvrtc_accepts(std::string_view arch);
 /// The kernels of `text` behind the device prelude, as a cubin. Messages call the text `name`.cu and
 /// count its lines from 1. Safe from many threads at once.
 /// Throws ToolchainError when there is no NVRTC, and CompileError when it refuses the text or the
-/// architecture, with what it said.
-std::string compile_to_cubin(std::string_view text, std::string_view name, std::string_view arch);
+/// architecture, with what it said. `log` receives what it says of a text that it accepts.
+std::string compile_to_cubin(std::string_view text, std::string_view name, std::string_view arch,
+                             std::string* log = nullptr);
+
+/// The lines of such a log that tell of slower code than the text asks for (C7500 to C7599): wgmma
+/// that wait for each other, a setmaxnreg that was ignored.
+std::vector<std::string> performance_warnings(const std::string& log);
 
 /// The same as PTX, the assembly that the driver or ptxas turns into machine code.
 std::string compile_to_ptx(std::string_view text, std::string_view name, std::string_view arch);

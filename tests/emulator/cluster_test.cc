@@ -58,16 +58,23 @@ std::string broken(const std::vector<std::pair<std::string, std::string>>& chang
 }
 
 const char* const kMeet = "  tw_cluster_arrive();\n  tw_cluster_wait();\n";
+const char* const kMeetRelaxed = "  tw_cluster_arrive_relaxed();\n  tw_cluster_wait();\n";
 
 TEST(BrokenClusters, NoBarrierOfTheClusterBehindTheMBarriers) {
-  EXPECT_THAT(broken({{std::string(kMeet) + "  if (warp", "  __syncthreads();\n  if (warp"}}),
-              AllOf(StartsWith("bad-barrier"), HasSubstr("full[0]")));
+  EXPECT_THAT(
+      broken({{std::string(kMeetRelaxed) + "  if (warp", "  __syncthreads();\n  if (warp"}}),
+      AllOf(StartsWith("bad-barrier"), HasSubstr("full[0]")));
 }
 
 TEST(BrokenClusters, NobodyWaitsForTheOthersBarriers) {
-  EXPECT_THAT(broken({{std::string(kMeet) + "  if (warp",
-                       "  tw_cluster_arrive();\n  __syncthreads();\n  if (warp"}}),
+  EXPECT_THAT(broken({{std::string(kMeetRelaxed) + "  if (warp",
+                       "  tw_cluster_arrive_relaxed();\n  __syncthreads();\n  if (warp"}}),
               StartsWith("bad-barrier"));
+}
+
+// A relaxed arrival shows others nothing without the fence before it.
+TEST(BrokenClusters, MBarriersAreNotFencedForTheOthers) {
+  EXPECT_THAT(broken({{"    tw_mbarrier_fence_init();\n", ""}}), StartsWith("bad-barrier"));
 }
 
 TEST(BrokenClusters, ExpectsOwnBytesAlone) {
@@ -76,20 +83,18 @@ TEST(BrokenClusters, ExpectsOwnBytesAlone) {
 }
 
 TEST(BrokenClusters, CountsOwnReadersAlone) {
-  const std::string report = broken(
-      {{"tw_mbarrier_init(empty + s, 8)", "tw_mbarrier_init(empty + s, 4)"},
-       {"for (int block = 0; block < 2; ++block) tw_mbarrier_arrive_cluster(empty + s, block)",
-        "tw_mbarrier_arrive(empty + s)"}});
+  const std::string report =
+      broken({{"tw_mbarrier_init(empty + s, 8)", "tw_mbarrier_init(empty + s, 4)"},
+              {"if (lane < 2) tw_mbarrier_arrive_cluster(empty + s, lane)",
+               "if (lane == 0) tw_mbarrier_arrive(empty + s)"}});
   EXPECT_THAT(report, AnyOf(StartsWith("race"), StartsWith("copy-in-flight")));
   EXPECT_THAT(report, HasSubstr("As["));
 }
 
 TEST(BrokenClusters, CountsReadersThatNeverCome) {
-  EXPECT_THAT(
-      broken(
-          {{"for (int block = 0; block < 2; ++block) tw_mbarrier_arrive_cluster(empty + s, block)",
-            "tw_mbarrier_arrive(empty + s)"}}),
-      AllOf(StartsWith("deadlock"), HasSubstr("4 of 8 arrivals"), HasSubstr("of block 1")));
+  EXPECT_THAT(broken({{"if (lane < 2) tw_mbarrier_arrive_cluster(empty + s, lane)",
+                       "if (lane == 0) tw_mbarrier_arrive(empty + s)"}}),
+              AllOf(StartsWith("deadlock"), HasSubstr("4 of 8 arrivals"), HasSubstr("of block 1")));
 }
 
 TEST(BrokenClusters, EndsBeforeTheOthersAreDone) {
@@ -112,7 +117,7 @@ TEST(BrokenClusters, MaskOfBlocksThatAreNotThere) {
 
 TEST(BrokenClusters, ArrivesInABlockThatIsNotThere) {
   EXPECT_THAT(
-      broken({{"block < 2", "block < 3"}}),
+      broken({{"lane < 2", "lane < 3"}}),
       AllOf(StartsWith("bad-barrier"), HasSubstr("in block 2 of the cluster, which has 2")));
 }
 
@@ -160,6 +165,14 @@ TEST(ClusterBarrier, OrdersWhatBlocksDo) {
     EmulatorResult wrong = hand_over("  __syncthreads();\n", seed);
     ASSERT_FALSE(wrong.ok());
     EXPECT_THAT(wrong.fault->to_string(), AnyOf(StartsWith("race"), StartsWith("uninitialized")));
+  }
+}
+
+TEST(ClusterBarrier, ShowsNoStoresIfItIsRelaxed) {
+  for (uint64_t seed : {0, 1, 2, 3}) {
+    EmulatorResult result = hand_over(kMeetRelaxed, seed);
+    ASSERT_FALSE(result.ok());
+    EXPECT_THAT(result.fault->to_string(), StartsWith("race"));
   }
 }
 

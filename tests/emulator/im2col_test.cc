@@ -227,7 +227,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) kernel(TW_TENSOR_MAP A, TW_
     tw_mbarrier_arrive_expect_tx(b, 2048);
     tw_tensor_im2col_multicast_4d(s + rank * 256, A, 0, -1, rank * 5 - 1, 0, 1, 1, b, 3);
   }
-  tw_mbarrier_wait_cluster(b, 0);
+  tw_mbarrier_wait(b, 0);
   for (int i = t; i < 512; i += 32) C[rank * 512 + i] = s[i];
   tw_cluster_arrive();
   tw_cluster_wait();

@@ -87,13 +87,13 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) p
     }
     tw_mbarrier_fence_init();
   }
-  tw_cluster_arrive();
+  tw_cluster_arrive_relaxed();
   tw_cluster_wait();
   if (warp == 4) {
     if (lane == 0) {
       for (int i = 0; i < tiles; ++i) {
         const int s = i % 3, round = i / 3;
-        tw_mbarrier_wait_cluster(empty + s, (round & 1) ^ 1);
+        tw_mbarrier_wait(empty + s, (round & 1) ^ 1);
         tw_mbarrier_arrive_expect_tx(full + s, 12288);
         tw_tensor_multicast_2d(As + (s * 4096 + rank * 2048), A, i * 64, row + rank * 32, full + s, 3);
         tw_tensor_load_2d(Bs + s * 2048, B, i * 64, column, full + s);
@@ -115,9 +115,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) p
         }
       }
       tw_fence_async(); __syncwarp();
-      if (lane == 0) {
-        for (int block = 0; block < 2; ++block) tw_mbarrier_arrive_cluster(empty + s, block);
-      }
+      if (lane < 2) tw_mbarrier_arrive_cluster(empty + s, lane);
     }
     for (int j = 0; j < 4; ++j) {
       for (int e = 0; e < 4; ++e) {

@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "codegen/codegen.h"
@@ -116,8 +119,8 @@ std::string examine(const Case& c, const CudaSource& wrong, uint64_t seed) {
   return "equal ";
 }
 
-// Examines in a child process, which may crash or never end.
-std::string examine_apart(const Case& c, const CudaSource& wrong, uint64_t seed) {
+// What is said in a child process, which may crash or never end.
+std::string said_apart(const std::function<std::string()>& examine) {
   int ends[2];
   if (pipe(ends) != 0) throw std::bad_alloc();
   const pid_t child = fork();
@@ -126,7 +129,7 @@ std::string examine_apart(const Case& c, const CudaSource& wrong, uint64_t seed)
     alarm(kGpuSeconds);
     std::string said;
     try {
-      said = examine(c, wrong, seed);
+      said = examine();
     } catch (const std::exception& e) {
       said = std::string("refused exception: ") + e.what();
     }
@@ -145,7 +148,73 @@ std::string examine_apart(const Case& c, const CudaSource& wrong, uint64_t seed)
   return WIFSIGNALED(status) ? fmt::format("refused {}", strsignal(WTERMSIG(status))) : said;
 }
 
+void note(const std::string& said, Mutant& mutant) {
+  const size_t space = said.find(' ');
+  mutant.verdict = said.substr(0, space);
+  mutant.message = space == std::string::npos ? "" : said.substr(space + 1);
+  mutant.outcome = mutant.verdict == "refused"   ? Outcome::Refused
+                   : mutant.verdict == "escaped" ? Outcome::Escaped
+                   : mutant.verdict == "equal"   ? Outcome::Equal
+                                                 : Outcome::Impossible;
+}
+
+// The verdict of the check of candidates, and where it finds nothing the truth.
+std::string examine_stored(const SmallInstance& small, const Case& c, const CudaSource& wrong) {
+  SmallInstance broken = small;
+  broken.source = wrong;
+  try {
+    const EmulatedCheck check = check_instance(broken);
+    if (!check.passed()) return "refused " + check.run.problem;
+  } catch (const CompileError& e) {
+    return "impossible " + std::string(e.what());
+  }
+  for (uint64_t data : {3, 5, 8}) {
+    const std::string text = difference(c, wrong, largest_sizes(c.workload), data);
+    if (!text.empty()) return "escaped " + text;
+  }
+  return "equal ";
+}
+
 }  // namespace
+
+std::vector<StoredKernel> stored_kernels(const std::string& file) {
+  std::ifstream in(file);
+  const nlohmann::json families = nlohmann::json::parse(in);
+  std::vector<StoredKernel> kernels;
+  for (const auto& [family, list] : families.items()) {
+    for (const nlohmann::json& j : list) {
+      kernels.push_back(
+          {family, j.at("name"), j.at("spec"), j.at("target"), j.at("config").dump()});
+    }
+  }
+  return kernels;
+}
+
+std::vector<Mutant> pipeline_mutants(const StoredKernel& kernel, size_t step,
+                                     const std::string& kind) {
+  const Target target = Target::parse(kernel.target);
+  EmulatedInstances instances(parse_workload(kernel.spec));
+  const auto small = small_instance_for(instances, target, cuda_sketches().front(), kernel.config);
+  if (!small) return {};
+  const Case c{small->workload, target, small->source};
+  std::vector<Mutant> mutants;
+  size_t place = 0;
+  for (const TextKind& k : pipeline_kinds()) {
+    if (!kind.empty() && k.name != kind) continue;
+    for (const std::string& text : all_mutants(c.source.text, k)) {
+      if (place++ % step != 0) continue;
+      Mutant mutant;
+      mutant.seed = place;
+      mutant.kind = k.name;
+      mutant.spec = kernel.name;
+      CudaSource wrong = c.source;
+      wrong.text = text;
+      note(said_apart([&] { return examine_stored(*small, c, wrong); }), mutant);
+      mutants.push_back(std::move(mutant));
+    }
+  }
+  return mutants;
+}
 
 const std::vector<std::string>& gpu_workloads() {
   static const std::vector<std::string> list = {
@@ -184,14 +253,7 @@ Mutant run_gpu_mutant(uint64_t seed, const Choice& choice) {
     if (!text) continue;
     CudaSource wrong = c->source;
     wrong.text = *text;
-    const std::string said = examine_apart(*c, wrong, seed);
-    const size_t space = said.find(' ');
-    mutant.verdict = said.substr(0, space);
-    mutant.message = space == std::string::npos ? "" : said.substr(space + 1);
-    mutant.outcome = mutant.verdict == "refused"   ? Outcome::Refused
-                     : mutant.verdict == "escaped" ? Outcome::Escaped
-                     : mutant.verdict == "equal"   ? Outcome::Equal
-                                                   : Outcome::Impossible;
+    note(said_apart([&] { return examine(*c, wrong, seed); }), mutant);
   }
   return mutant;
 }

@@ -18,4 +18,16 @@ const std::vector<std::string>& gpu_workloads();
 // equal when all elements of its outputs equal the kernel's, for other data and orders of threads.
 Mutant run_gpu_mutant(uint64_t seed, const Choice& choice = {});
 
+// A stored kernel of a pipeline: a golden one, of tests/tuner/golden_gpu_kernels.json.
+struct StoredKernel {
+  std::string family, name, spec, target, config;
+};
+// Those of a file of that form.
+std::vector<StoredKernel> stored_kernels(const std::string& file);
+
+// All mutants of a stored kernel with one fault of its pipeline each, on the instance on which the
+// kernel is checked. Of many, every `step`-th one.
+std::vector<Mutant> pipeline_mutants(const StoredKernel& kernel, size_t step = 1,
+                                     const std::string& kind = "");
+
 }  // namespace tilewright::mutation

@@ -1,13 +1,16 @@
 // Runs mutants of kernels:
 //   mutate [COUNT [FIRST_SEED]] [--gpu] [--kind KIND] [--spec SPEC] [--all] [--text]
+//   mutate --stored tests/tuner/golden_gpu_kernels.json [--every N] [--kind KIND] [--spec NAME] [--all]
 //
-//
+// With --stored they are every fault of the pipelines of stored CUDA kernels (or every N-th), on the
+// instances on which these kernels are checked; NAME is the beginning of a kernel's name.
 // With --gpu they are mutants of CUDA kernels, run in the emulator (SPEC as "cuda:sm_80 matmul:…").
 // Prints escaped mutants (with --all every mutant), then a table of kinds. The exit code is 1 when
 // one escaped. "mutate 1 SEED" repeats that mutant; --text prints its text and the kernel's.
 #include <fmt/core.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -25,6 +28,8 @@ struct Arguments {
   uint64_t count = 2000, first = 1;
   Choice choice;
   bool all = false, text = false, gpu = false;
+  std::string stored;  // a file of stored kernels whose pipelines are broken
+  size_t every = 1;
 };
 
 Arguments arguments_of(int argc, char** argv) {
@@ -36,6 +41,10 @@ Arguments arguments_of(int argc, char** argv) {
       result.all = true;
     } else if (word == "--gpu") {
       result.gpu = true;
+    } else if (word == "--stored" && i + 1 < argc) {
+      result.stored = argv[++i];
+    } else if (word == "--every" && i + 1 < argc) {
+      result.every = std::max<size_t>(1, std::strtoull(argv[++i], nullptr, 10));
     } else if (word == "--text") {
       result.text = true;
     } else if (word == "--kind" && i + 1 < argc) {
@@ -80,11 +89,41 @@ void add(const Tally& one, Tally& sum) {
   for (const auto& [verdict, n] : one.verdicts) sum.verdicts[verdict] += n;
 }
 
+// Prints the table; 1 where a mutant escaped.
+int print_tallies(const std::map<std::string, Tally>& tallies) {
+  fmt::print("\n| fault | mutants | refused | equal | escaped | no place | verdicts |\n");
+  fmt::print("| --- | --- | --- | --- | --- | --- | --- |\n");
+  Tally sum;
+  for (const auto& [kind, tally] : tallies) {
+    print_row(kind, tally);
+    add(tally, sum);
+  }
+  print_row("all", sum);
+  return sum.escaped == 0 ? 0 : 1;
+}
+
+// Breaks the pipelines of stored kernels in every way, those of a name if the choice has one.
+int break_stored(const Arguments& arguments) {
+  std::map<std::string, Tally> tallies;
+  for (const StoredKernel& kernel : stored_kernels(arguments.stored)) {
+    if (!arguments.choice.spec.empty() && kernel.name.find(arguments.choice.spec) != 0) continue;
+    for (const Mutant& mutant : pipeline_mutants(kernel, arguments.every, arguments.choice.kind)) {
+      count(mutant, tallies[kernel.family + ": " + mutant.kind]);
+      if (arguments.all || mutant.outcome != Outcome::Refused) {
+        fmt::print("{}\n", describe(mutant));
+        std::fflush(stdout);
+      }
+    }
+  }
+  return print_tallies(tallies);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const Arguments arguments = arguments_of(argc, argv);
   spdlog::set_level(spdlog::level::warn);
+  if (!arguments.stored.empty()) return break_stored(arguments);
   std::optional<Mutants> mutants;
   if (!arguments.gpu) {
     mutants.emplace(std::filesystem::canonical("/proc/self/exe").parent_path().string());
@@ -102,13 +141,5 @@ int main(int argc, char** argv) {
       fmt::print("==== kernel\n{}\n==== mutant\n{}\n", mutants->original(), mutants->text());
     }
   }
-  fmt::print("\n| fault | mutants | refused | equal | escaped | no place | verdicts |\n");
-  fmt::print("| --- | --- | --- | --- | --- | --- | --- |\n");
-  Tally sum;
-  for (const auto& [kind, tally] : tallies) {
-    print_row(kind, tally);
-    add(tally, sum);
-  }
-  print_row("all", sum);
-  return sum.escaped == 0 ? 0 : 1;
+  return print_tallies(tallies);
 }

@@ -1,12 +1,14 @@
 // A seeded sample of the mutants: each is refused or correct.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
 #include "runtime/compile/compile.h"
 #include "schedule/error.h"
+#include "tests/golden.h"
 #include "tests/mutation/gpu_mutants.h"
 #include "tests/mutation/ir_mutator.h"
 #include "tests/mutation/text_mutator.h"
@@ -46,6 +48,46 @@ TEST(GpuMutants, OfEveryKindAreRefusedOrRight) {
     EXPECT_NE(mutant.outcome, Outcome::Escaped) << describe(mutant);
   }
   EXPECT_GT(refused, static_cast<int>(count) / 2);
+}
+
+// A few faults of a ring of stages, of a persistent grid in clusters and of an attention, on the
+// instances on which such kernels are checked. The program `mutate --stored` tries all.
+TEST(PipelineMutants, OfStoredKernelsAreRefusedOrRight) {
+  const std::map<std::string, size_t> every = {{"hopper_u4_cluster", 6},
+                                               {"hopper_attention_causal", 12},
+                                               {"hopper_f16_split_k", 8},
+                                               {"mma_f16", 3}};
+  size_t found = 0;
+  for (const StoredKernel& kernel : stored_kernels(
+           (test::source_dir() / "tests" / "tuner" / "golden_gpu_kernels.json").string())) {
+    auto step = every.find(kernel.name);
+    if (step == every.end()) continue;
+    ++found;
+    int refused = 0;
+    for (const Mutant& mutant : pipeline_mutants(kernel, step->second)) {
+      refused += mutant.outcome == Outcome::Refused ? 1 : 0;
+      EXPECT_NE(mutant.outcome, Outcome::Escaped) << describe(mutant);
+    }
+    EXPECT_GT(refused, 1) << kernel.name;
+  }
+  EXPECT_EQ(found, every.size());
+}
+
+// Without any release a ring hangs as soon as it wraps: the instance has to be long enough for that.
+TEST(PipelineMutants, KernelsThatNeverReleaseAStageAreRefused) {
+  int tried = 0;
+  for (const StoredKernel& kernel : stored_kernels(
+           (test::source_dir() / "tests" / "tuner" / "golden_gpu_kernels.json").string())) {
+    if (kernel.name != "hopper_u4_cluster" && kernel.name != "hopper_f16_split_k" &&
+        kernel.name != "hopper_attention_causal") {
+      continue;
+    }
+    for (const Mutant& mutant : pipeline_mutants(kernel, 1, "release dropped")) {
+      ++tried;
+      EXPECT_EQ(mutant.outcome, Outcome::Refused) << describe(mutant);
+    }
+  }
+  EXPECT_GE(tried, 3);
 }
 
 // Visits texts and programs of the default and of a few configs of every workload.

@@ -20,6 +20,10 @@ struct TextKind {
 const std::vector<TextKind>& text_kinds();
 // Kinds that CUDA texts support as well.
 std::vector<std::string> cuda_text_kinds();
+// Kinds of faults in the pipelines of CUDA texts; they are in no other list.
+const std::vector<TextKind>& pipeline_kinds();
+// The text with one fault of that kind at each of its places.
+std::vector<std::string> all_mutants(const std::string& code, const TextKind& kind);
 // Null for an unknown name.
 const TextKind* find_text_kind(std::string_view name);
 

@@ -3,22 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
-#include <memory>
 #include <regex>
 #include <string>
 #include <vector>
 
-#include "base/files.h"
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
-#include "runtime/compile/private_folder.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
 #include "tests/tuner/golden_kernels.h"
+#include "tests/tuner/machine_code.h"
 
 namespace tilewright {
 namespace {
@@ -30,33 +25,6 @@ constexpr const char* kCounted[] = {
     "HMMA",  "HMMA.SP", "IMMA", "IMMA.SP", "QMMA", "BMMA",    "HGMMA",  "HGMMA.SP",  "IGMMA",
     "QGMMA", "IDP",     "LDSM", "STSM",    "LDG",  "STG",     "LDGSTS", "LDL",       "STL",
     "SHFL",  "UTMALDG", "BAR",  "UTMASTG", "LOP3", "UCGABAR", "UBLKCP", "USETMAXREG"};
-
-// The disassembler's path; empty where there is none.
-std::string nvdisasm() {
-  std::vector<std::string> folders = {"/usr/local/cuda/bin",
-                                      user_cache().value_or("") + "/cuda/bin"};
-  for (const char* path = std::getenv("PATH"); path && *path;) {
-    const std::string rest = path, folder = rest.substr(0, rest.find(':'));
-    folders.push_back(folder);
-    path += std::min(rest.size(), folder.size() + 1);
-  }
-  for (const std::string& folder : folders) {
-    if (std::filesystem::exists(folder + "/nvdisasm")) return folder + "/nvdisasm";
-  }
-  return "";
-}
-
-std::string disassembly(const std::string& cubin) {
-  const std::string path = private_path(".cubin");
-  EXPECT_TRUE(write_file_atomic(path, cubin));
-  const std::string command = nvdisasm() + " -c " + path;
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
-  std::string text;
-  char part[1 << 14];
-  while (size_t got = fread(part, 1, sizeof part, pipe.get())) text.append(part, got);
-  std::filesystem::remove(path);
-  return text;
-}
 
 // The mnemonics, and the forms of them that cubin_facts() tells apart.
 Counts mnemonics_of(const std::string& text) {

@@ -23,11 +23,9 @@ namespace {
 // per head) sampled at equal steps would show only a few positions.
 constexpr int64_t kAllIterations = 128, kSampledIterations = 127;
 constexpr int64_t kSharedAlign = 128;
-constexpr int kOtherRegisters = 28;  // addresses, loops, values in flight
-// Loads of a loop's iterations that compilers batch.
-constexpr double kUnrolledLoads = 4;
-// Instructions per elementary function; other operations take one.
-constexpr double kFunctionInstructions = 10;
+constexpr int kOtherRegisters = 28;           // addresses, loops, values in flight
+constexpr double kUnrolledLoads = 4;          // of a loop's iterations that compilers batch
+constexpr double kFunctionInstructions = 10;  // of an elementary function; others take one
 // Instructions of an exponential that is rounded to 16 bits (rounds_to_half()): a multiplication
 // and a power of two. An exponential of a difference takes one more.
 constexpr double kRoundedExpInstructions = 2;
@@ -363,12 +361,14 @@ void Counter::binary(const BinaryNode& n) {
 // The exponential of a difference; one multiply-add absorbs its factors (CudaExpr::power_text()).
 void Counter::power(const BinaryNode& difference) {
   auto* product = difference.a.as<BinaryNode>();
-  const bool is_scaled = product && product->op == BinaryOp::Mul && product->b.as<FloatImmNode>();
+  auto* all = product ? product->b.as<BroadcastNode>() : nullptr;
+  const bool is_scaled =
+      product && product->op == BinaryOp::Mul && (all ? all->value : product->b).as<FloatImmNode>();
   value(is_scaled ? product->a : difference.a);
   value(difference.b);
-  const double lanes = difference.type.lanes;
-  issue(lanes * (kRoundedExpInstructions + 1));
-  work_.fma += 2 * lanes * warps() * times_;
+  const double lanes = difference.type.lanes, products = is_scaled ? 1 : 2;
+  issue(lanes * (kRoundedExpInstructions + products - 1));
+  work_.fma += products * lanes * warps() * times_;
 }
 
 void Counter::value(const Expr& e) {

@@ -26,7 +26,8 @@ constexpr double kReferenceSeconds = 2;
 // The emulator is slow, and GPU tiles are padded to full size, so tails need no sizes of their own.
 constexpr CheckBudget kBudget = {
     .times = 1.5, .seconds = 0, .least_points = 4, .most_points = 6, .has_tails = false};
-constexpr uint64_t kThreadOrder = 1, kOperandSeed = 1;
+constexpr uint64_t kOperandSeed = 1;
+constexpr int kOrders = 2;  // of threads: one with ordinary values, the other one with hard ones
 
 }  // namespace
 
@@ -38,9 +39,9 @@ EmulatedRun run_emulated(const Workload& w, const CudaSource& source,
 
 EmulatedRun run_emulated(const Workload& w, const CudaSource& source,
                          const std::map<std::string, int64_t>& dims, uint64_t seed,
-                         OperandSet& operands) {
+                         OperandSet& operands, uint64_t order) {
   EmulatorOptions options;
-  options.seed = kThreadOrder;
+  options.seed = order;
   EmulatorResult result;
   try {
     result = emulate_program({source, {}}, operands, dim_values(w, dims), options);
@@ -91,17 +92,14 @@ bool shares_terms(const Program& program) {
   return shares;
 }
 
-// A workload small enough for the emulator, with its kernels for a config.
-struct SmallInstance {
-  Workload workload;
-  Program program;
-  CudaSource source;
-};
+}  // namespace
 
 EmulatedCheck check_instance(const SmallInstance& small) {
   const Workload& w = small.workload;
   const CudaSource& source = small.source;
   EmulatedCheck check{spec_to_inline(parse_spec(w.canonical)), {}};
+  check.exercise = small.exercise;
+  check.orders = kOrders;
   const auto largest = largest_sizes(w);
   OperandSet operands(operands_of(w, largest), kOperandSeed);
   check.run = run_emulated(w, source, largest, kOperandSeed, operands);
@@ -116,32 +114,68 @@ EmulatedCheck check_instance(const SmallInstance& small) {
   if (same_rows) check.rows = rows_identity(operands);
   if (!check.run.problem.empty()) return check;
   OperandSet hard(operands_of(w, largest), kOperandSeed, ValueKind::Hard);
-  check.run.problem = run_emulated(w, source, largest, kOperandSeed, hard).problem;
+  check.run.problem = run_emulated(w, source, largest, kOperandSeed, hard, kOrders).problem;
   if (!check.run.problem.empty()) check.run.problem += ", on hard values";
   return check;
 }
 
-// Applies a config to the first instance that takes it; nothing if none does.
+namespace {
+
+// The config on an instance for these chips: the one that exercises it most; nothing where none
+// takes it.
+std::optional<SmallInstance> applied(const Workload& w, const std::vector<Target>& chips,
+                                     const Sketch& sketch, const std::string& config) {
+  std::optional<SmallInstance> best;
+  for (const Target& chip : chips) {
+    try {
+      Trial trial = Trial::replay(config);
+      Schedule schedule = apply_sketch(sketch, {w, chip, 1}, trial);
+      const Exercise exercise = exercise_of(schedule.program());
+      if (best && best->exercise.missing() <= exercise.missing()) continue;
+      best = SmallInstance{w, schedule.module().main, generate_cuda(schedule.module(), chip),
+                           exercise};
+    } catch (const ScheduleError& e) {  // other sizes may have other knobs
+      spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
+    } catch (const LoweringError& e) {
+      spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
+    }
+    if (best && best->exercise.is_whole()) break;
+  }
+  return best;
+}
+
+// Lets one size after the other grow until the config is exercised enough, or none helps.
+SmallInstance longer(SmallInstance small, const Workload& large, const std::vector<Target>& chips,
+                     const Sketch& sketch, const std::string& config) {
+  constexpr int kMostSteps = 10;
+  for (int step = 0; step < kMostSteps && !small.exercise.is_whole(); ++step) {
+    std::optional<SmallInstance> best;
+    auto gain = [&](const SmallInstance& s) {
+      return (small.exercise.missing() - s.exercise.missing()) /
+             (s.workload.flops - small.workload.flops + 1);
+    };
+    for (const Workload& w : longer_instances(small.workload, large)) {
+      auto next = applied(w, chips, sketch, config);
+      if (next && gain(*next) > (best ? gain(*best) : 0)) best = std::move(next);
+    }
+    if (!best) break;
+    small = std::move(*best);
+  }
+  return small;
+}
+
+}  // namespace
+
 std::optional<SmallInstance> small_instance_for(EmulatedInstances& instances, const Target& target,
                                                 const Sketch& sketch, const std::string& config) {
   const std::vector<Target> chips = chips_for(target, config);
   for (const Workload& w : instances.all()) {
-    for (const Target& chip : chips) {
-      try {
-        Trial trial = Trial::replay(config);
-        Schedule schedule = apply_sketch(sketch, {w, chip, 1}, trial);
-        return SmallInstance{w, schedule.module().main, generate_cuda(schedule.module(), chip)};
-      } catch (const ScheduleError& e) {  // other sizes may have other knobs
-        spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
-      } catch (const LoweringError& e) {
-        spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
-      }
+    if (auto small = applied(w, chips, sketch, config)) {
+      return longer(std::move(*small), instances.workload(), chips, sketch, config);
     }
   }
   return std::nullopt;
 }
-
-}  // namespace
 
 std::string emulated_instance(const Workload& workload, const Target& target, const Sketch& sketch,
                               const std::string& config) {

@@ -12,6 +12,7 @@
 #include "kernel/target.h"
 #include "runtime/tensor/operands.h"
 #include "tuner/measure/emulated_instances.h"
+#include "tuner/measure/exercise.h"
 #include "tuner/sketch.h"
 
 namespace tilewright {
@@ -23,14 +24,14 @@ struct EmulatedRun {
 };
 
 // Runs a program of the workload at these dynamic dimensions and compares its output with the
-// oracle. Compares every element, or 4096 of them if comparing all would take seconds. Throws
-// ToolchainError without a C++ compiler.
+// oracle. Compares every element, or 4096 of them if comparing all would take seconds. Threads run
+// in the order of this number. Throws ToolchainError without a C++ compiler.
 EmulatedRun run_emulated(const Workload& workload, const CudaSource& source,
                          const std::map<std::string, int64_t>& dims, uint64_t seed);
 // The same on given operands made from that seed; they keep the output.
 EmulatedRun run_emulated(const Workload& workload, const CudaSource& source,
                          const std::map<std::string, int64_t>& dims, uint64_t seed,
-                         OperandSet& operands);
+                         OperandSet& operands, uint64_t order = 1);
 
 struct EmulatedCheck {
   std::string instance;  // the spec that ran; empty if no small instance takes the config
@@ -38,15 +39,33 @@ struct EmulatedCheck {
   // See MeasureResult::rows_identity. Empty if the work is shared out by the number of rows,
   // whatever the bits of a small instance.
   std::string rows = {};
+  Exercise exercise = {};
+  int orders = 0;  // of threads, in which it ran
 
   bool passed() const { return !instance.empty() && run.problem.empty(); }
 };
 
+// A workload small enough for the emulator, with its kernels for a config.
+struct SmallInstance {
+  Workload workload;
+  Program program;
+  CudaSource source;
+  Exercise exercise;
+};
+
+// A config on the instance on which it is checked; nothing if no small instance takes it.
+std::optional<SmallInstance> small_instance_for(EmulatedInstances& instances, const Target& target,
+                                                const Sketch& sketch, const std::string& config);
+// Checks the kernels of an instance.
+EmulatedCheck check_instance(const SmallInstance& small);
+
 // The spec of the instance on which a config would be checked; empty if no small instance takes it.
 std::string emulated_instance(const Workload& workload, const Target& target, const Sketch& sketch,
                               const std::string& config);
-// Checks a config on the first of its workload's instances that takes it, which the emulator runs
-// in seconds. The check uses ordinary and hard values, and a few sizes of the dynamic dimensions.
+// Checks a config on the first of its workload's instances that takes it, or on a longer one that
+// goes around rings of stages twice and gives persistent blocks two tiles, as far as the emulator
+// runs that in seconds. The check uses ordinary and hard values in two orders of threads, and a few
+// sizes of the dynamic dimensions.
 EmulatedCheck check_emulated(EmulatedInstances& instances, const Target& target,
                              const Sketch& sketch, const std::string& config);
 // The same for a single config of a workload.

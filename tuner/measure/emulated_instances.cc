@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -26,6 +27,8 @@ constexpr double kMostFlops = 1 << 27, kMostElements = 1 << 21;
 // Factor over these limits for configs that no smaller instance takes, such as many tiles in
 // groups.
 constexpr double kLastResort = 6;
+// The same for instances that go once more around a ring of stages.
+constexpr double kLongest = 4;
 
 int64_t cut(int64_t size, int64_t limit) { return size < 2 * limit ? size : limit + size % limit; }
 
@@ -272,6 +275,27 @@ std::vector<Workload> instances_of(const Workload& workload, std::vector<Workloa
 }
 
 }  // namespace
+
+std::vector<Workload> longer_instances(const Workload& small, const Workload& large) {
+  std::map<std::string, int64_t> most;
+  for (const Size& size : sizes_of(large)) most[size.key] = size.most;
+  std::vector<Workload> longer;
+  for (const Size& size : sizes_of(small)) {
+    const auto step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(size.most)));
+    const int64_t to = std::min(size.most + step, most[size.key]);
+    if (to <= size.most) continue;
+    Spec spec = parse_spec(small.canonical);
+    auto& own = std::get<DimSize>(spec.params.at(size.key));
+    own = {own.min == own.max ? to : own.min, to};
+    try {
+      Workload w = parse_workload(canonical_text(spec));  // validated again
+      if (is_small(w, kLongest)) longer.push_back(std::move(w));
+    } catch (const Error& e) {
+      spdlog::debug("with '{}' of {}: {}", size.key, to, e.what());
+    }
+  }
+  return longer;
+}
 
 std::vector<Workload> emulated_instances(const Workload& workload) {
   std::vector<Workload> large, instances = instances_of(workload, large);

@@ -28,6 +28,10 @@ std::optional<Workload> shrunk(const Workload& workload, int64_t limit,
 // - instances of a last resort, which take the emulator longer.
 std::vector<Workload> emulated_instances(const Workload& workload);
 
+// Instances of `large` with one size of `small` about twice as long, keeping its remainders; those
+// that the emulator runs in seconds.
+std::vector<Workload> longer_instances(const Workload& small, const Workload& large);
+
 // The instances of a workload for all its configs, made on first use: a stack of 32 heads makes
 // this as slow as some checks. Not thread-safe.
 class EmulatedInstances {

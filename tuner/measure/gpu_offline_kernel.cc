@@ -48,6 +48,8 @@ bool OfflineKernel::is_right(EmulatedInstances& instances) {
   const EmulatedCheck check =
       check_emulated(instances, *target_, *candidate_.sketch, candidate_.config);
   description_.emulated = {check.instance, check.run.counters.by_name()};
+  description_.emulated.counters.merge(check.exercise.by_name());
+  description_.emulated.counters["thread_orders"] = check.orders;
   checked_ = check.passed() ? Checked::Right : Checked::Wrong;
   rows_ = check.rows;
   if (check.passed()) return true;

@@ -99,14 +99,14 @@ class Computing : public Mutator {
   // A stage is free, for all blocks that copy to it, when no group of this warp reads it any more.
   // Reads of lanes belong to another proxy than copies. Without a fence copies may come first,
   // barriers or not (PTX ISA, proxy-preserved causality order).
+  // In a cluster a lane for each block tells it, all in one instruction; it speaks for its warp.
   Stmt release(const Expr& count) const {
-    std::vector<Stmt> told;
-    for (int64_t rank = 0; ring_->cluster.blocks > 1 && rank < ring_->cluster.blocks; ++rank) {
-      told.push_back(arrive_at(ring_->empty(count), Expr(rank)));
-    }
-    if (told.empty()) told.push_back(arrive(ring_->empty(count), Expr(0)));
-    Stmt tell = make_if(eq(floormod(thread_, Expr(kWarp)), Expr(0)), make_seq(std::move(told)));
-    return ring_->read_by_lanes ? make_seq({fence_async(), warp_barrier(), tell}) : tell;
+    const Expr lane = floormod(thread_, Expr(kWarp)), empty = ring_->empty(count);
+    const int64_t blocks = ring_->cluster.blocks;
+    Stmt tell = blocks > 1 ? make_if(lane < Expr(blocks), arrive_at(empty, lane))
+                           : make_if(eq(lane, Expr(0)), arrive(empty, Expr(0)));
+    if (ring_->read_by_lanes) return make_seq({fence_async(), warp_barrier(), tell});
+    return blocks > 1 ? make_seq({warp_barrier(), tell}) : tell;
   }
 
   Stmt consumer() {
@@ -115,9 +115,16 @@ class Computing : public Mutator {
     const Expr count = simplify(first + n.var - n.min);
     // The preceding stage, without a negative number.
     const Expr before = count + Expr(ring_->stages - 1);
-    Stmt free = ring_->leaves_pending ? make_if(n.var > n.min, release(before)) : release(count);
-    Stmt body = make_seq({wait_phase(ring_->full(count), floormod(ring_->round(count), Expr(2))),
-                          uses_at(count), free});
+    std::vector<Stmt> steps = {
+        wait_phase(ring_->full(count), floormod(ring_->round(count), Expr(2)))};
+    if (ring_->leaves_pending) {
+      steps.push_back(uses_at(count));
+      steps.push_back(make_if(n.var > n.min, release(before)));
+    } else {
+      const Stmt uses = with_release(*ring_, make_seq(ring_->uses), release(count));
+      steps.push_back(mutate(InSlot(ring_->rings, ring_->slot(count))(uses)));
+    }
+    Stmt body = make_seq(std::move(steps));
     Stmt loop = make_for(n.var, n.min, n.extent, n.for_kind, body, notes());
     if (ring_->leaves_pending) {
       loop = make_seq({loop, release(simplify(first + n.extent + Expr(ring_->stages - 1)))});
@@ -432,9 +439,10 @@ class KernelRewriter {
                                             consumers / kWarp * ring_->cluster.blocks)));
     }
     made.push_back(show_mbarriers(load(ring_->barriers, {Expr(0)})));
-    const Stmt meet = ring_->cluster.blocks > 1
-                          ? cluster_barrier(ring_->cluster.blocks)
-                          : make_evaluate(call(ElemType::boolean, CallOp::Barrier, {}));
+    const Stmt meet =
+        ring_->cluster.blocks > 1
+            ? cluster_barrier_of(load(ring_->barriers, {Expr(0)}), ring_->cluster.blocks)
+            : make_evaluate(call(ElemType::boolean, CallOp::Barrier, {}));
     return make_seq({make_if(eq(thread, Expr(0)), make_seq(std::move(made))), meet});
   }
 

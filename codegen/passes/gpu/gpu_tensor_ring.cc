@@ -1,5 +1,9 @@
 #include "codegen/passes/gpu/gpu_tensor_ring.h"
 
+#include <algorithm>
+
+#include "codegen/cuda/instructions/cuda_wgmma_flight.h"
+
 namespace tilewright {
 
 Stmt fill(const Ring& ring, const Expr& at, const Expr& count) {
@@ -36,6 +40,26 @@ Stmt with_counter(const Ring& ring, const Stmt& body) {
   if (!ring.done) return body;
   Stmt zero = make_store(ring.done, {Expr(0)}, make_int(ElemType::u32, 0));
   return make_allocate(ring.done, make_seq({zero, body}));
+}
+
+Stmt with_release(const Ring& ring, const Stmt& uses, const Stmt& free) {
+  if (auto* n = uses.as<AllocateNode>()) {
+    return make_allocate(n->buffer, with_release(ring, n->body, free));
+  }
+  std::vector<Stmt> stmts = {uses};
+  if (auto* seq = uses.as<SeqNode>()) stmts = seq->stmts;
+  const auto last = std::find_if(stmts.rbegin(), stmts.rend(), [&](const Stmt& s) {
+    const auto read = read_by(s);
+    return std::any_of(read.begin(), read.end(),
+                       [&](const BufferNode* b) { return ring.rings.count(b) != 0; });
+  });
+  // What does not need the results may run beside the products that make them, which read the stage.
+  auto next = last.base();
+  while (last != stmts.rend() && next != stmts.end() && !meet(read_by(*next), stored_by(*last))) {
+    ++next;
+  }
+  stmts.insert(next, free);
+  return make_seq(std::move(stmts));
 }
 
 Stmt with_lookups(const Ring& ring, Stmt body) {
@@ -82,8 +106,7 @@ class Producer {
     Var first("first");
     const Expr count = simplify(first + n.var - n.min);
     Stmt body =
-        make_seq({wait_phase(ring_.empty(count), floormod(ring_.round(count) + Expr(1), Expr(2)),
-                             ring_.cluster.blocks),
+        make_seq({wait_phase(ring_.empty(count), floormod(ring_.round(count) + Expr(1), Expr(2))),
                   fill(ring_, n.var, count)});
     return with_lookups(
         ring_, with_first(ring_, first, make_for(n.var, n.min, n.extent, ForKind::Serial, body)));

@@ -56,6 +56,9 @@ Stmt with_first(const Ring& ring, const Var& first, const Stmt& body);
 Stmt with_counter(const Ring& ring, const Stmt& body);
 // `body` with the values that its copies look up once.
 Stmt with_lookups(const Ring& ring, Stmt body);
+// `uses` with the release of their stage right behind the last one that reads it: sums of
+// accumulators that follow leave the stage to copies.
+Stmt with_release(const Ring& ring, const Stmt& uses, const Stmt& free);
 // The parts of a kernel that issue copies: its loops, conditions and names around them. Undefined
 // where there are none.
 Stmt producer_of(const Ring& ring, const Stmt& kernel);

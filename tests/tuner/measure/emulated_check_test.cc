@@ -7,6 +7,7 @@
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
 #include "tests/tuner/choices.h"
+#include "tests/tuner/golden_kernels.h"
 #include "tuner/measure/emulated_instances.h"
 
 namespace tilewright {
@@ -217,6 +218,39 @@ TEST(EmulatedCheck, WhatNoSmallInstanceTakesIsNotChecked) {
                                        R"({"no such question": 1})");
   EXPECT_FALSE(check.passed());
   EXPECT_EQ(check.instance, "");
+}
+
+// Rings wrap twice, persistent blocks go on to a second tile, and curves turn, so that a stage that
+// is never released hangs there, too.
+TEST(EmulatedCheck, InstancesExerciseThePipelineOfStoredKernels) {
+  int rings = 0, persistent = 0, curves = 0;
+  for (const GoldenKernel& k : golden_gpu_kernels()) {
+    if (k.family != "hopper") continue;
+    EmulatedInstances instances(parse_workload(k.spec));
+    const auto small = small_instance_for(instances, k.target, cuda_sketches().front(), k.config);
+    ASSERT_TRUE(small) << k.name;
+    const Exercise& e = small->exercise;
+    EXPECT_TRUE(e.is_whole()) << k.name << " on " << small->workload.canonical;
+    if (e.stages > 0) EXPECT_GE(e.iterations, 2 * e.stages + 1) << k.name;
+    if (e.turns > 0) EXPECT_GE(e.turns, 2) << k.name;
+    rings += e.stages > 0 ? 1 : 0;
+    persistent += e.turns > 0 ? 1 : 0;
+    curves += e.curve_rows > 1 && e.curve_columns > 1 ? 1 : 0;
+  }
+  EXPECT_GE(rings, 8);
+  EXPECT_GE(persistent, 3);
+  EXPECT_GE(curves, 3);
+}
+
+TEST(EmulatedCheck, OneSizeGrowsAtATime) {
+  const Workload large = parse_workload("matmul:m=100,n=4096,k=4100,dtype=f16");
+  std::vector<std::string> specs;
+  for (const Workload& w :
+       longer_instances(parse_workload("matmul:m=100,n=256,k=260,dtype=f16"), large)) {
+    specs.push_back(spec_to_inline(parse_spec(w.canonical)));
+  }
+  EXPECT_THAT(specs, ::testing::UnorderedElementsAre("matmul:m=100,n=512,k=260,dtype=f16",
+                                                     "matmul:m=100,n=256,k=516,dtype=f16"));
 }
 
 }  // namespace
