@@ -66,7 +66,7 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   arena_ = Workspace(plan.bytes);
   constants_.resize(graph.values.size());
   add_ports(graph);
-  add_steps(graph, prepare.specs);
+  add_steps(graph);
   for (const auto& constant : constants_) weight_bytes_ += constant ? constant->bytes() : 0;
   reserve_workspace(1);
 }
@@ -95,7 +95,7 @@ void* Model::place_of(const graph::Graph& graph, size_t value) {
   return constants_[root]->data();
 }
 
-void Model::add_steps(const graph::Graph& graph, const std::vector<std::string>& specs) {
+void Model::add_steps(const graph::Graph& graph) {
   std::map<std::string, const ReportLine*> reports;
   std::string misses;
   for (const ReportLine& line : prepared_->report()) {
@@ -111,7 +111,6 @@ void Model::add_steps(const graph::Graph& graph, const std::vector<std::string>&
                                    "them:{}",
                                    misses));
   }
-  (void)specs;
   for (const graph::Node& node : graph.nodes) {
     if (node.is_view()) continue;
     const ReportLine& r = *reports.at(node.spec);
@@ -132,9 +131,11 @@ Model::Step Model::make_step(const graph::Graph& graph, const graph::Node& node,
   step.tensors.resize(operands.size());
   step.given.assign(operands.size(), nullptr);
   std::vector<tw_named_tensor> packed;
+  std::vector<Workspace> copies;
+  std::vector<size_t> values;
   for (size_t i = 0; i < operands.size(); ++i) {
     const Operand& o = operands[i];
-    const size_t value = o.role == ParamRole::Output ? node.output : node.operands.at(o.name);
+    values.push_back(o.role == ParamRole::Output ? node.output : node.operands.at(o.name));
     DLTensor& t = step.tensors[i];
     step.shapes[i] = o.known_shape;
     t = {};
@@ -143,19 +144,22 @@ Model::Step Model::make_step(const graph::Graph& graph, const graph::Node& node,
     t.ndim = static_cast<int32_t>(step.shapes[i].size());
     t.shape = step.shapes[i].data();
     if (o.packed != 0) {
-      // Packing copies: the constant's own bytes will do, whatever their alignment.
-      t.data = const_cast<char*>(graph.values[roots_[value]].data->data());
+      const std::string& data = *graph.values[roots_[values.back()]].data;
+      copies.emplace_back(static_cast<int64_t>(data.size()));  // aligned, until it is packed
+      std::memcpy(copies.back().data(), data.data(), data.size());
+      t.data = copies.back().data();
       packed.push_back({o.name.c_str(), &t});
-    }
-    if (o.packed != 1) {
-      t.data = place_of(graph, value);
-      step.given[i] = &t;
     }
   }
   if (!packed.empty()) {
     step.weights = std::make_unique<Weights>(
         step.served->pack(packed.data(), packed.size(), serial_executor()));
     weight_bytes_ += static_cast<int64_t>(step.weights->bytes());
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].packed == 1) continue;
+    step.tensors[i].data = place_of(graph, values[i]);
+    step.given[i] = &step.tensors[i];
   }
   return step;
 }

@@ -68,7 +68,7 @@ class Model {
 
   void load(const std::string& path, const ModelOptions& options);
   void add_ports(const graph::Graph& graph);
-  void add_steps(const graph::Graph& graph, const std::vector<std::string>& specs);
+  void add_steps(const graph::Graph& graph);
   Step make_step(const graph::Graph& graph, const graph::Node& node, const std::string& spec);
   void* place_of(const graph::Graph& graph, size_t value);
   void reserve_workspace(int threads);
