@@ -99,21 +99,22 @@ Syntax zero_syntax() {
   return s;
 }
 
-// Index names of a stage by its axes: "i0", "i1" on the left, "r0", … of reductions; `s` follows where
-// the name stands for another size already.
-void rename_indices(Stage* stage, size_t s, std::map<std::string, int64_t>* dims) {
+// Index names of a stage by its axes: "i0", "i1" on the left, "r0", … of reductions. "i0_1" is the second
+// size of that place.
+void rename_indices(Stage* stage, std::map<std::string, int64_t>* dims) {
   std::map<std::string, std::string> names;
   const size_t left = stage->statement.indices.size();
   for (size_t i = 0; i < stage->indices.size(); ++i) {
     auto& [name, size] = stage->indices[i];
-    std::string fresh = i < left ? fmt::format("i{}", i) : fmt::format("r{}", i - left);
-    auto known = dims->find(fresh);
-    if (known != dims->end() && known->second != size) fresh += fmt::format("_{}", s);
-    dims->emplace(fresh, size);
+    const std::string place = i < left ? fmt::format("i{}", i) : fmt::format("r{}", i - left);
+    std::string fresh = place;
+    for (int k = 1; dims->emplace(fresh, size).first->second != size; ++k) {
+      fresh = fmt::format("{}_{}", place, k);
+    }
     names[name] = fresh;
     name = fresh;
   }
-  auto rename = [&](Syntax* at) {
+  auto rename = [&names](Syntax* at) {
     auto it = at->kind == Syntax::Kind::Name ? names.find(at->text) : names.end();
     if (it != names.end()) at->text = it->second;
   };
@@ -153,7 +154,7 @@ nlohmann::ordered_json spec_of(Text text, std::map<std::string, size_t>* operand
   std::vector<Statement> statements;
   for (size_t s = 0; s < text.stages.size(); ++s) {
     rename_tensors(&text.stages[s], names);
-    rename_indices(&text.stages[s], s, &dims);
+    rename_indices(&text.stages[s], &dims);
     statements.push_back(text.stages[s].statement);
   }
   nlohmann::ordered_json spec = {{"op", "expr"}, {"expr", ops::spell(statements)}, {"dims", dims}};
