@@ -78,13 +78,14 @@ TEST_F(Compile, ExplainsTheTime) {
   EXPECT_THAT(run("explain m.tw --threads 1").out, HasSubstr("all nodes: "));
 }
 
-TEST_F(Compile, TunesWhatTheDatabaseLacksOnce) {
+TEST_F(Compile, TunesWhatTheDatabaseLacks) {
   Ran first = run(kCompile + "-o m.tw --trials 3");
   ASSERT_EQ(first.code, 0) << first.err;
-  const Json before = run("db info --db k.db --json").json();
+  const Json before = run("db info --db k.db --json").json()["rows"];
+  EXPECT_GT(before["records"], 2) << "more than the defaults";
   Ran again = run(kCompile + "-o m.tw --trials 0");
   ASSERT_EQ(again.code, 0) << again.err;
-  EXPECT_EQ(run("db info --db k.db --json").json()["records"], before["records"]);
+  EXPECT_EQ(run("db info --db k.db --json").json()["rows"], before);
 }
 
 TEST_F(Compile, RefusesWithTheReason) {
