@@ -51,8 +51,7 @@ struct Bench::Impl {
   // Gives the seconds of that run.
   double check_changed(const BoundKernel& hard, const MeasureJob& job, MeasureResult* result);
   void check_draws(const BoundKernel& ordinary, const MeasureJob& job, MeasureResult* result);
-  void check_further(BoundKernel& bound, double checked_run, const MeasureJob& job,
-                     MeasureResult* result);
+  void check_further(BoundKernel& bound, const MeasureJob& job, MeasureResult* result);
   void look_again(BoundKernel& ordinary, const BoundKernel& hard, const MeasureJob& job,
                   MeasureResult* result);
   void check_elsewhere(const BoundKernel& ordinary, const BoundKernel& hard, const MeasureJob& job,
@@ -221,18 +220,18 @@ double Bench::Impl::time_at(const BoundKernel& bound, const SizePoint& p, Operan
 }
 
 // The checks after the timing: on hard values, at other sizes, and of what is too fast.
-void Bench::Impl::check_further(BoundKernel& bound, double checked_run, const MeasureJob& job,
-                                MeasureResult* result) {
+void Bench::Impl::check_further(BoundKernel& bound, const MeasureJob& job, MeasureResult* result) {
   BoundKernel hard(bound.kernel(), data->hard(job.dims), values_of(job.dims), *pool);
   const double changed_run = check_changed(hard, job, result);
   // Two runs so slow are a measurement: what disturbs one seldom disturbs the other as much.
-  if (job.time && checked_run >= job.timing.lone_run_seconds) {
-    result->timing = lone_run(std::min(checked_run, changed_run), job.timing);
+  if (job.time && result->timing.median >= job.timing.lone_run_seconds) {
+    result->timing = lone_run(std::min(result->timing.median, changed_run), job.timing);
   }
   if (result->verdict == Verdict::Ok) check_draws(bound, job, result);
   if (result->verdict == Verdict::Ok) check_elsewhere(bound, hard, job, result);
   const bool above_roof = job.time && result->timing.median < job.roof_seconds / kAboveRoof;
   if (result->verdict == Verdict::Ok && above_roof) look_again(bound, hard, job, result);
+  result->in_full = result->verdict == Verdict::Ok;
 }
 
 MeasureResult Bench::Impl::measure(const MeasureJob& job) {
@@ -252,15 +251,21 @@ MeasureResult Bench::Impl::measure(const MeasureJob& job) {
       checked_run = check(fenced, job.dims, ValueKind::Ordinary, job, &result);
     }
     const bool slow = job.check && checked_run >= job.timing.lone_run_seconds;
+    if (job.time && slow) {
+      // The checked run is the measurement, and is counted as such.
+      result.timing = lone_run(checked_run, job.timing);
+      result.timing_seconds += checked_run;
+      result.check_seconds -= checked_run;
+    }
     if (job.time && !slow && right()) {
       Stopwatch watch(result.timing_seconds);
       TimingOptions timing = job.timing;
       timing.threads = job.threads;
       result.timing = measure_again_while_disturbed([&] { bound.run(); }, timing);
     }
-    if (job.check && right()) {
+    if (job.check && right() && result.timing.median <= job.keep_seconds) {
       Stopwatch watch(result.check_seconds);
-      check_further(bound, checked_run, job, &result);
+      check_further(bound, job, &result);
     }
     if (right()) {
       Stopwatch watch(result.timing_seconds);

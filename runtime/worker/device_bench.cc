@@ -266,6 +266,7 @@ MeasureResult DeviceBench::measure(const MeasureJob& job, const WorkloadParser& 
       Stopwatch watch(result.check_seconds);
       check(job, description, job.dims, ValueKind::Hard, result);
       check_elsewhere(job, description, result);
+      result.in_full = result.verdict == Verdict::Ok;
     }
     if (result.verdict == Verdict::Ok) {
       Stopwatch watch(result.timing_seconds);

@@ -59,6 +59,9 @@ struct MeasureJob {
   // What a run takes by the machine's measured roof, seconds; a faster one is looked at a second
   // time. 0: not known.
   double roof_seconds = 0;
+  // A kernel that takes longer is not kept: its first check, on ordinary values, is all that it gets.
+  // infinity: every kernel is checked in full. Not for CUDA kernels, nor with `points`.
+  double keep_seconds = std::numeric_limits<double>::infinity();
   // Of a CUDA kernel: how often it takes turns with the libraries that compute the same on the GPU; 0:
   // it is timed alone.
   int rounds = 0;
@@ -86,6 +89,7 @@ struct MeasureResult {
   int64_t wrong_index = -1;
   double max_rel_error = 0;
   int64_t compared = 0;
+  bool in_full = false;  // it passed all checks
   double pack_seconds = 0;
   // What the checks took, with the operands and right values that they had to make, and the timing.
   double check_seconds = 0, timing_seconds = 0;

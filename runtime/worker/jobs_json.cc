@@ -189,6 +189,7 @@ std::string to_json(const MeasureJob& job) {
             {"roof_seconds", job.roof_seconds},
             {"rounds", job.rounds},
             {"timing", timing_options_to_json(job.timing)}};
+  if (std::isfinite(job.keep_seconds)) j["keep_seconds"] = job.keep_seconds;
   if (job.cuda.empty()) j["description"] = json::parse(job.description.to_json());
   if (!job.points.empty()) {
     j["points"] = points_to_json(job.points);
@@ -215,6 +216,7 @@ MeasureJob measure_job_from_json(const std::string& text) {
     j.at("check").get_to(job.check);
     j.at("time").get_to(job.time);
     j.at("roof_seconds").get_to(job.roof_seconds);
+    if (j.contains("keep_seconds")) j.at("keep_seconds").get_to(job.keep_seconds);
     j.at("rounds").get_to(job.rounds);
     job.timing = timing_options_from_json(j.at("timing"));
     if (j.contains("points")) {
@@ -259,6 +261,7 @@ std::string to_json(const MeasureResult& r) {
                {"wrong_index", r.wrong_index},
                {"max_rel_error", r.max_rel_error},
                {"compared", r.compared},
+               {"in_full", r.in_full},
                {"pack_seconds", r.pack_seconds},
                {"check_seconds", r.check_seconds},
                {"timing_seconds", r.timing_seconds},
@@ -280,6 +283,7 @@ MeasureResult measure_result_from_json(const std::string& text) {
     j.at("wrong_index").get_to(r.wrong_index);
     j.at("max_rel_error").get_to(r.max_rel_error);
     j.at("compared").get_to(r.compared);
+    j.at("in_full").get_to(r.in_full);
     j.at("pack_seconds").get_to(r.pack_seconds);
     j.at("check_seconds").get_to(r.check_seconds);
     j.at("timing_seconds").get_to(r.timing_seconds);

@@ -50,6 +50,28 @@ TEST_F(Limits, TheDefaultHasALongerTimeoutOfItsOwn) {
   EXPECT_EQ(results[1].verdict, TrialVerdict::Timeout);
 }
 
+TEST_F(Limits, OnlyCandidatesThatMayBeKeptAreCheckedInFull) {
+  auto in_full = [&](const char* spec, double best_seconds) {
+    workload_ = make_workload(parse_spec(spec));
+    CandidateMaker maker(workload_, target_, 1);
+    std::vector<Candidate> batch = {*maker.make(cpu_sketches()[0], Trial::first())};
+    batch.push_back(maker.make_default());
+    Measurer measurer({TILEWRIGHT_BINARY_DIR "/tune-cli", "worker"}, target_, {});
+    std::vector<bool> found;
+    for (const Measurement& m : measurer.measure(workload_, batch, {cancelled_}, best_seconds)) {
+      EXPECT_EQ(m.verdict, TrialVerdict::Valid) << m.reason;
+      found.push_back(m.in_full);
+    }
+    return found;
+  };
+  EXPECT_THAT(in_full("matmul:m=24,n=32,k=16", 0), testing::ElementsAre(true, true));
+  EXPECT_THAT(in_full("matmul:m=24,n=32,k=16", 1e6), testing::ElementsAre(true, true));
+  // Nothing is as fast; the default is kept whatever it takes.
+  EXPECT_THAT(in_full("matmul:m=24,n=32,k=16", 1e-12), testing::ElementsAre(false, true));
+  // A kernel for a range may be the fastest at another size.
+  EXPECT_THAT(in_full("matmul:m=1..24,n=32,k=16", 1e-12), testing::ElementsAre(true, true));
+}
+
 TEST_F(Limits, WinnersAreComparedOnceHoweverLate) {
   MeasureOptions options;
   std::vector<Measurement> results = measure(options, {cancelled_});

@@ -18,7 +18,7 @@ using test::OnnxFile;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Bytes floats(const std::vector<float>& values) {
+Bytes elements(const std::vector<float>& values) {
   return std::make_shared<std::string>(reinterpret_cast<const char*>(values.data()),
                                        values.size() * sizeof(float));
 }
@@ -56,7 +56,7 @@ OnnxFile unary(const std::string& op, const std::vector<std::string>& attributes
   return file;
 }
 
-const Bytes kSix = floats({1, -2, 3, -4, 5, -6});
+const Bytes kSix = elements({1, -2, 3, -4, 5, -6});
 
 TEST(ImportOnnx, MovesElements) {
   EXPECT_THAT(run(unary("Transpose"), {{"x", kSix}}), ElementsAre(1, -4, -2, 5, 3, -6));
@@ -132,7 +132,7 @@ TEST(ImportOnnx, ConvertsTowardZeroAndBack) {
       .node("Cast", {"x"}, {"i"}, {test::whole("to", kInt64)})
       .node("Cast", {"i"}, {"y"}, {test::whole("to", kFloat)})
       .output("y");
-  EXPECT_THAT(run(file, {{"x", floats({1.7f, -1.7f, -0.5f, 3})}}), ElementsAre(1, -1, 0, 3));
+  EXPECT_THAT(run(file, {{"x", elements({1.7f, -1.7f, -0.5f, 3})}}), ElementsAre(1, -1, 0, 3));
 }
 
 TEST(ImportOnnx, TakesRowsFromTheEndToo) {
@@ -152,7 +152,7 @@ TEST(ImportOnnx, DoublesImages) {
             {test::words("coordinate_transformation_mode", "asymmetric"),
              test::words("nearest_mode", "floor")})
       .output("y");
-  EXPECT_THAT(run(file, {{"x", floats({1, 2, 3})}}),
+  EXPECT_THAT(run(file, {{"x", elements({1, 2, 3})}}),
               ElementsAre(1, 1, 2, 2, 3, 3, 1, 1, 2, 2, 3, 3));
 }
 

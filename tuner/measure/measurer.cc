@@ -307,6 +307,9 @@ void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measureme
   if (best_seconds > 0) job.timing.cutoff_seconds = kHopeless * best_seconds;
   job.points = points;
   for (SizePoint& p : job.points) p.cutoff_seconds *= kHopeless;
+  const bool one_size = workload.dims.empty();
+  if (best_seconds > 0 && one_size && !c.is_default)
+    job.keep_seconds = Measurer::kKept * best_seconds;
   std::optional<JobResult> done;
   const bool late = c.is_default && limits.another_round &&
                     steady_seconds() + options.timeout_seconds > limits.deadline;
@@ -324,6 +327,7 @@ void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measureme
   m.median = r.timing.median;
   m.at_points = r.at_points;
   m.max_rel_error = r.max_rel_error;
+  m.in_full = r.in_full;
 }
 
 std::vector<Measurement> Measurer::measure(const Workload& workload,

@@ -29,6 +29,7 @@ struct Measurement {
   // Medians at the `points` of measure(), in order; empty if it failed.
   std::vector<double> at_points = {};
   double max_rel_error = 0;  // over the checked elements
+  bool in_full = false;      // it passed all checks, and not the first alone
   KernelSource source;
   std::string cuda;    // GPU: the CudaDescription, instead of `source`
   std::string object;  // bytes of the compiled kernel; empty if it failed earlier
@@ -105,6 +106,12 @@ class Measurer {
   // `measured` is called for each finished candidate with its index in the batch, but not for the
   // rest. `points` are further sizes at which candidates are timed; each has the fastest time so
   // far, which sets the cutoff.
+  //
+  // A candidate's first check compares all elements on ordinary values. The others (hard values, values
+  // that change after the timing) follow where it takes at most kKept times `best_seconds` or the fastest
+  // of the batch so far, where it is the untuned default, and wherever sizes vary: only such a kernel
+  // may be kept.
+  static constexpr double kKept = 1.1;
   std::vector<Measurement> measure(const Workload& workload, const std::vector<Candidate>& batch,
                                    const MeasureLimits& limits, double best_seconds,
                                    const MeasuredFn& measured = {},

@@ -187,9 +187,8 @@ std::vector<Candidate> TuneRun::batch_for(Task& task, int count, bool shared) {
   // The policy of the largest size starts.
   const size_t turn = task.policies.size() - 1 - task.turn++ % task.policies.size();
   SearchPolicy& policy = *task.policies[turn];
-  for (Candidate& c : policy.propose(count - static_cast<int>(batch.size()), *task.prior)) {
-    batch.push_back(std::move(c));
-  }
+  const int further = count - static_cast<int>(batch.size());
+  std::ranges::move(policy.propose(further, *task.prior), std::back_inserter(batch));
   // The default may take as long as all others together: under a shared deadline it comes last.
   if (wants_default && shared) std::rotate(batch.begin(), batch.begin() + 1, batch.end());
   return batch;
@@ -205,7 +204,8 @@ void TuneRun::keep_finalist(Task& task, Finalist f) {
 }
 
 void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
-  if (task.sizes && m.verdict == TrialVerdict::Valid) m.at_points.push_back(m.median);
+  const bool valid = m.verdict == TrialVerdict::Valid;
+  if (task.sizes && valid) m.at_points.push_back(m.median);
   db::Record r = record_of(*task.workload, identity_, c, options_, run_id_);
   r.verdict = m.verdict;
   r.reason = m.reason;
@@ -214,11 +214,11 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   if (task.sizes) r.points = sized_times(*task.sizes, m.at_points);
   r.trial = static_cast<int>(task.result.trials);
   r.compiler_version = m.compiler;
-  bool valid = m.verdict == TrialVerdict::Valid;
-  // Keeps the kernel only of candidates that can still win.
-  bool promising = valid && (c.is_default || task.result.best_seconds == 0 ||
-                             m.median < 1.1 * task.result.best_seconds ||
-                             task.at_points.is_promising(m.at_points));
+  // Keeps the kernel only of candidates that can still win, all of which passed every check.
+  const double best = task.result.best_seconds;
+  bool promising = valid && m.in_full &&
+                   (c.is_default || best == 0 || m.median <= Measurer::kKept * best ||
+                    task.at_points.is_promising(m.at_points));
   std::optional<db::Artifact> kernel;
   if (promising) {
     kernel = artifact_of(m.source, m.object, m.compiler, m.cuda);

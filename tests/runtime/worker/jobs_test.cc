@@ -192,6 +192,26 @@ TEST_F(Jobs, OrdinaryValuesAreNotAll) {
   EXPECT_THAT(result.message, HasSubstr("on hard values"));
 }
 
+TEST_F(Jobs, KernelsTooSlowToBeKeptAreCheckedOnOrdinaryValuesAlone) {
+  const char* const wrong = "for (int64_t i = 0; i < n; ++i) c[i] = a[i] > 1.5f ? 3 : 2 * a[i];";
+  MeasureJob job = measure_job(wrong);
+  job.keep_seconds = 1e-12;
+  MeasureResult slow = measure(job);
+  EXPECT_EQ(slow.verdict, Verdict::Ok) << slow.message;
+  EXPECT_FALSE(slow.in_full);
+  EXPECT_GT(slow.timing.median, 0);
+  job.timing.lone_run_seconds = 0;  // the checked run is the measurement
+  slow = measure(job);
+  EXPECT_EQ(slow.timing.samples.size(), 1u);
+  EXPECT_FALSE(slow.in_full);
+  job.keep_seconds = 1e3;
+  EXPECT_EQ(measure(job).verdict, Verdict::Wrong);
+  job = measure_job(kJobsRight);
+  EXPECT_TRUE(measure(job).in_full);
+  job.check = false;
+  EXPECT_FALSE(measure(job).in_full);
+}
+
 TEST_F(Jobs, KernelsAboveTheRoofAreLookedAtAgain) {
   MeasureJob job = measure_job(kJobsRight);
   job.roof_seconds = 1;  // nothing is so slow
