@@ -19,7 +19,9 @@
 #include "cli/line/settings.h"
 #include "cli/models/extract.h"
 #include "database/error.h"
+#include "graph/graph.h"
 #include "runtime/error.h"
+#include "serving/status.h"
 #include "tuner/search/offline.h"
 
 namespace tilewright::cli {
@@ -63,6 +65,8 @@ int run_guarded(const Runner& runner) {
     return of_usage(e);
   } catch (const FileError& e) {
     return of_usage(e);
+  } catch (const graph::GraphError& e) {  // a model of which a node has no kernel
+    return of_usage(e);
   } catch (const database::RecordError& e) {  // a line of an import
     return of_usage(e);
   } catch (const database::TrustError& e) {
@@ -71,6 +75,8 @@ int run_guarded(const Runner& runner) {
     return of_usage(e);
   } catch (const MissError& e) {
     return report(e.what(), kRequiredMissed);
+  } catch (const serving::ServingError& e) {
+    return report(e.what(), e.status() == TW_ERROR_MISS ? kRequiredMissed : kBadUsage);
   } catch (const TargetError& e) {
     return report(e.what(), e.is_known() ? kNoDeviceOrToolchain : kBadUsage);
   } catch (const ToolchainError& e) {
@@ -140,6 +146,7 @@ int run(int argc, const char* const* argv) {
   add_targets(app, runners);
   add_weights(app, runners);
   add_extract(app, runners);
+  add_compile(app, runners);
   add_help(app, runners);
   add_documents(app, runners);
   add_worker(app, runners);

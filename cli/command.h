@@ -110,6 +110,7 @@ void add_show(CLI::App& app, Runners& runners);
 void add_ops(CLI::App& app, Runners& runners);
 void add_targets(CLI::App& app, Runners& runners);
 void add_weights(CLI::App& app, Runners& runners);
+void add_compile(CLI::App& app, Runners& runners);
 void add_db(CLI::App& app, Runners& runners);
 void add_help(CLI::App& app, Runners& runners);
 void add_documents(CLI::App& app, Runners& runners);

@@ -12,7 +12,7 @@ endforeach()
 
 # Libraries of an application that serves kernels by the C++ classes: no schedules, no tuner, no
 # XGBoost, no compiler.
-set(serving serving_static models runtime database kernel ir base)
+set(serving serving_static graph models runtime database kernel ir base)
 add_library(tw_parts INTERFACE)
 add_library(tilewright::tilewright ALIAS tw_parts)
 set_target_properties(tw_parts PROPERTIES EXPORT_NAME tilewright)

@@ -13,7 +13,7 @@ target_include_directories(tw_serving INTERFACE
 add_dependencies(tw_serving tw_serving_static)
 target_link_libraries(tw_serving PRIVATE
   -Wl,--whole-archive $<TARGET_FILE:tw_serving_static> -Wl,--no-whole-archive
-  $<TARGET_FILE:tw_database> $<TARGET_FILE:tw_models> $<TARGET_FILE:tw_runtime>
+  $<TARGET_FILE:tw_database> $<TARGET_FILE:tw_graph> $<TARGET_FILE:tw_models> $<TARGET_FILE:tw_runtime>
   $<TARGET_FILE:tw_kernel> $<TARGET_FILE:tw_ir> $<TARGET_FILE:tw_base>
   $<BUILD_INTERFACE:${SQLite3_LIBRARIES}> $<BUILD_INTERFACE:${SODIUM_LIBRARY}> ${CMAKE_THREAD_LIBS_INIT} ${CMAKE_DL_LIBS})
 get_target_property(fmt_type fmt::fmt TYPE)

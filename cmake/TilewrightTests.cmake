@@ -36,7 +36,7 @@ target_link_libraries(tw_test_kernels PUBLIC tw_emulator)
 set(hardly_run base kernel models database serving cli)
 
 set(TILEWRIGHT_TEST_PROGRAMS "")
-foreach(folder base ir kernel schedule codegen runtime emulator models database serving tuner cli)
+foreach(folder base ir kernel schedule codegen runtime emulator models graph database serving tuner cli)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cc)
   # A program of its own that tests start (tests/FOLDER/NAME_main.cc) is not part of the cases.
   set(programs ${sources})
@@ -275,13 +275,14 @@ set_tests_properties(install.find_package PROPERTIES TIMEOUT 600)
 
 # Files that others wrote (scripts/foreign_files), where they are. Readers of weights are reached through
 # the Python package.
-if(TARGET onnx_layers AND TARGET tune-cli)
+if(TARGET onnx_layers AND TARGET onnx_graph AND TARGET tune-cli)
   set(arguments_of_gguf_package $<TARGET_FILE:tune-cli>)
-  foreach(test onnx weights gguf_package)
+  foreach(test onnx graph weights gguf_package)
     add_test(NAME foreign.${test} COMMAND ${Python3_EXECUTABLE}
       ${PROJECT_SOURCE_DIR}/tests/foreign/${test}_test.py ${arguments_of_${test}})
     set_tests_properties(foreign.${test} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT
-      "PYTHONPATH=${PROJECT_BINARY_DIR}/python;ONNX_LAYERS=$<TARGET_FILE:onnx_layers>")
+      "PYTHONPATH=${PROJECT_BINARY_DIR}/python;ONNX_LAYERS=$<TARGET_FILE:onnx_layers>;\
+ONNX_GRAPH=$<TARGET_FILE:onnx_graph>")
   endforeach()
 endif()
 

@@ -135,6 +135,10 @@ void create_schema(const Connection& connection, int version) {
   for (int step = 1; step <= version; ++step) step_to(connection, step);
 }
 
+void create_parts_table(const Connection& connection) {
+  create_table(connection, parts_table(), kSchemaVersion);
+}
+
 int read_schema_version(const Connection& connection) {
   using Kind = DatabaseError::Kind;
   // One read transaction ensures that no writer changes the two values while they are compared.

@@ -13,6 +13,9 @@ inline constexpr int kApplicationId = 0x54576462;
 // Creates the tables of a schema version in an empty database. Call inside a transaction.
 void create_schema(const Connection& connection, int version);
 
+// Adds the table of a model file's parts.
+void create_parts_table(const Connection& connection);
+
 // The schema version of a Tilewright database, or 0 for an empty file. Throws DatabaseError when
 // the file is something else, damaged, or newer than this tool.
 int read_schema_version(const Connection& connection);

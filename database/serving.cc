@@ -70,11 +70,12 @@ void select_group(const Store& store, const Record& any, const Record* untuned,
   selection.tables.push_back(std::move(*dispatch.table));
 }
 
-Selection selection_of(const Store& store) {
+Selection selection_of(const Store& store, const ServingContent& content) {
   std::map<ServedGroup, std::pair<Record, std::optional<Record>>>
       groups;  // any record, and the default
   for (Record& record : store.records({.verdict = Verdict::Valid}).records) {
     if (record.artifact_hash.empty()) continue;
+    if (content.workloads && !content.workloads->contains(record.workload_hash)) continue;
     auto& [any, untuned] = groups[{record.workload_hash, record.target.hash, record.threads}];
     any = record;
     if (record.is_default && store.artifact(record)) untuned = std::move(record);
@@ -126,7 +127,17 @@ void vouch_for_kernels(const StoreImpl& from, const Connection& to, const Select
   }
 }
 
-void write_file(const StoreImpl& from, const Selection& selection, const fs::path& path) {
+void write_parts(const Connection& to, const ServingContent& content) {
+  if (content.parts.empty()) return;
+  create_parts_table(to);
+  for (const auto& [name, bytes] : content.parts) {
+    const auto* first = reinterpret_cast<const Blob::value_type*>(bytes->data());
+    replace_row(to, parts_table(), kSchemaVersion, {name, Blob(first, first + bytes->size())});
+  }
+}
+
+void write_file(const StoreImpl& from, const Selection& selection, const ServingContent& content,
+                const fs::path& path) {
   const Connection to(path.string(), Connection::Access::Create, std::chrono::seconds(5));
   {
     SqlTransaction transaction(to, SqlTransaction::Kind::Write);
@@ -142,6 +153,7 @@ void write_file(const StoreImpl& from, const Selection& selection, const fs::pat
     copy_rows(from, to, "records", selection.records);
     for (const DispatchTable& table : selection.tables) copy_table(from, to, table);
     vouch_for_kernels(from, to, selection);
+    write_parts(to, content);
     transaction.commit();
   }
   to.exec("VACUUM", "shrinking it");
@@ -216,14 +228,31 @@ bool is_serving_file(const fs::path& path) {
   return is_serving_file(bytes);
 }
 
-ServingReport Store::export_serving(const fs::path& path) const {
+bool has_parts(const StoreImpl& store) {
+  return store.connection.query_integer(
+             "SELECT count(*) FROM sqlite_schema WHERE name = 'parts' AND type = 'table'",
+             "reading the list of tables") > 0;
+}
+
+Lookup<std::string> Store::part(const std::string& name) const {
+  if (!has_parts(*impl_)) return {std::nullopt, "'" + path() + "' is no model file"};
+  RowScan scan(impl_->connection, parts_table(), impl_->version, "WHERE name = ?1");
+  scan.statement().bind(1, std::string_view(name));
+  const std::string said = "part '" + name + "' of '" + path() + "'";
+  if (!scan.next()) return {std::nullopt, said + " is missing"};
+  if (!scan.problem().empty()) return {std::nullopt, said + " is damaged: " + scan.problem()};
+  const Blob& bytes = std::get<Blob>(scan.row()[1]);
+  return {std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), ""};
+}
+
+ServingReport Store::export_serving(const fs::path& path, const ServingContent& content) const {
   require_place(*this, path);
   Draft draft(path);
   ServingReport report;
   {
     SqlTransaction snapshot(impl_->connection, SqlTransaction::Kind::Read);
-    const Selection selection = selection_of(*this);
-    write_file(*impl_, selection, draft.path());
+    const Selection selection = selection_of(*this, content);
+    write_file(*impl_, selection, content, draft.path());
     report = {.workloads = static_cast<int64_t>(selection.workloads.size()),
               .records = static_cast<int64_t>(selection.records.size()),
               .artifacts = static_cast<int64_t>(selection.artifacts.size()),

@@ -118,6 +118,13 @@ struct TriedConfig {
   auto operator<=>(const TriedConfig&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
+// What a serving file is made of.
+struct ServingContent {
+  std::optional<std::set<std::string>> workloads = {};  // by hash; nothing: all of them
+  // Named parts, which make it a model file.
+  std::map<std::string, std::shared_ptr<const std::string>> parts = {};
+};
+
 // The hash under which an artifact is stored.
 std::string content_hash(const Artifact& artifact);
 
@@ -257,7 +264,10 @@ class Store {
   //
   // Such a file is opened for reading only, without locks. It vouches for its kernels, all of which
   // may run here.
-  ServingReport export_serving(const std::filesystem::path& path) const;
+  ServingReport export_serving(const std::filesystem::path& path,
+                               const ServingContent& content = {}) const;
+  // A part of a model file, or why there is none.
+  Lookup<std::string> part(const std::string& name) const;
 
   // Imports lines in the format of export_jsonl(). Any other line throws RecordError with its
   // number, and nothing is imported. A row whose checksum does not match is reported and left out.

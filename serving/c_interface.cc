@@ -9,6 +9,7 @@
 
 #include "runtime/machine/cpus.h"
 #include "runtime/thread_pool.h"
+#include "serving/c_options.h"
 #include "serving/fork.h"
 #include "serving/library.h"
 #include "serving/status.h"
@@ -47,17 +48,6 @@ namespace {
 
 void log_to_stderr(void*, const char* line) { std::fprintf(stderr, "tilewright: %s\n", line); }
 
-database::Trust trust_of(const tw_open_options& options) {
-  database::Trust trust;
-  if (options.trust_count > 0) require(options.trust, "trust");
-  for (size_t i = 0; i < options.trust_count; ++i) {
-    require(options.trust[i], "trust[]");
-    trust.keys.emplace_back(options.trust[i]);
-  }
-  if (options.pin != nullptr) trust.pin = options.pin;
-  return trust;
-}
-
 PrepareOptions prepare_options(const tw_prepare_options* given) {
   const auto read = read_struct(given, "tw_prepare_options");
   PrepareOptions options;
@@ -90,18 +80,6 @@ PrepareOptions prepare_options(const tw_prepare_options* given) {
   return options;
 }
 
-tw_executor executor_of(const tw_executor* given) {
-  if (given == nullptr) return serial_executor();
-  const auto executor = read_struct(given, "tw_executor");
-  require(reinterpret_cast<const void*>(executor.parallel_for), "parallel_for");
-  if (executor.threads < 1) {
-    throw ServingError(
-        TW_ERROR_ARGUMENT,
-        fmt::format("tw_executor.threads is {}; expected 1 or more", executor.threads));
-  }
-  return executor;
-}
-
 tw_report report_of(const ReportLine& line) {
   return {sizeof(tw_report),   line.spec.c_str(),    line.sizes.c_str(),  line.outcome,
           line.reason.c_str(), line.command.c_str(), line.kernel.c_str(), line.sketch.c_str(),
@@ -118,6 +96,38 @@ tw_role role_of(ParamRole role) {
 }
 
 }  // namespace
+
+database::Trust trust_of(const tw_open_options& options) {
+  database::Trust trust;
+  if (options.trust_count > 0) require(options.trust, "trust");
+  for (size_t i = 0; i < options.trust_count; ++i) {
+    require(options.trust[i], "trust[]");
+    trust.keys.emplace_back(options.trust[i]);
+  }
+  if (options.pin != nullptr) trust.pin = options.pin;
+  return trust;
+}
+
+Library::Log log_of(const tw_open_options& options) {
+  auto log = options.log != nullptr ? options.log : log_to_stderr;
+  return [log, user = options.log_user](const std::string& line) {
+    const MayFork may_fork;
+    log(user, line.c_str());
+  };
+}
+
+tw_executor executor_of(const tw_executor* given) {
+  if (given == nullptr) return serial_executor();
+  const auto executor = read_struct(given, "tw_executor");
+  require(reinterpret_cast<const void*>(executor.parallel_for), "parallel_for");
+  if (executor.threads < 1) {
+    throw ServingError(
+        TW_ERROR_ARGUMENT,
+        fmt::format("tw_executor.threads is {}; expected 1 or more", executor.threads));
+  }
+  return executor;
+}
+
 }  // namespace tilewright::serving
 
 namespace serving = tilewright::serving;
@@ -136,14 +146,7 @@ tw_status tw_open(const char* path, const tw_open_options* options, tw_library**
     const serving::NoFork no_fork;
     tw_open_options read = {};
     if (options != nullptr) read = serving::read_struct(options, "tw_open_options");
-    auto log = read.log != nullptr ? read.log : serving::log_to_stderr;
-    auto made = std::make_unique<tw_library>(
-        path,
-        [log, user = read.log_user](const std::string& line) {
-          const serving::MayFork may_fork;
-          log(user, line.c_str());
-        },
-        serving::trust_of(read));
+    auto made = std::make_unique<tw_library>(path, serving::log_of(read), serving::trust_of(read));
     *library = made.release();
   });
 }

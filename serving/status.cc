@@ -6,6 +6,7 @@
 
 #include "database/error.h"
 #include "database/trust/trust.h"
+#include "graph/graph.h"
 #include "kernel/target.h"
 #include "runtime/error.h"
 
@@ -70,6 +71,9 @@ tw_status status_of_exception() noexcept {
     keep(e.what());
     return TW_ERROR_KERNEL;
   } catch (const FileError& e) {
+    keep(e.what());
+    return TW_ERROR_FILE;
+  } catch (const graph::GraphError& e) {  // a model file's program
     keep(e.what());
     return TW_ERROR_FILE;
   } catch (const MemoryError& e) {

@@ -4,17 +4,16 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/models/extract.h"
+#include "cli/models/onnx_file.h"
 #include "cli/output/output_file.h"
 #include "cli/output/table.h"
 #include "models/onnx/external.h"
 #include "models/onnx/layers.h"
-#include "models/weights/gguf.h"
 #include "models/weights/mapped_file.h"
 #include "runtime/error.h"
 
@@ -28,36 +27,6 @@ struct ExtractArguments {
   std::string model, out, layout = "nchw";
   std::vector<std::string> dims;
 };
-
-std::optional<int64_t> whole_number(std::string_view text) {
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
-  return value;
-}
-
-// "seq=128", "seq=1..512".
-std::map<std::string, DimSize> read_dims(const std::vector<std::string>& given) {
-  std::map<std::string, DimSize> sizes;
-  for (const std::string& text : given) {
-    auto refuse = [&](const std::string& why) {
-      throw UsageError(fmt::format("--dim {}: {}", text, why));
-    };
-    const size_t equals = text.rfind('=');
-    const std::string kWanted = "expected NAME=SIZE or NAME=LEAST..MOST, such as seq=1..512";
-    if (equals == std::string::npos || equals == 0) refuse(kWanted);
-    const std::string value = text.substr(equals + 1);
-    const size_t dots = value.find("..");
-    auto least = whole_number(value.substr(0, dots));
-    auto most = dots == std::string::npos ? least : whole_number(value.substr(dots + 2));
-    if (!least || !most || *least > *most) refuse(kWanted);
-    const std::string name = text.substr(0, equals);
-    if (!sizes.emplace(name, DimSize{*least, *most}).second) {
-      refuse(fmt::format("{} is given twice", name));
-    }
-  }
-  return sizes;
-}
 
 double flops_of(const ModelWorkload& w) { return w.workload.flops * static_cast<double>(w.count); }
 
@@ -126,22 +95,6 @@ std::string missing_text(const onnx::ExternalData& constants) {
                         file, count, count == 1 ? "constant" : "constants");
   }
   return text;
-}
-
-// A file of another kind is told from a damaged model.
-onnx::Model read_onnx(std::string_view bytes, const std::string& path) {
-  try {
-    return onnx::read_model(bytes, path);
-  } catch (const FileError& e) {
-    const std::string other = "; 'tune-cli weights " + path + "' lists the layers of such files";
-    if (bytes.starts_with(weights::kGgufMagic)) {
-      throw FileError(path + ": not an ONNX file but a GGUF file" + other);
-    }
-    const std::string what = e.what();
-    if (path.ends_with(".onnx") && !what.starts_with(path + ": byte 0:")) throw;
-    throw FileError(path + ": not an ONNX file" + what.substr(path.size()) +
-                    (path.ends_with(".safetensors") ? other : ""));
-  }
 }
 
 int run_extract(const ExtractArguments& a) {

@@ -10,6 +10,7 @@
 #include "cli/kernel_worker.h"
 #include "cli/lookup.h"
 #include "cli/output/dispatch.h"
+#include "cli/run/model_file.h"
 #include "cli/run/run_check.h"
 #include "cli/run/run_inputs.h"
 #include "cli/run/run_job.h"
@@ -186,7 +187,8 @@ int run_kernel(const RunArguments& a) {
 
 void add_run(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<RunArguments>();
-  CLI::App* sub = app.add_subcommand("run", "Runs the best kernel on your own arrays");
+  CLI::App* sub =
+      app.add_subcommand("run", "Runs the best kernel, or a model file, on your own arrays");
   add_common(*sub, a->common, {.cuda = true, .trust = true});
   add_inputs(*sub, a->inputs);
   a->sizes.add_to(*sub);
@@ -209,8 +211,11 @@ void add_run(CLI::App& app, Runners& runners) {
       "  tune-cli run matmul:m=1,n=4096,k=4096,trans_b=true --in A=a.npy "
       "--in B=model.safetensors:layers.0.q_proj.weight --out C=c.npy\n"
       "  tune-cli run matmul:m=64,n=64,k=64,dtype=f16 --target cuda:sm_80 --emulate --in A=a.npy "
-      "--in B=b.npy --out C=c.npy");
-  runners["run"] = [a] { return run_kernel(*a); };
+      "--in B=b.npy --out C=c.npy\n"
+      "  tune-cli run model.tw --in x=x.npy --out y=y.npy");
+  runners["run"] = [a] {
+    return names_model(a->common) ? run_model(a->common, a->inputs.in, a->out) : run_kernel(*a);
+  };
 }
 
 }  // namespace tilewright::cli

@@ -14,6 +14,7 @@
 #include "cli/output/progress.h"
 #include "cli/output/table.h"
 #include "cli/run/checked_sizes.h"
+#include "cli/run/model_file.h"
 #include "tuner/backend.h"
 #include "tuner/measure/roofline.h"
 
@@ -279,10 +280,14 @@ int run_explain(const CommonOptions& options) {
 void add_explain(CLI::App& app, Runners& runners) {
   auto options = std::make_shared<CommonOptions>();
   CLI::App* sub = app.add_subcommand(
-      "explain", "Explains the choice of a kernel: default, runner-up, roofline, failures");
+      "explain", "Explains the choice of a kernel, or a model file's time by node and cause");
   add_common(*sub, *options, {.runs_kernels = false, .cuda = true, .trust = true});
-  sub->footer("Example:\n  tune-cli explain matmul:m=512,n=768,k=768 --db kernels.db");
-  runners["explain"] = [options] { return run_explain(*options); };
+  sub->footer(
+      "Examples:\n  tune-cli explain matmul:m=512,n=768,k=768 --db kernels.db\n"
+      "  tune-cli explain model.tw");
+  runners["explain"] = [options] {
+    return names_model(*options) ? explain_model(*options) : run_explain(*options);
+  };
 }
 
 }  // namespace tilewright::cli

@@ -146,6 +146,13 @@ const Table& origins_table() {
   return table;
 }
 
+const Table& parts_table() {
+  using enum ColumnType;
+  static const Table table = {
+      "parts", 1, 1, nullptr, {{"name", Text}, {"bytes", tilewright::database::ColumnType::Blob}}};
+  return table;
+}
+
 std::vector<const Table*> all_tables() {
   std::vector<const Table*> tables = {&meta_table(), &origins_table()};
   for (const Table& table : fact_tables()) tables.push_back(&table);

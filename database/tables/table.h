@@ -48,6 +48,10 @@ const Table& meta_table();
 // merged nor exported.
 const Table& origins_table();
 
+// Named parts of a model file: its program and its constants. Such a file is a serving file that has this
+// table besides; no other database has it.
+const Table& parts_table();
+
 // fact_tables(), the meta table and the origins table.
 std::vector<const Table*> all_tables();
 

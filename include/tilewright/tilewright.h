@@ -32,7 +32,7 @@
 #include "tilewright/dlpack.h"
 
 /* Goes up when something is added; what is there keeps its meaning and its layout. */
-#define TW_INTERFACE_VERSION 4
+#define TW_INTERFACE_VERSION 5
 
 #define TW_API __attribute__((visibility("default")))
 #ifdef __cplusplus
@@ -390,6 +390,76 @@ typedef struct tw_launch_args {
 /* Checks the operands and runs the kernel: on a CPU until it is done, on a GPU by starting it on the
  * stream, which may be one that captures a graph. Nothing is written unless all checks pass. */
 TW_API tw_status tw_launch(const tw_kernel* kernel, const tw_launch_args* args) TW_NOEXCEPT;
+
+/* --- Whole models ------------------------------------------------------------------------------ */
+
+/* A model that "tune-cli compile" wrote: its program, kernels and constants. Since version 5.
+ *
+ *   tw_model_open("model.tw", NULL, &model);  // loads kernels, packs weights, reserves memory
+ *   tw_model_run(model, &args);               // each time: compiles, allocates and locks nothing
+ *
+ * A model has the memory of one run: one thread at a time may use it. */
+typedef struct tw_model tw_model;
+
+typedef struct tw_model_options {
+  size_t struct_size;
+  const tw_open_options* open; /* as for tw_open; null: the defaults */
+  int32_t threads;             /* as of tw_prepare_options */
+} tw_model_options;
+
+/* Opens a model file. `options` may be null. A node that no kernel serves here is a miss, and the text
+ * names all of them; a node that a lesser kernel serves is logged. */
+TW_API tw_status tw_model_open(const char* path, const tw_model_options* options,
+                               tw_model** model) TW_NOEXCEPT;
+TW_API void tw_model_close(tw_model* model) TW_NOEXCEPT;
+
+/* An input or an output. Texts and shapes live as long as the model. Since version 5. */
+typedef struct tw_port {
+  size_t struct_size;
+  const char* name;
+  DLDataType dtype; /* truth values are bytes, 0 or 1; tensors of booleans do as well */
+  int32_t ndim;
+  const int64_t* shape;
+} tw_port;
+
+TW_API size_t tw_model_input_count(const tw_model* model) TW_NOEXCEPT;
+TW_API size_t tw_model_output_count(const tw_model* model) TW_NOEXCEPT;
+/* `port->struct_size` must be set. */
+TW_API tw_status tw_model_input_at(const tw_model* model, size_t index, tw_port* port) TW_NOEXCEPT;
+TW_API tw_status tw_model_output_at(const tw_model* model, size_t index, tw_port* port) TW_NOEXCEPT;
+
+/* Since version 5. */
+typedef struct tw_model_args {
+  size_t struct_size;
+  /* A tensor for each port, in their order: compact, row-major, in the host's memory, at any
+   * alignment. */
+  const DLTensor* const* inputs;
+  size_t input_count;
+  const DLTensor* const* outputs;
+  size_t output_count;
+  const tw_executor* executor; /* null: the calling thread */
+  int32_t profile;             /* 1: keep each node's seconds for tw_model_node_at */
+} tw_model_args;
+
+/* Checks the tensors, runs the nodes one after another, and writes the outputs. The first run on more
+ * threads than any before reserves their memory. */
+TW_API tw_status tw_model_run(tw_model* model, const tw_model_args* args) TW_NOEXCEPT;
+
+/* A node of the program. Texts live as long as the model. Since version 5. */
+typedef struct tw_model_node {
+  size_t struct_size;
+  const char* label; /* the model's name for it */
+  const char* spec;
+  tw_outcome outcome;
+  const char* reason;   /* why its kernel is no hit; "" for a hit */
+  double tuned_seconds; /* that its kernel took when it was tuned; 0: not known */
+  double seconds;       /* that it took in the last run with `profile`; 0: there was none */
+} tw_model_node;
+
+TW_API size_t tw_model_node_count(const tw_model* model) TW_NOEXCEPT;
+/* `node->struct_size` must be set. */
+TW_API tw_status tw_model_node_at(const tw_model* model, size_t index,
+                                  tw_model_node* node) TW_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -14,10 +14,12 @@
 namespace tilewright::onnx {
 namespace {
 
-MapFn find_mapping(const std::string& op) {
+// A whole model takes products of integers and attention node by node.
+MapFn find_mapping(const std::string& op, bool whole) {
   for (const MapFns* mappings :
        {&product_mappings(), &quantized_mappings(), &convolution_mappings(), &row_mappings(),
         &elementwise_mappings(), &attention_mappings()}) {
+    if (whole && (mappings == &quantized_mappings() || mappings == &attention_mappings())) continue;
     auto it = mappings->find(op);
     if (it != mappings->end()) return it->second;
   }
@@ -42,10 +44,11 @@ const std::set<std::string>& moves() {
 
 // Whether the node does nothing when the model runs: all that comes out is constant or part of the
 // calculation of shapes, or other names for the same elements.
-bool is_free(const Graph& graph, const Node& node) {
+bool is_free(const Graph& graph, const Node& node, bool whole) {
   if (node.domain.empty() && views().contains(node.op)) return true;
   return std::all_of(node.outputs.begin(), node.outputs.end(), [&](const std::string& name) {
     const Value& v = graph.value(name);
+    if (whole) return name.empty() || v.contents || v.real;
     return name.empty() || v.constant || v.contents;
   });
 }
@@ -53,13 +56,13 @@ bool is_free(const Graph& graph, const Node& node) {
 class Finder {
  public:
   Finder(const Graph& graph, const LayerOptions& options)
-      : graph_(graph), mapping_(graph, options, taken_) {}
+      : graph_(graph), options_(options), mapping_(graph, options, taken_) {}
 
   Layers find() {
     for (const Node& node : graph_.model().nodes) {
-      if (taken_.contains(&node) || is_free(graph_, node)) continue;
+      if (taken_.contains(&node) || is_free(graph_, node, options_.whole)) continue;
       try {
-        for (Draft& d : map(node)) add(std::move(d));
+        for (Draft& d : options_.whole ? map_whole(node) : map(node)) add(std::move(d));
       } catch (const NotMapped& e) {
         out_.left_out.push_back({&node, to_utf8(e.what())});
       } catch (const std::out_of_range&) {
@@ -73,13 +76,53 @@ class Finder {
 
  private:
   std::vector<Draft> map(const Node& node) const;
+  std::vector<Draft> map_whole(const Node& node) const;
+  std::vector<Draft> map_pattern(const Node& node) const;
   void add(Draft d);
 
   const Graph& graph_;
+  const LayerOptions& options_;
   std::set<const Node*> taken_;
   Mapping mapping_;
   Layers out_;
 };
+
+// Functions that are written out in several nodes, the first of which this is; else nothing.
+std::vector<Draft> Finder::map_pattern(const Node& node) const {
+  if (auto norm = written_out_norm(mapping_, node)) return {*norm};
+  for (const std::string& input : node.inputs) {
+    auto fn = match_function(graph_, input);
+    if (!fn || fn->nodes.size() == 1) continue;
+    const bool part = std::find(fn->nodes.begin(), fn->nodes.end(), &node) != fn->nodes.end();
+    if (part) return {written_out_function(mapping_, node, input, *fn)};
+  }
+  return {};
+}
+
+// The specs of operators where they say all, else an expression of the node alone.
+std::vector<Draft> Finder::map_whole(const Node& node) const {
+  if (!node.within.empty()) throw NotMapped(node.within);
+  if (node.holds_graphs) throw NotMapped("it runs graphs of its own, which depends on values");
+  if (node.outputs.empty()) throw NotMapped("it gives nothing");
+  std::string reason;
+  const MapFns& plain = whole_mappings();
+  auto own = plain.find(node.full_op());
+  try {
+    std::vector<Draft> drafts = node.inputs.empty() ? std::vector<Draft>() : map_pattern(node);
+    MapFn mapping = find_mapping(node.full_op(), options_.whole);
+    if (drafts.empty() && mapping != nullptr && !prefers_expression(mapping_, node)) {
+      drafts = mapping(mapping_, node);
+    }
+    for (const Draft& d : drafts) {
+      if (reason.empty()) reason = d.layer.note;
+    }
+    if (reason.empty() && !drafts.empty()) return drafts;
+  } catch (const NotMapped& e) {
+    reason = e.what();
+  }
+  if (own != plain.end()) return own->second(mapping_, node);
+  throw NotMapped(reason.empty() ? "there is no kernel for this operator" : reason);
+}
 
 std::vector<Draft> Finder::map(const Node& node) const {
   if (node.holds_graphs) {
@@ -91,14 +134,8 @@ std::vector<Draft> Finder::map(const Node& node) const {
   if (node.domain.empty() && moves().contains(node.op)) {
     throw NotMapped("it moves elements and computes nothing");
   }
-  if (auto norm = written_out_norm(mapping_, node)) return {*norm};
-  for (const std::string& input : node.inputs) {
-    auto fn = match_function(graph_, input);
-    if (!fn || fn->nodes.size() == 1) continue;
-    const bool part = std::find(fn->nodes.begin(), fn->nodes.end(), &node) != fn->nodes.end();
-    if (part) return {written_out_function(mapping_, node, input, *fn)};
-  }
-  MapFn mapping = find_mapping(node.full_op());
+  if (std::vector<Draft> pattern = map_pattern(node); !pattern.empty()) return pattern;
+  MapFn mapping = find_mapping(node.full_op(), options_.whole);
   if (mapping == nullptr) throw NotMapped("there is no spec for this operator");
   return mapping(mapping_, node);
 }
@@ -119,6 +156,12 @@ void Finder::add(Draft d) {
 }
 
 }  // namespace
+
+bool is_view(const Node& node) {
+  static const std::set<std::string> kOps = {"Identity", "Reshape",   "Flatten",
+                                             "Squeeze",  "Unsqueeze", "Dropout"};
+  return node.domain.empty() && kOps.contains(node.op);
+}
 
 Layers find_layers(const Graph& graph, const LayerOptions& options) {
   return Finder(graph, options).find();

@@ -5,9 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "ir/type.h"
 #include "models/onnx/graph.h"
 
 namespace tilewright::onnx {
+
+// A constant that the file does not hold and a layer reads: a table of indices, of weights.
+struct MadeConstant {
+  std::string name;
+  ElemType elem = ElemType::f32;
+  std::vector<int64_t> shape;
+  std::vector<double> values;
+};
 
 // A workload of the model, and where it stands.
 struct Layer {
@@ -17,7 +26,8 @@ struct Layer {
   // them, but for what `note` says and weights in a form of their own.
   std::map<std::string, std::string> operands;
   std::string output;
-  std::string note;  // what has to be done besides, or ""
+  std::string note;                     // what has to be done besides, or ""
+  std::vector<MadeConstant> made = {};  // with LayerOptions::whole
 };
 
 struct LeftOut {
@@ -28,12 +38,19 @@ struct LeftOut {
 struct LayerOptions {
   // Convolutions over images with the channels last, whatever the model has.
   bool channels_last = false;
+  // Layers for all nodes, those that move elements too, such that together they compute what the model
+  // does: nothing has to be done besides. A layer may read what an earlier one made for it, under a
+  // name that the file does not have. Sizes have to be numbers. Truth values are u8.
+  bool whole = false;
 };
 
 struct Layers {
   std::vector<Layer> layers;
   std::vector<LeftOut> left_out;
 };
+
+// Whether the outputs are other names for the elements of the first input.
+bool is_view(const Node& node);
 
 // All nodes but those that move or calculate nothing when the model runs: shapes, constants, views.
 // Each spec parses.

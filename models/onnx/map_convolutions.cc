@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "models/onnx/mapping.h"
+#include "models/onnx/whole/index_expr.h"
+#include "models/onnx/whole/whole.h"
 #include "models/onnx/window.h"
 
 namespace tilewright::onnx {
@@ -18,6 +20,7 @@ struct Geometry {
   Window window;
   Extent batch = 1;
   int64_t channels_in = 0, channels_out = 0, groups = 1;
+  std::vector<int64_t> front, behind;  // zeros that a larger input has, by axis of X
   std::string note;
 };
 
@@ -35,6 +38,8 @@ void add_note(std::string* note, const std::string& more) {
 
 // Padding on one side only is done before: a larger input with less padding.
 void even_out(const Mapping& m, Geometry* g) {
+  g->front.assign(g->sizes.size() + 2, 0);
+  g->behind = g->front;
   for (size_t d = 0; d < g->window.rank(); ++d) {
     int64_t &before = g->window.before[d], &after = g->window.after[d];
     if (before == after) continue;
@@ -43,6 +48,7 @@ void even_out(const Mapping& m, Geometry* g) {
     add_note(&g->note, fmt::format("X has {} zeros {} along axis {}", std::abs(after - before),
                                    after > before ? "behind" : "in front", d + 2));
     g->sizes[d] = *size;
+    (after > before ? g->behind : g->front)[d + 2] = std::abs(after - before);
     before = after = std::min(before, after);
   }
 }
@@ -87,9 +93,9 @@ void add_window(SpecText* spec, const Geometry& g) {
   spec->extents("stride", g.window.stride, 1).extents("pad", g.window.before, 0);
 }
 
-// The convolution alone: sizes, window, layout.
+// The convolution alone: sizes, window, layout. A whole model pads X on one side by a layer in front.
 Draft plain_convolution(const Mapping& m, const Node& node, const std::string& x,
-                        const std::string& w) {
+                        const std::string& w, Mapped* before = nullptr) {
   Geometry g = geometry_of(m, node, x, w, false);
   const bool last = m.options.channels_last;
   const bool depthwise = last && g.sizes.size() == 2 && g.groups > 1 && g.groups == g.channels_in &&
@@ -107,6 +113,11 @@ Draft plain_convolution(const Mapping& m, const Node& node, const std::string& x
   if (!last) d.spec.text("layout", "nchw");
   if (last) add_note(&g.note, "the channels of X, W and Y come last");
   d.layer.operands = {{"X", x}, {"W", w}};
+  if (before != nullptr && m.options.whole && !g.note.empty() && !last) {
+    d.layer.operands["X"] = node.outputs.at(0) + "/padded";
+    before->push_back(zero_padded(m, node, x, g.front, g.behind, "0", d.layer.operands["X"]));
+    g.note.clear();
+  }
   d.layer.note = g.note;
   return d;
 }
@@ -117,8 +128,36 @@ std::vector<std::string> bias_of(const Node& node, size_t i, Draft* d) {
   return {"bias"};
 }
 
+// Layers that calculate the weight and the bias of a convolution with what normalizes its channels.
+void fold_batch_norm(const Mapping& m, const Node& norm, Draft* d, std::vector<std::string>* steps,
+                     Mapped* before) {
+  const std::string name = norm.outputs.at(0);
+  const std::string weight = d->layer.operands.at("W");
+  const Sizes row = fixed_sizes(m, norm.inputs[1]);
+  const ElemType type = m.elem(weight);
+  for (Draft& made : channel_norm(m, norm, norm.inputs[1], norm.inputs[2], norm.inputs[3],
+                                  norm.inputs[4], norm.real("epsilon", 1e-5), name)) {
+    before->push_back(std::move(made));
+  }
+  IndexExpr w(m, norm, name + "/weight", fixed_sizes(m, weight), type);
+  const std::string factor = w.made_at(name + "/factor", row, type, {"i0"});
+  before->push_back(w.finish(fmt::format("{} = {} * {}", w.left(), w.element(weight), factor)));
+  d->layer.operands["W"] = name + "/weight";
+  if (steps->empty()) {
+    d->layer.operands["bias"] = name + "/shift";
+    steps->emplace_back("bias");
+    return;
+  }
+  IndexExpr b(m, norm, name + "/bias", row, type);
+  const std::string scale = b.made_at(name + "/factor", row, type, {"i0"});
+  const std::string shift = b.made_at(name + "/shift", row, type, {"i0"});
+  before->push_back(b.finish(fmt::format(
+      "{} = {} * {} + {}", b.left(), b.at(d->layer.operands.at("bias"), {"i0"}), scale, shift)));
+  d->layer.operands["bias"] = name + "/bias";
+}
+
 // A normalization with fixed statistics scales the weight and shifts the bias: both are known ahead.
-void take_batch_norm(const Mapping& m, Draft* d, std::vector<std::string>* steps) {
+void take_batch_norm(const Mapping& m, Draft* d, std::vector<std::string>* steps, Mapped* before) {
   const Node* norm = m.graph.only_user(d->layer.output);
   if (norm == nullptr || norm->op != "BatchNormalization" || norm->inputs.size() != 5 ||
       norm->inputs[0] != d->layer.output || norm->integer("training_mode", 0) != 0) {
@@ -127,17 +166,22 @@ void take_batch_norm(const Mapping& m, Draft* d, std::vector<std::string>* steps
   for (size_t i = 1; i < 5; ++i) {
     if (!m.input(*norm, i).constant) return;
   }
+  d->layer.nodes.push_back(norm);
+  d->layer.output = norm->outputs.at(0);
+  if (m.options.whole) {
+    fold_batch_norm(m, *norm, d, steps, before);
+    return;
+  }
   if (steps->empty()) {
     d->layer.operands["bias"] = norm->inputs[2];
     steps->emplace_back("bias");
   }
   add_note(&d->layer.note, fmt::format("W and bias take in {} '{}'", norm->op, norm->label()));
-  d->layer.nodes.push_back(norm);
-  d->layer.output = norm->outputs.at(0);
 }
 
 Mapped map_conv(const Mapping& m, const Node& node) {
-  Draft d = plain_convolution(m, node, node.inputs.at(0), node.inputs.at(1));
+  Mapped all;
+  Draft d = plain_convolution(m, node, node.inputs.at(0), node.inputs.at(1), &all);
   m.add_type(&d, m.elem(node.inputs[0]));
   std::vector<std::string> steps = bias_of(node, 2, &d);
   const std::string activation = node.text("activation", "");
@@ -145,13 +189,31 @@ Mapped map_conv(const Mapping& m, const Node& node) {
     throw NotMapped(fmt::format("its activation is {}; expected Relu", activation));
   }
   if (activation.empty()) {
-    take_batch_norm(m, &d, &steps);
+    take_batch_norm(m, &d, &steps, &all);
   } else {
     steps.emplace_back("relu");
   }
   add_stored_weight(m, &d, "W", 1, 0);
   m.fuse(&d, 1, steps);
-  return {d};
+  all.push_back(std::move(d));
+  return all;
+}
+
+// A layer over images with the channels last, between layers that reorder its operands.
+Mapped with_channels_last(const Mapping& m, const Node& node, Draft d) {
+  const std::string name = node.outputs.at(0);
+  const std::string &x = node.inputs.at(0), &w = node.inputs.at(1);
+  const ElemType type = m.elem(x);
+  const Sizes out = fixed_sizes(m, name);
+  std::vector<std::string> steps = bias_of(node, 2, &d);
+  if (!steps.empty()) d.spec.texts("epilogue", steps);
+  d.layer.operands["X"] = name + "/X";
+  d.layer.operands["W"] = name + "/W";
+  d.layer.output = name + "/last";
+  return {reordered(m, node, x, fixed_sizes(m, x), type, {0, 2, 3, 1}, name + "/X"),
+          reordered(m, node, w, fixed_sizes(m, w), type, {2, 3, 0, 1}, name + "/W"), std::move(d),
+          reordered(m, node, name + "/last", {out[0], out[2], out[3], out[1]}, type, {0, 3, 1, 2},
+                    name)};
 }
 
 Mapped map_conv_transpose(const Mapping& m, const Node& node) {
@@ -175,6 +237,7 @@ Mapped map_conv_transpose(const Mapping& m, const Node& node) {
   add_window(&d.spec, g);
   m.add_type(&d, m.elem(node.inputs[0]));
   d.layer.operands = {{"X", node.inputs[0]}, {"W", node.inputs[1]}};
+  if (m.options.whole) return with_channels_last(m, node, std::move(d));
   d.layer.note = "the channels of X, W and Y come last";
   m.fuse(&d, 1, bias_of(node, 2, &d));
   return {d};

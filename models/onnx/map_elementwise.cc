@@ -5,6 +5,7 @@
 
 #include "models/onnx/mapping.h"
 #include "models/onnx/patterns.h"
+#include "models/onnx/whole/index_expr.h"
 
 namespace tilewright::onnx {
 namespace {
@@ -214,6 +215,16 @@ Mapped map_written(const Mapping& m, const Node& node) {
 
 Draft written_out_function(const Mapping& m, const Node& node, const std::string& input,
                            const FunctionMatch& match) {
+  if (m.options.whole) {
+    IndexExpr e(m, node, match.output, fixed_sizes(m, input), m.elem(input));
+    const std::string x = e.element(input);
+    Draft whole = e.finish(
+        match.fn == "silu"
+            ? fmt::format("{} = {} / (1 + exp(-{}))", e.left(), x, x)
+            : fmt::format("{} = {} * 0.5 * (1 + erf({} * 0.7071067811865476))", e.left(), x, x));
+    whole.layer.nodes = match.nodes;
+    return whole;
+  }
   Draft d = function(m, node, input, match.fn);
   d.layer.nodes = match.nodes;
   d.layer.output = match.output;

@@ -134,7 +134,7 @@ Draft matrix_product(const Mapping& m, const Node& node, const std::string& a_na
   d.layer.operands = {{"A", a_value}, {"B", b_value}};
   const size_t k_axis = trans_b ? rb - 1 : rb - 2;
   add_stored_weight(m, &d, "B", k_axis, trans_b ? rb - 2 : rb - 1);
-  if (!m.graph.value(b_value).constant) d.layer.note = "B is calculated: it is packed in each run";
+  if (!m.graph.value(b_value).constant) d.layer.note = kPackedEachRun;
   return d;
 }
 

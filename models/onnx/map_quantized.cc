@@ -206,6 +206,7 @@ Mapped map_qlinear_matmul(const Mapping& m, const Node& node) {
 
 bool add_stored_weight(const Mapping& m, Draft* draft, const std::string& operand, size_t k_axis,
                        size_t n_axis) {
+  if (m.options.whole) return false;  // it is calculated once, as any constant
   const std::string value = draft->layer.operands.at(operand);
   const Node* node = m.graph.producer(value);
   if (node == nullptr || node->op != "DequantizeLinear" || !m.graph.value(value).constant ||

@@ -47,7 +47,17 @@ Draft norm(const Mapping& m, const Node& node, const std::string& op, const std:
   d.layer.operands = {{"X", x}};
   if (!gamma.empty()) d.layer.operands["gamma"] = gamma;
   if (!beta.empty()) d.layer.operands["beta"] = beta;
-  if (op == "layer_norm" && !gamma.empty() && beta.empty()) d.layer.note = "beta is 0";
+  if (op == "layer_norm" && !gamma.empty() && beta.empty()) {
+    if (m.options.whole) {
+      const std::string zeros = node.outputs.at(0) + "/beta";
+      const auto count = m.fixed_size(m.shape(gamma).back(), "the columns");
+      d.layer.made.push_back(
+          {zeros, m.elem(gamma), {count}, std::vector<double>(static_cast<size_t>(count), 0)});
+      d.layer.operands["beta"] = zeros;
+    } else {
+      d.layer.note = "beta is 0";
+    }
+  }
   return d;
 }
 
@@ -71,6 +81,7 @@ Mapped map_skip_norm(const Mapping& m, const Node& node) {
     throw NotMapped("the added tensor does not have the shape of the input");
   const size_t bias = rms ? 3 : 4;
   std::string sum = node.outputs.size() > 3 ? node.outputs[3] : "";
+  if (sum.empty() && m.options.whole) sum = node.outputs.at(0) + "/sum";
   Draft add = m.draft("elementwise", node);
   add.spec.sizes("shape", {m.product(x, 0, x.size() - 1), m.size(x.back())}).text("fn", "add");
   m.add_type(&add, m.elem(node.inputs[0]));

@@ -46,6 +46,7 @@ const Shape& Mapping::shape(const Node& node, size_t i) const {
 ElemType Mapping::elem(const std::string& value) const {
   const DataType type = graph.value(value).type;
   std::optional<ElemType> elem = elem_type(type);
+  if (options.whole && elem == ElemType::boolean) return ElemType::u8;
   if (type == DataType::Undefined) {
     throw NotMapped(fmt::format("the type of '{}' is not known", value));
   }

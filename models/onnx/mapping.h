@@ -38,7 +38,7 @@ class Mapping {
   const Value& input(const Node& node, size_t i) const;
   const Shape& shape(const std::string& value) const;
   const Shape& shape(const Node& node, size_t i) const;
-  // A type that operands have.
+  // A type that operands have; u8 for truth values of whole models.
   ElemType elem(const std::string& value) const;
   // The range of a size; what can be 0 begins at 1.
   DimSize size(const Extent& e) const;
@@ -61,6 +61,9 @@ class Mapping {
   const std::set<const Node*>& taken_;  // what other layers stand for
 };
 
+// The note of a product of two calculated operands.
+inline constexpr const char* kPackedEachRun = "B is calculated: it is packed in each run";
+
 using Mapped = std::vector<Draft>;
 using MapFn = Mapped (*)(const Mapping&, const Node&);
 using MapFns = std::map<std::string, MapFn>;  // by full_op()
@@ -71,6 +74,11 @@ const MapFns& convolution_mappings();
 const MapFns& row_mappings();
 const MapFns& elementwise_mappings();
 const MapFns& attention_mappings();
+// Expressions for whole models (LayerOptions::whole): what has no spec, or one that says less.
+const MapFns& whole_mappings();
+// Whether a whole model takes the expression of a node that has a spec, too: functions of elements,
+// over the axes that they have, and rows that are chosen by other integers than i32.
+bool prefers_expression(const Mapping& m, const Node& node);
 
 // [.., m, k] times a constant or calculated matrix [.., k, n], as the last two axes of the two values
 // say; for `transposed` ones the other way round. Without its types and epilogue.

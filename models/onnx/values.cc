@@ -35,10 +35,11 @@ Value value_of(const Tensor& t) {
   return v;
 }
 
-// The name of an input's dimension on the command line.
+// The name of an input's dimension on the command line. "?", which some exporters write, is none: sizes
+// that are called so may differ.
 std::string size_name(const DeclaredValue& input, size_t axis) {
   const std::string& name = (*input.shape)[axis].name;
-  return name.empty() ? fmt::format("{}.{}", input.name, axis) : name;
+  return name.empty() || name == "?" ? fmt::format("{}.{}", input.name, axis) : name;
 }
 
 }  // namespace

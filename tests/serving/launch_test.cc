@@ -15,6 +15,7 @@
 #include <mutex>
 
 #include "tests/serving/cuda_fixture.h"
+#include "tests/serving/model_fixture.h"
 
 // A sanitizer brings an allocator and system calls of its own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -114,6 +115,21 @@ TEST(ServingLaunch, AllocatesNothing) {
   EXPECT_TRUE(served) << tw_last_error();
   EXPECT_EQ(product_fault(a, b, c, 0), "");
   tw_pool_stop(pool);
+}
+
+TEST(ServingLaunch, ARunOfAModelAllocatesNothing) {
+  Database db{{.scratch = 64}};
+  Floats b({16, 8}, 2), x({2, 2, 16}, 1), flat({4, 16}, 1), y({4, 8}), z({32});
+  OpenedModel opened(write_model(db.path(), product_graph(b)));
+  ASSERT_EQ(opened.status, TW_OK) << tw_last_error();
+  bool served = true;
+  const Counts counts = counts_of([&] {
+    for (int i = 0; i < 1000; ++i) served &= opened.run(x, y, z, nullptr, i % 2 == 0) == TW_OK;
+  });
+  EXPECT_TRUE(served) << tw_last_error();
+  EXPECT_EQ(counts.allocations, 0);
+  EXPECT_EQ(counts.locks, 0);
+  EXPECT_EQ(product_fault(flat, b, y, 0), "");
 }
 
 // From here on the thread may leave and wait for threads; any other call of the operating system

@@ -1,0 +1,222 @@
+// tune-cli compile: a model as one file of kernels.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/kernel_worker.h"
+#include "cli/line/duration.h"
+#include "cli/line/interrupt.h"
+#include "cli/lookup.h"
+#include "cli/models/onnx_file.h"
+#include "cli/output/output_file.h"
+#include "cli/output/progress.h"
+#include "graph/fuse.h"
+#include "graph/import_onnx.h"
+#include "graph/interpret.h"
+#include "graph/plan.h"
+#include "models/onnx/external.h"
+#include "models/weights/mapped_file.h"
+#include "runtime/check/reference.h"
+#include "runtime/error.h"
+#include "runtime/thread_pool.h"
+#include "serving/model.h"
+#include "tilewright/version.h"
+#include "tuner/backend.h"
+#include "tuner/search/tuner.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct CompileArguments {
+  CommonOptions common;
+  std::string model, out, time;
+  std::vector<std::string> dims;
+  int trials = 16;
+  bool text = false, no_fusion = false;
+};
+
+// Each workload once, with its number of uses.
+struct Uses {
+  std::vector<Workload> workloads;
+  std::vector<double> counts;
+};
+
+Uses uses_of(const graph::Graph& graph) {
+  Uses uses;
+  std::map<std::string, size_t> places;
+  for (const graph::Node& node : graph.nodes) {
+    if (node.is_view()) continue;
+    auto [place, fresh] = places.emplace(node.spec, uses.workloads.size());
+    if (fresh) {
+      uses.workloads.push_back(parse_workload(node.spec));
+      uses.counts.push_back(0);
+    }
+    ++uses.counts[place->second];
+  }
+  return uses;
+}
+
+graph::Graph read_graph(const CompileArguments& a) {
+  const weights::MappedFile file(a.model);
+  onnx::Model model = read_onnx(file.bytes(), a.model);
+  const onnx::ExternalData constants(model);
+  graph::Graph graph = graph::import_onnx(model, read_dims(a.dims));
+  graph::verify(graph);
+  ThreadPool pool(thread_count(a.common));
+  graph::fold_constants(&graph, parallel_on(pool));
+  if (!a.no_fusion) graph::fuse(&graph);
+  graph::verify(graph);
+  return graph;
+}
+
+// Kernels for the workloads that the database lacks: the untuned default of each first, so that the
+// model runs, then as many candidates as the options say where they save the model the most.
+class Tuning {
+ public:
+  Tuning(const CompileArguments& a, const Uses& uses, database::Store& store)
+      : a_(a), uses_(uses), store_(store), lookup_(a.common), interrupted_(catch_interrupts()) {}
+
+  // Returns whether it was interrupted.
+  bool run() {
+    std::vector<size_t> lacking = without([](const database::Record&) { return true; });
+    tune_at(lacking, 1, 0);
+    if (a_.trials > 0 || !a_.time.empty()) {
+      const double seconds = a_.time.empty() ? 0 : parsed_time();
+      const int trials = a_.time.empty() ? a_.trials : TuneOptions::kNoLimit;
+      tune_at(without([](const database::Record& r) { return !r.is_default || r.confirmed; }),
+              trials, seconds);
+    }
+    return interrupted_;
+  }
+
+ private:
+  double parsed_time() const {
+    if (const auto seconds = parse_duration(a_.time)) return *seconds;
+    throw UsageError(
+        fmt::format("--time: expected a time such as 90s, 10m, 2h or 1h30m, got '{}'", a_.time));
+  }
+
+  // The workloads whose best kernel is not such.
+  template <class Test>
+  std::vector<size_t> without(Test&& test) const {
+    std::vector<size_t> found;
+    for (size_t i = 0; i < uses_.workloads.size(); ++i) {
+      const database::BestResult best = lookup_.best(store_, uses_.workloads[i]);
+      if (!best.record || !test(*best.record)) found.push_back(i);
+    }
+    return found;
+  }
+
+  void tune_at(const std::vector<size_t>& which, int trials, double seconds) {
+    if (which.empty() || interrupted_) return;
+    std::vector<Workload> workloads;
+    TuneOptions o;
+    for (size_t i : which) {
+      workloads.push_back(uses_.workloads[i]);
+      o.uses.push_back(uses_.counts[i]);
+    }
+    o.trials = trials;
+    o.seconds = seconds;
+    o.threads = lookup_.threads;
+    o.resume = true;
+    o.measure = Backend::of(lookup_.target).measure_options();
+    o.measure.threads = o.threads;
+    o.tool_version = TILEWRIGHT_VERSION;
+    o.run_args = Json({{"model", a_.model}, {"trials", trials}}).dump();
+    note_confinement(a_.common, lookup_.target);
+    Measurer measurer(worker_command(), lookup_.target, o.measure);
+    ProgressLine line(a_.common.quiet, {});
+    tune(workloads, lookup_.target, lookup_.identity, store_, measurer, o, interrupted_,
+         [&](const TuneProgress& p) { line.show(p); });
+    line.finish();
+  }
+
+  const CompileArguments& a_;
+  const Uses& uses_;
+  database::Store& store_;
+  Lookup lookup_;
+  const std::atomic<bool>& interrupted_;
+};
+
+database::ServingContent content_of(const graph::Graph& graph, const Uses& uses) {
+  database::ServingContent content;
+  content.workloads.emplace();
+  for (const Workload& w : uses.workloads) content.workloads->insert(w.hash());
+  const std::string text = to_string(graph);
+  content.parts[serving::kProgramPart] = std::make_shared<const std::string>(text);
+  for (const graph::Value& v : graph.values) {
+    if (!v.constant) continue;
+    const std::string hash = graph::data_hash(*v.data);
+    // Constants of a few elements stand in the text.
+    if (text.find(hash) != std::string::npos) content.parts[hash] = v.data;
+  }
+  return content;
+}
+
+int run_compile(const CompileArguments& a) {
+  const graph::Graph graph = read_graph(a);
+  if (a.text) {
+    fmt::print("{}", to_string(graph));
+    return kDone;
+  }
+  if (a.out.empty()) throw UsageError("-o: expected the name of the model file to write");
+  const Uses uses = uses_of(graph);
+  const graph::Plan plan = graph::plan_memory(graph);
+  database::Store store = database::Store::open(a.common.db, database::Mode::Create);
+  if (Tuning(a, uses, store).run()) {
+    note(a.common, "interrupted; all finished trials are kept, and the same command goes on");
+    return kInterrupted;
+  }
+  const database::ServingReport written = store.export_serving(a.out, content_of(graph, uses));
+  const Json said = {{"model", a.model},
+                     {"out", a.out},
+                     {"nodes", graph.nodes.size()},
+                     {"workloads", uses.workloads.size()},
+                     {"kernels", written.artifacts},
+                     {"memory", plan.bytes},
+                     {"least_memory", plan.least_bytes},
+                     {"bytes", written.bytes}};
+  if (a.common.json) {
+    print_json(said);
+  } else {
+    fmt::print("{}: {} nodes, {} workloads, {} kernels, {:.1f} MB; a run takes {:.1f} MB\n", a.out,
+               graph.nodes.size(), uses.workloads.size(), written.artifacts,
+               static_cast<double>(written.bytes) * 1e-6, static_cast<double>(plan.bytes) * 1e-6);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_compile(CLI::App& app, Runners& runners) {
+  auto a = std::make_shared<CompileArguments>();
+  CLI::App* sub =
+      app.add_subcommand("compile", "Makes one file of an ONNX model: program, kernels, constants");
+  add_common(*sub, a->common, {.specs = false});
+  sub->add_option("model", a->model, "ONNX file")->required();
+  sub->add_option("-o,--out", a->out, "Model file to write")->type_name("FILE");
+  sub->add_option("--dim", a->dims, "Size of a dimension that the model names")
+      ->type_name("NAME=SIZE")
+      ->take_all();
+  sub->add_option("--trials", a->trials,
+                  "Candidates per workload that the database has no tuned kernel for; 0: take what "
+                  "is there, and untuned defaults")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  sub->add_option("--time", a->time, "Time limit for tuning, in place of --trials")
+      ->type_name("TIME");
+  sub->add_flag("--no-fusion", a->no_fusion, "Keep functions of elements as nodes of their own");
+  sub->add_flag("--text", a->text, "Print the program and do nothing else");
+  sub->footer(
+      "Examples:\n  tune-cli compile model.onnx --dim batch=1 -o model.tw --db kernels.db\n"
+      "  tune-cli compile model.onnx -o model.tw --trials 0\n"
+      "  tune-cli compile model.onnx --text");
+  runners["compile"] = [a] { return run_compile(*a); };
+}
+
+}  // namespace tilewright::cli

@@ -1,0 +1,210 @@
+#include "cli/run/model_file.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "cli/output/table.h"
+#include "cli/run/run_inputs.h"
+#include "database/trust/trust.h"
+#include "runtime/error.h"
+#include "runtime/tensor/npy.h"
+#include "runtime/thread_pool.h"
+#include "serving/model.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kProfiled = 15;  // runs, the median of which counts
+
+// A tensor of a port in memory of its own.
+struct Tensor {
+  explicit Tensor(const serving::Port& port)
+      : array(port.name, port.elem, port.shape), shape(port.shape) {
+    tensor = {};
+    tensor.data = array.data();
+    tensor.device = {kDLCPU, 0};
+    tensor.ndim = static_cast<int32_t>(shape.size());
+    tensor.dtype = serving::dl_type(port.elem);
+    tensor.shape = shape.data();
+  }
+  HostArray array;
+  std::vector<int64_t> shape;
+  DLTensor tensor;
+};
+
+// Tensors of all ports, as a run takes them.
+class Tensors {
+ public:
+  explicit Tensors(const std::vector<serving::Port>& ports) {
+    for (const serving::Port& port : ports) {
+      owned_.push_back(std::make_unique<Tensor>(port));
+      given_.push_back(&owned_.back()->tensor);
+    }
+  }
+  HostArray& at(size_t i) { return owned_[i]->array; }
+  const DLTensor* const* data() const { return given_.data(); }
+  size_t size() const { return given_.size(); }
+
+ private:
+  std::vector<std::unique_ptr<Tensor>> owned_;
+  std::vector<const DLTensor*> given_;
+};
+
+size_t port_named(const std::vector<serving::Port>& ports, const std::string& name,
+                  const char* option) {
+  std::string names;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (ports[i].name == name) return i;
+    names += (i == 0 ? "" : ", ") + ports[i].name;
+  }
+  throw UsageError(fmt::format("{}: no '{}'; the model has {}", option, name, names));
+}
+
+serving::ModelOptions options_of(const CommonOptions& options) {
+  serving::ModelOptions own;
+  own.threads = options.threads;
+  own.log = [&options](const std::string& line) { note(options, line); };
+  own.trust.keys = options.trust;
+  own.trust.pin = options.pin;
+  return own;
+}
+
+// The pool's threads as an executor.
+void parallel(void* pool, int64_t n, void (*body)(void*, int64_t, int64_t, int32_t),
+              void* closure) {
+  const tw_context context = static_cast<ThreadPool*>(pool)->context();
+  context.parallel_for(context.pool, n, body, closure);
+}
+
+struct Threads {
+  explicit Threads(int threads) : pool(threads) {
+    executor = {sizeof(tw_executor), threads, parallel, &pool};
+  }
+  ThreadPool pool;
+  tw_executor executor;
+};
+
+// What a node's time goes to.
+std::string cause_of(const serving::NodeLine& line) {
+  const Spec spec = parse_spec(line.spec);
+  if (spec.op == "matmul" || spec.op.find("conv") != std::string::npos) return "product";
+  if (spec.op != "expr") return spec.op;
+  const auto text = spec.get<std::string>("expr");
+  if (text.find("+=") != std::string::npos) {
+    return text.find('*') != std::string::npos ? "product" : "reduction";
+  }
+  if (text.find("max=") != std::string::npos || text.find("min=") != std::string::npos) {
+    return "reduction";
+  }
+  const std::string value = text.substr(text.find('=') + 1);
+  const bool computes =
+      value.find_first_of("/") != std::string::npos || value.find("exp(") != std::string::npos ||
+      value.find("max(") != std::string::npos || value.find("] *") != std::string::npos ||
+      value.find("] +") != std::string::npos;
+  return computes ? "elements" : "movement";
+}
+
+}  // namespace
+
+bool names_model(const CommonOptions& options) {
+  return options.specs.size() == 1 && options.specs[0].ends_with(".tw");
+}
+
+int run_model(const CommonOptions& options, const std::vector<std::string>& in,
+              const std::vector<std::string>& out) {
+  serving::Model model(options.specs[0], options_of(options));
+  Tensors inputs(model.inputs()), outputs(model.outputs());
+  std::vector<bool> given(inputs.size(), false);
+  for (const std::string& text : in) {
+    auto [name, path] = named_file(text, "--in", "NAME=FILE.npy");
+    const size_t i = port_named(model.inputs(), name, "--in");
+    const NpyArray array = read_npy(path);
+    if (array.elem == ElemType::boolean && model.inputs()[i].elem == ElemType::u8 &&
+        array.shape == model.inputs()[i].shape) {
+      std::memcpy(inputs.at(i).data(), array.bytes.data(), array.bytes.size());
+    } else {
+      assign(&inputs.at(i), array, path);
+    }
+    given[i] = true;
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i]) {
+      throw UsageError(fmt::format("--in: input '{}' is missing", model.inputs()[i].name));
+    }
+  }
+  Threads threads(thread_count(options));
+  model.run(inputs.data(), inputs.size(), outputs.data(), outputs.size(), threads.executor);
+  Json written = Json::array();
+  for (const std::string& text : out) {
+    auto [name, path] = named_file(text, "--out", "NAME=FILE.npy");
+    write_npy(path, outputs.at(port_named(model.outputs(), name, "--out")));
+    written.push_back(path);
+    if (!options.json) note(options, fmt::format("wrote {}", path));
+  }
+  if (options.json) print_json({{"model", options.specs[0]}, {"out", written}});
+  return kDone;
+}
+
+int explain_model(const CommonOptions& options) {
+  serving::Model model(options.specs[0], options_of(options));
+  Tensors inputs(model.inputs()), outputs(model.outputs());
+  Threads threads(thread_count(options));
+  std::vector<std::vector<double>> seconds(model.nodes().size());
+  for (int run = 0; run < kProfiled; ++run) {
+    model.profile(inputs.data(), inputs.size(), outputs.data(), outputs.size(), threads.executor);
+    for (size_t i = 0; i < seconds.size(); ++i) seconds[i].push_back(model.nodes()[i].seconds);
+  }
+  std::map<std::string, double> causes;
+  std::vector<std::pair<double, size_t>> order;
+  double total = 0;
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    std::nth_element(seconds[i].begin(), seconds[i].begin() + kProfiled / 2, seconds[i].end());
+    const double median = seconds[i][kProfiled / 2];
+    order.emplace_back(-median, i);
+    causes[cause_of(model.nodes()[i])] += median;
+    total += median;
+  }
+  std::sort(order.begin(), order.end());
+  Json nodes = Json::array();
+  Table table({"node", "us", "share", "tuned", "kernel"});
+  for (const auto& [negative, i] : order) {
+    const serving::NodeLine& line = model.nodes()[i];
+    nodes.push_back({{"node", line.label},
+                     {"spec", line.spec},
+                     {"cause", cause_of(line)},
+                     {"seconds", -negative},
+                     {"tuned_seconds", line.tuned_seconds},
+                     {"sketch", line.sketch}});
+    const char* served[] = {"hit", "near", "default", "miss"};
+    table.row({line.label, fmt::format("{:.1f}", -negative * 1e6),
+               fmt::format("{:.1f}%", total > 0 ? -negative / total * 100 : 0),
+               fmt::format("{:.1f}", line.tuned_seconds * 1e6), served[line.outcome]});
+    table.note(line.spec);
+  }
+  if (options.json) {
+    print_json({{"model", options.specs[0]},
+                {"seconds", total},
+                {"causes", causes},
+                {"memory", model.arena_bytes()},
+                {"least_memory", model.least_arena_bytes()},
+                {"weights", model.weight_bytes()},
+                {"nodes", nodes}});
+    return kDone;
+  }
+  fmt::print("{}", table.text(terminal_width(STDOUT_FILENO)));
+  for (const auto& [cause, time] : causes) {
+    fmt::print("{}: {:.1f} us, {:.1f}%\n", cause, time * 1e6, total > 0 ? time / total * 100 : 0);
+  }
+  fmt::print("all nodes: {:.1f} us; memory of a run {:.1f} MB, weights {:.1f} MB\n", total * 1e6,
+             static_cast<double>(model.arena_bytes()) * 1e-6,
+             static_cast<double>(model.weight_bytes()) * 1e-6);
+  return kDone;
+}
+
+}  // namespace tilewright::cli

@@ -1,0 +1,19 @@
+// Model files, as 'run' and 'explain' take them in the place of a spec.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace tilewright::cli {
+
+// Whether the only argument names a model file: it ends in ".tw".
+bool names_model(const CommonOptions& options);
+// Runs the model on NAME=FILE.npy and writes NAME=FILE.npy; both may be named by their order.
+int run_model(const CommonOptions& options, const std::vector<std::string>& in,
+              const std::vector<std::string>& out);
+// Time by node and by cause, on zeros.
+int explain_model(const CommonOptions& options);
+
+}  // namespace tilewright::cli

@@ -1,0 +1,153 @@
+#include "graph/graph.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "ir/ops/spec.h"
+#include "runtime/tensor/operands.h"
+
+namespace tilewright::graph {
+namespace {
+
+[[noreturn]] void refuse(const std::string& where, const std::string& why) {
+  throw GraphError(fmt::format("'{}': {}", where, why));
+}
+
+int64_t checked_elements(const Value& v) {
+  int64_t count = 1;
+  for (int64_t s : v.shape) {
+    if (s < 1) refuse(v.name, fmt::format("a size is {}; expected 1 or more", s));
+    if (__builtin_mul_overflow(count, s, &count) || count > (int64_t{1} << 40)) {
+      refuse(v.name, "it has too many elements");
+    }
+  }
+  return count;
+}
+
+void verify_value(const Value& v) {
+  const int64_t count = checked_elements(v);
+  if (v.elem == ElemType::index || v.elem == ElemType::boolean) {
+    refuse(v.name, fmt::format("no value has elements of {}", to_string(v.elem)));
+  }
+  if (v.constant && v.data != nullptr &&
+      static_cast<int64_t>(v.data->size()) != bytes_for(v.elem, count)) {
+    refuse(v.name,
+           fmt::format("it has {} bytes; expected {}", v.data->size(), bytes_for(v.elem, count)));
+  }
+}
+
+void verify_same(const std::string& label, const Value& v, const OperandInfo& operand) {
+  int64_t count = 1;
+  for (int64_t s : operand.shape) count *= s;
+  if (v.elem != operand.elem || v.count() != count) {
+    refuse(label,
+           fmt::format("operand {} is '{}' of {} elements of {}; expected {} of {}", operand.name,
+                       v.name, v.count(), to_string(v.elem), count, to_string(operand.elem)));
+  }
+}
+
+void verify_workload(const Graph& graph, const Node& node, const std::vector<bool>& known) {
+  Workload workload;
+  try {
+    workload = parse_workload(node.spec);
+  } catch (const Error& e) {
+    const std::string what = e.what();
+    refuse(node.label, what.substr(0, what.find('\n')));
+  }
+  if (!workload.dims.empty()) refuse(node.label, "its spec has a range of sizes");
+  const std::vector<OperandInfo> operands = operands_of(workload, {});
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const bool last = i + 1 == operands.size();
+    auto bound = node.operands.find(operands[i].name);
+    if (!last && bound == node.operands.end()) {
+      refuse(node.label, fmt::format("operand {} is missing", operands[i].name));
+    }
+    const Value& v = graph.values[last ? node.output : bound->second];
+    verify_same(node.label, v, operands[i]);
+    if (!last && operands[i].role == ParamRole::Weight && !known[bound->second]) {
+      refuse(node.label, fmt::format("operand {} has to be a constant, and '{}' is calculated",
+                                     operands[i].name, v.name));
+    }
+  }
+  if (node.operands.size() + 1 != operands.size()) {
+    refuse(node.label, fmt::format("it has {} operands; expected {}", node.operands.size(),
+                                   operands.size() - 1));
+  }
+}
+
+void verify_view(const Graph& graph, const Node& node) {
+  auto from = node.operands.find("X");
+  if (from == node.operands.end() || node.operands.size() != 1) {
+    refuse(node.label, "a view is of one value");
+  }
+  const Value &a = graph.values[from->second], &b = graph.values[node.output];
+  if (a.elem != b.elem || a.count() != b.count()) {
+    refuse(node.label, fmt::format("'{}' is no view of '{}': {} and {}", b.name, a.name,
+                                   type_text(b), type_text(a)));
+  }
+}
+
+}  // namespace
+
+int64_t Value::count() const {
+  int64_t all = 1;
+  for (int64_t s : shape) all *= s;
+  return all;
+}
+
+int64_t Value::bytes() const { return bytes_for(elem, count()); }
+
+size_t Graph::add(Value value) {
+  values.push_back(std::move(value));
+  return values.size() - 1;
+}
+
+size_t Graph::find(const std::string& name) const {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].name == name) return i;
+  }
+  throw GraphError(fmt::format("there is no value '{}'", name));
+}
+
+void verify(const Graph& graph) {
+  std::set<std::string> names;
+  std::vector<bool> made(graph.values.size(), false);
+  std::vector<bool> known = made;  // calculated from constants alone
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    verify_value(graph.values[i]);
+    if (!names.insert(graph.values[i].name).second) refuse(graph.values[i].name, "it occurs twice");
+    made[i] = known[i] = graph.values[i].constant;
+  }
+  auto make = [&](size_t value, const std::string& where) {
+    if (value >= made.size()) refuse(where, "it names no value");
+    if (made[value]) refuse(graph.values[value].name, "it is made twice");
+    made[value] = true;
+  };
+  for (size_t input : graph.inputs) make(input, "inputs");
+  for (const Node& node : graph.nodes) {
+    bool constant = true;
+    for (const auto& [name, value] : node.operands) {
+      if (value >= made.size() || !made[value]) {
+        refuse(node.label, fmt::format("operand {} was not made before", name));
+      }
+      constant = constant && known[value];
+    }
+    make(node.output, node.label);
+    known[node.output] = constant;
+    if (node.is_view()) {
+      verify_view(graph, node);
+    } else {
+      verify_workload(graph, node, known);
+    }
+  }
+  for (size_t output : graph.outputs) {
+    if (output >= made.size() || !made[output]) refuse("outputs", "one is not made");
+  }
+}
+
+std::string type_text(const Value& value) {
+  return fmt::format("{}[{}]", to_string(value.elem), fmt::join(value.shape, ", "));
+}
+
+}  // namespace tilewright::graph

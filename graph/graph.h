@@ -1,0 +1,83 @@
+// A model as a program of workloads.
+//
+//   graph "model"
+//   input "x": f32[1, 3, 8, 8]
+//   const "w": f32[4, 3, 1, 1] = xxh3:0123456789abcdef
+//   const "s": f32[2] = {0.5, 1}
+//   "y": f32[1, 4, 8, 8] = "conv2d:n=1,h=8,…" (W="w", X="x") for "Conv_0"
+//   "z": f32[1, 256] = view "y"
+//   output "z"
+//
+// A node is a workload, a spec with the values that are its operands, or a view: another name, and
+// another shape, for the same elements. Elements lie row-major. An operand of a workload may have
+// another shape than the value that it is, but as many elements. Shapes are numbers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "ir/type.h"
+
+namespace tilewright::graph {
+
+using Shape = std::vector<int64_t>;
+using Bytes = std::shared_ptr<const std::string>;
+
+// A graph that is not well formed, or a text that says none; the message names the place.
+class GraphError : public Error {
+ public:
+  using Error::Error;
+};
+
+struct Value {
+  std::string name;
+  ElemType elem = ElemType::f32;
+  Shape shape;
+  bool constant = false;
+  Bytes data = nullptr;   // of a constant; null where it lies elsewhere, under `hash`
+  std::string hash = {};  // "xxh3:…", of a constant without data
+
+  int64_t count() const;
+  int64_t bytes() const;
+};
+
+struct Node {
+  std::string label;                       // the model's name for it
+  std::string spec;                        // inline; "": a view
+  std::map<std::string, size_t> operands;  // values by the workload's names; of a view, "X"
+  size_t output = 0;
+
+  bool is_view() const { return spec.empty(); }
+};
+
+// Nodes stand behind those whose outputs they read.
+struct Graph {
+  std::string name;
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<size_t> inputs, outputs;
+
+  size_t add(Value value);
+  // The value of that name. Throws GraphError.
+  size_t find(const std::string& name) const;
+};
+
+std::string to_string(const Graph& graph);
+// Throws GraphError with the line. Constants of more than a few elements come without their data.
+Graph parse_graph(std::string_view text);
+// The name of data in the text form.
+std::string data_hash(const std::string& data);
+
+// Throws GraphError that names the node or value: names that occur twice, reads of what was not made,
+// specs that do not parse, operands that are missing or have another type or number of elements.
+void verify(const Graph& graph);
+
+// "f32[1, 3]".
+std::string type_text(const Value& value);
+
+}  // namespace tilewright::graph

@@ -1,0 +1,134 @@
+#include "graph/interpret.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/ops/spec.h"
+#include "runtime/tensor/element.h"
+
+namespace tilewright::graph {
+namespace {
+
+constexpr int64_t kMaxFolded = int64_t{1} << 28;  // bytes of a constant that is made
+
+Bytes compute(const Node& node, const Value& output, const std::vector<Bytes>& values,
+              const std::vector<ElemType>& types, const Oracle::ParallelFn& parallel) {
+  const Workload workload = parse_workload(node.spec);
+  std::map<std::string, ElementReader> readers;
+  for (const auto& [name, value] : node.operands) {
+    readers[name] = [data = values[value], elem = types[value]](int64_t i) {
+      return load_element(elem, data->data(), i);
+    };
+  }
+  Oracle oracle(workload, readers);
+  for (const auto& [name, value] : node.operands) {
+    oracle.read_blocks(
+        name, [data = values[value], elem = types[value]](int64_t first, std::span<double> out) {
+          load_elements(elem, data->data(), first, out);
+        });
+  }
+  auto made = std::make_shared<std::string>(static_cast<size_t>(output.bytes()), '\0');
+  oracle.for_all(
+      [&](int64_t first, std::span<const Oracle::Value> got) {
+        for (size_t i = 0; i < got.size(); ++i) {
+          store_element(output.elem, made->data(), first + static_cast<int64_t>(i), got[i].value);
+        }
+      },
+      parallel);
+  return made;
+}
+
+std::vector<ElemType> types_of(const Graph& graph) {
+  std::vector<ElemType> types;
+  for (const Value& v : graph.values) types.push_back(v.elem);
+  return types;
+}
+
+}  // namespace
+
+std::vector<Bytes> interpret(const Graph& graph, const std::map<std::string, Bytes>& inputs,
+                             const Oracle::ParallelFn& parallel) {
+  std::vector<Bytes> values(graph.values.size());
+  for (size_t i = 0; i < values.size(); ++i) values[i] = graph.values[i].data;
+  for (size_t i : graph.inputs) {
+    const Value& v = graph.values[i];
+    auto given = inputs.find(v.name);
+    if (given == inputs.end()) throw GraphError(fmt::format("input '{}' is missing", v.name));
+    if (static_cast<int64_t>(given->second->size()) != v.bytes()) {
+      throw GraphError(fmt::format("input '{}' has {} bytes; expected {} of {}", v.name,
+                                   given->second->size(), v.bytes(), type_text(v)));
+    }
+    values[i] = given->second;
+  }
+  const std::vector<ElemType> types = types_of(graph);
+  std::vector<size_t> uses(values.size(), 0);
+  for (const Node& node : graph.nodes) {
+    for (const auto& [name, value] : node.operands) ++uses[value];
+  }
+  for (size_t i : graph.outputs) ++uses[i];
+  for (const Node& node : graph.nodes) {
+    values[node.output] = node.is_view()
+                              ? values[node.operands.at("X")]
+                              : compute(node, graph.values[node.output], values, types, parallel);
+    for (const auto& [name, value] : node.operands) {
+      if (--uses[value] == 0) values[value] = nullptr;
+    }
+  }
+  std::vector<Bytes> outputs;
+  for (size_t i : graph.outputs) outputs.push_back(values[i]);
+  return outputs;
+}
+
+void fold_constants(Graph* graph, const Oracle::ParallelFn& parallel) {
+  drop_unused(graph);
+  const std::vector<ElemType> types = types_of(*graph);
+  std::vector<Bytes> values;
+  for (const Value& v : graph->values) values.push_back(v.data);
+  std::vector<Node> rest;
+  for (Node& node : graph->nodes) {
+    const bool known = std::all_of(node.operands.begin(), node.operands.end(),
+                                   [&](const auto& o) { return values[o.second] != nullptr; });
+    Value& out = graph->values[node.output];
+    if (!known || out.bytes() > kMaxFolded) {
+      rest.push_back(std::move(node));
+      continue;
+    }
+    out.data = node.is_view() ? values[node.operands.at("X")]
+                              : compute(node, out, values, types, parallel);
+    out.constant = true;
+    values[node.output] = out.data;
+  }
+  graph->nodes = std::move(rest);
+  drop_unused(graph);
+}
+
+void drop_unused(Graph* graph) {
+  std::vector<bool> needed(graph->values.size(), false);
+  for (size_t i : graph->inputs) needed[i] = true;
+  for (size_t i : graph->outputs) needed[i] = true;
+  std::vector<Node> nodes;
+  for (size_t n = graph->nodes.size(); n-- > 0;) {
+    Node& node = graph->nodes[n];
+    if (!needed[node.output]) continue;
+    for (const auto& [name, value] : node.operands) needed[value] = true;
+    nodes.push_back(std::move(node));
+  }
+  std::reverse(nodes.begin(), nodes.end());
+  std::vector<size_t> place(needed.size(), 0);
+  std::vector<Value> values;
+  for (size_t i = 0; i < needed.size(); ++i) {
+    place[i] = values.size();
+    if (needed[i]) values.push_back(std::move(graph->values[i]));
+  }
+  for (Node& node : nodes) {
+    for (auto& [name, value] : node.operands) value = place[value];
+    node.output = place[node.output];
+  }
+  for (size_t& i : graph->inputs) i = place[i];
+  for (size_t& i : graph->outputs) i = place[i];
+  graph->values = std::move(values);
+  graph->nodes = std::move(nodes);
+}
+
+}  // namespace tilewright::graph

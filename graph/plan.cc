@@ -1,0 +1,87 @@
+#include "graph/plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tilewright::graph {
+namespace {
+
+// When a value is needed: from the step that makes it to the last that reads it.
+struct Life {
+  size_t value = 0;
+  int64_t bytes = 0;
+  size_t first = 0, last = 0;
+
+  bool meets(const Life& other) const { return first <= other.last && other.first <= last; }
+};
+
+int64_t rounded(int64_t bytes) {
+  return (bytes + kValueAlignment - 1) / kValueAlignment * kValueAlignment;
+}
+
+std::vector<size_t> roots_of(const Graph& graph) {
+  std::vector<size_t> roots(graph.values.size());
+  std::iota(roots.begin(), roots.end(), size_t{0});
+  for (const Node& node : graph.nodes) {
+    if (node.is_view()) roots[node.output] = roots[node.operands.at("X")];
+  }
+  return roots;
+}
+
+std::vector<Life> lives_of(const Graph& graph, const std::vector<size_t>& roots) {
+  const size_t end = graph.nodes.size() + 1;
+  std::vector<Life> lives(graph.values.size());
+  for (size_t i : graph.inputs) lives[i] = {i, rounded(graph.values[i].bytes()), 0, 0};
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    for (const auto& [name, value] : node.operands) lives[roots[value]].last = n + 1;
+    if (node.is_view()) continue;
+    lives[node.output] = {node.output, rounded(graph.values[node.output].bytes()), n + 1, n + 1};
+  }
+  for (size_t i : graph.outputs) lives[roots[i]].last = end;
+  std::erase_if(lives, [](const Life& life) { return life.bytes == 0; });
+  return lives;
+}
+
+int64_t most_alive(const std::vector<Life>& lives, size_t steps) {
+  std::vector<int64_t> alive(steps + 2, 0);
+  for (const Life& life : lives) {
+    for (size_t s = life.first; s <= life.last; ++s) alive[s] += life.bytes;
+  }
+  return *std::max_element(alive.begin(), alive.end());
+}
+
+}  // namespace
+
+Plan plan_memory(const Graph& graph) {
+  Plan plan;
+  plan.roots = roots_of(graph);
+  plan.offsets.assign(graph.values.size(), -1);
+  std::vector<Life> lives = lives_of(graph, plan.roots);
+  plan.least_bytes = most_alive(lives, graph.nodes.size());
+  // The largest first, each in the smallest gap between those that are there at the same time.
+  std::stable_sort(lives.begin(), lives.end(),
+                   [](const Life& a, const Life& b) { return a.bytes > b.bytes; });
+  std::vector<Life> placed;  // by their offsets
+  for (const Life& life : lives) {
+    int64_t best = -1, best_gap = 0, at = 0;
+    for (const Life& other : placed) {
+      if (!other.meets(life)) continue;
+      const int64_t start = plan.offsets[other.value], gap = start - at;
+      if (gap >= life.bytes && (best < 0 || gap < best_gap)) {
+        best = at;
+        best_gap = gap;
+      }
+      at = std::max(at, start + other.bytes);
+    }
+    plan.offsets[life.value] = best < 0 ? at : best;
+    plan.bytes = std::max(plan.bytes, plan.offsets[life.value] + life.bytes);
+    auto before = [&](const Life& a, const Life& b) {
+      return plan.offsets[a.value] < plan.offsets[b.value];
+    };
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), life, before), life);
+  }
+  return plan;
+}
+
+}  // namespace tilewright::graph

@@ -1,0 +1,28 @@
+// Where values lie in memory while a graph runs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tilewright::graph {
+
+inline constexpr int64_t kValueAlignment = 64;
+
+// One block of memory, in which values that are not needed at the same time share places.
+struct Plan {
+  // The value whose elements it names: itself, or what it is a view of.
+  std::vector<size_t> roots;
+  // Of roots that are calculated or given: from the start of the block, aligned to kValueAlignment.
+  // -1 for constants and for values that are no roots.
+  std::vector<int64_t> offsets;
+  int64_t bytes = 0;
+  // The most that is needed at one time: no plan takes less.
+  int64_t least_bytes = 0;
+};
+
+// By the nodes in their order. Inputs stay until their last use, outputs until the end.
+Plan plan_memory(const Graph& graph);
+
+}  // namespace tilewright::graph

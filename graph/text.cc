@@ -1,0 +1,255 @@
+// The text form of graphs.
+#define XXH_INLINE_ALL
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "graph/graph.h"
+#include "runtime/tensor/element.h"
+
+namespace tilewright::graph {
+namespace {
+
+constexpr int64_t kMaxWritten = 8;  // elements of constants that stand in the text
+
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// Numbers that a text can hold exactly; data of others goes by its hash.
+bool is_written(const Value& v) {
+  if (v.count() > kMaxWritten || v.data == nullptr) return false;
+  for (int64_t i = 0; i < v.count(); ++i) {
+    const double x = load_element(v.elem, v.data->data(), i);
+    if (!std::isfinite(x) || std::abs(x) > 9e15) return false;
+  }
+  return true;
+}
+
+std::string constant_text(const Value& v) {
+  if (!is_written(v)) return v.data == nullptr ? v.hash : data_hash(*v.data);
+  std::string text;
+  for (int64_t i = 0; i < v.count(); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", load_element(v.elem, v.data->data(), i));
+  }
+  return "{" + text + "}";
+}
+
+// Reads one line from left to right.
+class Line {
+ public:
+  Line(std::string_view text, int number) : text_(text), number_(number) {}
+
+  [[noreturn]] void fail(const std::string& why) const {
+    throw GraphError(fmt::format("line {}, column {}: {}", number_, at_ + 1, why));
+  }
+  void skip() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  bool take(std::string_view word) {
+    skip();
+    if (text_.substr(at_, word.size()) != word) return false;
+    at_ += word.size();
+    return true;
+  }
+  void expect(std::string_view word) {
+    if (!take(word)) fail(fmt::format("expected '{}'", word));
+  }
+  bool done() {
+    skip();
+    return at_ == text_.size();
+  }
+  std::string word() {
+    skip();
+    const size_t begin = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 ||
+                                  text_[at_] == '_' || text_[at_] == '.' || text_[at_] == ':')) {
+      ++at_;
+    }
+    if (at_ == begin) fail("expected a name");
+    return std::string(text_.substr(begin, at_ - begin));
+  }
+  std::string text() {
+    skip();
+    if (at_ >= text_.size() || text_[at_] != '"') fail("expected a text in double quotes");
+    size_t end = at_ + 1;
+    while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
+    if (end >= text_.size()) fail("the text does not end");
+    const auto parsed = nlohmann::json::parse(text_.substr(at_, end + 1 - at_), nullptr,
+                                              /*allow_exceptions=*/false);
+    if (!parsed.is_string()) fail("the text is not valid");
+    at_ = end + 1;
+    return parsed.get<std::string>();
+  }
+  template <class T>
+  T number() {
+    skip();
+    T value = 0;
+    auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error != std::errc()) fail("expected a number");
+    at_ = static_cast<size_t>(end - text_.data());
+    return value;
+  }
+
+ private:
+  std::string_view text_;
+  size_t at_ = 0;
+  int number_;
+};
+
+class Parser {
+ public:
+  Graph parse(std::string_view text) {
+    int number = 0;
+    for (size_t at = 0; at < text.size(); ++number) {
+      const size_t end = std::min(text.find('\n', at), text.size());
+      Line line(text.substr(at, end - at), number + 1);
+      if (!line.done()) read(line);
+      at = end + 1;
+    }
+    return std::move(graph_);
+  }
+
+ private:
+  size_t known(Line& line) {
+    auto it = places_.find(line.text());
+    if (it == places_.end()) line.fail("no value of that name stands before");
+    return it->second;
+  }
+
+  // "name": f32[1, 3]
+  Value typed(Line& line) {
+    Value v;
+    v.name = line.text();
+    line.expect(":");
+    const std::string type = line.word();
+    auto elem = parse_elem_type(type);
+    if (!elem || elem == ElemType::boolean || elem == ElemType::index) {
+      line.fail(fmt::format("no value has elements of {}", type));
+    }
+    v.elem = *elem;
+    line.expect("[");
+    while (!line.take("]")) {
+      if (!v.shape.empty()) line.expect(",");
+      v.shape.push_back(line.number<int64_t>());
+      if (v.shape.back() < 1 || v.shape.size() > 32) line.fail("expected sizes of 1 or more");
+    }
+    int64_t count = 1;
+    for (int64_t s : v.shape) {
+      if (__builtin_mul_overflow(count, s, &count) || count > (int64_t{1} << 40)) {
+        line.fail("the shape overflows");
+      }
+    }
+    return v;
+  }
+
+  size_t add(Line& line, Value v) {
+    if (!places_.emplace(v.name, graph_.values.size()).second) line.fail("the name occurs twice");
+    return graph_.add(std::move(v));
+  }
+
+  void read(Line& line) {
+    if (line.take("graph ")) {
+      graph_.name = line.text();
+    } else if (line.take("input ")) {
+      graph_.inputs.push_back(add(line, typed(line)));
+    } else if (line.take("const ")) {
+      read_constant(line);
+    } else if (line.take("output ")) {
+      graph_.outputs.push_back(known(line));
+    } else {
+      read_node(line);
+    }
+    if (!line.done()) line.fail("something follows");
+  }
+
+  void read_constant(Line& line) {
+    Value v = typed(line);
+    v.constant = true;
+    line.expect("=");
+    if (line.take("{")) {
+      if (v.count() > kMaxWritten) line.fail("so many elements do not stand in a text");
+      auto data = std::make_shared<std::string>(static_cast<size_t>(v.bytes()), '\0');
+      for (int64_t i = 0; i < v.count(); ++i) {
+        if (i > 0) line.expect(",");
+        store_element(v.elem, data->data(), i, line.number<double>());
+      }
+      line.expect("}");
+      v.data = std::move(data);
+    } else {
+      v.hash = line.word();
+    }
+    add(line, std::move(v));
+  }
+
+  void read_node(Line& line) {
+    Value v = typed(line);
+    Node node;
+    line.expect("=");
+    if (line.take("view ")) {
+      node.operands["X"] = known(line);
+    } else {
+      node.spec = line.text();
+      if (node.spec.empty()) line.fail("expected a spec");
+      line.expect("(");
+      while (!line.take(")")) {
+        if (!node.operands.empty()) line.expect(",");
+        const std::string name = line.word();
+        line.expect("=");
+        node.operands[name] = known(line);
+      }
+    }
+    node.label = line.take("for ") ? line.text() : v.name;
+    node.output = add(line, std::move(v));
+    graph_.nodes.push_back(std::move(node));
+  }
+
+  Graph graph_;
+  std::map<std::string, size_t> places_;
+};
+
+std::string node_text(const Graph& graph, const Node& node) {
+  const Value& out = graph.values[node.output];
+  std::string text = fmt::format("{}: {} = ", quoted(out.name), type_text(out));
+  if (node.is_view()) {
+    text += "view " + quoted(graph.values[node.operands.at("X")].name);
+  } else {
+    std::string operands;
+    for (const auto& [name, value] : node.operands) {
+      operands += fmt::format("{}{}={}", operands.empty() ? "" : ", ", name,
+                              quoted(graph.values[value].name));
+    }
+    text += fmt::format("{} ({})", quoted(node.spec), operands);
+  }
+  if (node.label != out.name) text += " for " + quoted(node.label);
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string data_hash(const std::string& data) {
+  const XXH128_hash_t h = XXH3_128bits(data.data(), data.size());
+  return fmt::format("xxh3:{:016x}{:016x}", h.high64, h.low64);
+}
+
+std::string to_string(const Graph& graph) {
+  std::string text = fmt::format("graph {}\n", quoted(graph.name));
+  for (size_t i : graph.inputs) {
+    const Value& v = graph.values[i];
+    text += fmt::format("input {}: {}\n", quoted(v.name), type_text(v));
+  }
+  for (const Value& v : graph.values) {
+    if (!v.constant) continue;
+    text += fmt::format("const {}: {} = {}\n", quoted(v.name), type_text(v), constant_text(v));
+  }
+  for (const Node& node : graph.nodes) text += node_text(graph, node);
+  for (size_t i : graph.outputs) text += fmt::format("output {}\n", quoted(graph.values[i].name));
+  return text;
+}
+
+Graph parse_graph(std::string_view text) { return Parser().parse(text); }
+
+}  // namespace tilewright::graph

@@ -1,0 +1,213 @@
+// Expressions of whole models: functions of elements.
+#include "models/onnx/whole/whole.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <set>
+
+#include "models/onnx/whole/index_expr.h"
+
+namespace tilewright::onnx {
+namespace {
+
+// `text` with `x` for each '$'.
+std::string filled(const std::string& text, const std::string& x) {
+  std::string out;
+  for (char c : text) {
+    if (c == '$') {
+      out += x;
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string alpha_of(const Node& node, double fallback) {
+  return literal(node.real("alpha", fallback));
+}
+
+// A function of one element as text; "" for none of these.
+std::string unary_text(const Node& node) {
+  static const std::map<std::string, std::string> kTexts = {
+      {"Relu", "max($, 0)"},
+      {"Sigmoid", "1 / (1 + exp(-$))"},
+      {"Tanh", "tanh($)"},
+      {"Erf", "erf($)"},
+      {"Exp", "exp($)"},
+      {"Log", "log($)"},
+      {"Sqrt", "sqrt($)"},
+      {"Abs", "abs($)"},
+      {"Neg", "-$"},
+      {"Floor", "floor($)"},
+      {"Ceil", "-floor(-$)"},
+      {"Round", "round($)"},
+      {"Reciprocal", "1 / $"},
+      {"HardSwish", "$ * max(min($ / 6 + 0.5, 1), 0)"},
+      {"Softplus", "log(1 + exp($))"},
+      {"Softsign", "$ / (1 + abs($))"},
+      {"Sign", "select($ > 0, 1, 0) - select($ < 0, 1, 0)"},
+      {"Not", "select($ == 0, 1, 0)"},
+      {"com.microsoft.Gelu", "$ * 0.5 * (1 + erf($ * 0.7071067811865476))"}};
+  auto it = kTexts.find(node.full_op());
+  if (it != kTexts.end()) return it->second;
+  const std::string& op = node.op;
+  if (op == "LeakyRelu") return fmt::format("select($ > 0, $, $ * {})", alpha_of(node, 0.01));
+  if (op == "Elu") return fmt::format("select($ > 0, $, {} * (exp($) - 1))", alpha_of(node, 1));
+  if (op == "ThresholdedRelu") return fmt::format("select($ > {}, $, 0)", alpha_of(node, 1));
+  if (op == "Swish") return fmt::format("$ / (1 + exp(-($ * {})))", alpha_of(node, 1));
+  if (op == "QuickGelu") return fmt::format("$ / (1 + exp(-($ * {})))", alpha_of(node, 1.702));
+  if (op == "HardSigmoid") {
+    return fmt::format("max(min($ * {} + {}, 1), 0)", alpha_of(node, 0.2),
+                       literal(node.real("beta", 0.5)));
+  }
+  if (op == "Gelu") {
+    return node.text("approximate", "none") == "tanh"
+               ? "$ * 0.5 * (1 + tanh($ * (0.7978845608028654 + 0.035677408136300125 * $ * $)))"
+               : "$ * 0.5 * (1 + erf($ * 0.7071067811865476))";
+  }
+  return "";
+}
+
+Mapped express_unary(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const std::string x = e.element(node.inputs.at(0));
+  return {e.finish(fmt::format("{} = {}", e.left(), filled(unary_text(node), x)))};
+}
+
+std::string combined(const std::string& op, const std::string& a, const std::string& b) {
+  static const std::map<std::string, std::string> kSigns = {
+      {"Add", "+"}, {"Sum", "+"}, {"Mean", "+"}, {"Sub", "-"}, {"Mul", "*"}, {"Div", "/"}};
+  static const std::map<std::string, std::string> kTests = {{"Equal", "=="},
+                                                            {"Less", "<"},
+                                                            {"Greater", ">"},
+                                                            {"LessOrEqual", "<="},
+                                                            {"GreaterOrEqual", ">="}};
+  if (auto sign = kSigns.find(op); sign != kSigns.end()) {
+    return fmt::format("{} {} {}", a, sign->second, b);
+  }
+  if (auto test = kTests.find(op); test != kTests.end()) {
+    return fmt::format("select({} {} {}, 1, 0)", a, test->second, b);
+  }
+  if (op == "And") return fmt::format("select({} != 0 && {} != 0, 1, 0)", a, b);
+  if (op == "Or") return fmt::format("select({} != 0 || {} != 0, 1, 0)", a, b);
+  if (op == "Xor") return fmt::format("select({} != {}, 1, 0)", a, b);
+  return fmt::format("{}({}, {})", op == "Max" ? "max" : "min", a, b);
+}
+
+Mapped express_combination(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  std::string text = e.element(node.inputs.at(0));
+  if (node.op == "Div" && !is_float(m.elem(node.inputs[0]))) {
+    throw NotMapped("it divides integers");
+  }
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    text = combined(node.op, text, e.element(node.inputs[i]));
+  }
+  if (node.op == "Mean") text = fmt::format("({}) / {}", text, node.inputs.size());
+  return {e.finish(fmt::format("{} = {}", e.left(), text))};
+}
+
+Mapped express_power(const Mapping& m, const Node& node) {
+  static const std::map<double, std::string> kTexts = {
+      {1, "$"},         {2, "$ * $"},       {3, "$ * $ * $"}, {4, "$ * $ * $ * $"},
+      {0.5, "sqrt($)"}, {-0.5, "rsqrt($)"}, {-1, "1 / $"},    {-2, "1 / ($ * $)"}};
+  auto power = m.input(node, 1).scalar();
+  if (!power) throw NotMapped("its exponent is no constant number");
+  auto text = kTexts.find(*power);
+  if (text == kTexts.end()) throw NotMapped(fmt::format("its exponent is {}", *power));
+  IndexExpr e(m, node);
+  return {
+      e.finish(fmt::format("{} = {}", e.left(), filled(text->second, e.element(node.inputs[0]))))};
+}
+
+Mapped express_limits(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  std::string text = e.element(node.inputs.at(0));
+  const char* names[] = {"min", "max"};
+  for (size_t i = 0; i < 2; ++i) {
+    std::string bound;
+    if (const Attribute* own = node.find(names[i])) bound = literal(own->f);
+    if (node.has_input(i + 1)) bound = e.element(node.inputs[i + 1]);
+    if (!bound.empty()) text = fmt::format("{}({}, {})", names[1 - i], text, bound);
+  }
+  return {e.finish(fmt::format("{} = {}", e.left(), text))};
+}
+
+Mapped express_choice(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const std::string condition = e.element(node.inputs.at(0));
+  const std::string yes = e.element(node.inputs.at(1)), no = e.element(node.inputs.at(2));
+  return {e.finish(fmt::format("{} = select({} != 0, {}, {})", e.left(), condition, yes, no))};
+}
+
+Mapped express_slopes(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const std::string x = e.element(node.inputs.at(0)), slope = e.element(node.inputs.at(1));
+  return {e.finish(fmt::format("{} = select({} > 0, {}, {} * {})", e.left(), x, x, x, slope))};
+}
+
+Mapped express_conversion(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const std::string& input = node.inputs.at(0);
+  const std::string x = e.element(input);
+  const bool from_real = is_float(m.elem(input)), to_real = is_float(m.elem(node.outputs[0]));
+  std::string text = x;
+  if (m.graph.value(node.outputs[0]).type == DataType::Bool) {
+    text = fmt::format("select({} != 0, 1, 0)", x);
+  } else if (from_real && !to_real) {
+    text = fmt::format("select({} < 0, -floor(-{}), floor({}))", x, x, x);  // toward zero
+  }
+  return {e.finish(fmt::format("{} = {}", e.left(), text))};
+}
+
+// (X - zero) * scale, the two by an axis or for all.
+Mapped express_dequantization(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  if (node.integer("block_size", 0) != 0) throw NotMapped("its scales are those of blocks");
+  const std::string& scale = node.inputs.at(1);
+  auto parameter = [&](const std::string& value) {
+    if (m.graph.value(value).scalar() || m.shape(value).empty()) return e.at(value, {});
+    const size_t axis = checked_axis(node.integer("axis", 1), e.sizes().size());
+    return e.at(value, {e.indices()[axis]});
+  };
+  std::string text = e.element(node.inputs[0]);
+  if (node.has_input(2)) text = fmt::format("({} - {})", text, parameter(node.inputs[2]));
+  return {e.finish(fmt::format("{} = {} * {}", e.left(), text, parameter(scale)))};
+}
+
+}  // namespace
+
+const MapFns& whole_element_mappings() {
+  static const MapFns kMappings = [] {
+    MapFns mappings = {{"Pow", express_power},
+                       {"Clip", express_limits},
+                       {"Where", express_choice},
+                       {"PRelu", express_slopes},
+                       {"Cast", express_conversion},
+                       {"DequantizeLinear", express_dequantization},
+                       {"com.microsoft.Gelu", express_unary},
+                       {"com.microsoft.QuickGelu", express_unary}};
+    for (const char* op :
+         {"Relu",       "Sigmoid",  "Tanh",      "Erf",         "Exp",  "Log",
+          "Sqrt",       "Abs",      "Neg",       "Floor",       "Ceil", "Round",
+          "Reciprocal", "Softplus", "HardSwish", "HardSigmoid", "Sign", "Not",
+          "LeakyRelu",  "Elu",      "Softsign",  "Swish",       "Gelu", "ThresholdedRelu"}) {
+      mappings[op] = express_unary;
+    }
+    for (const char* op : {"Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Mean", "Equal", "Less",
+                           "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Xor"}) {
+      mappings[op] = express_combination;
+    }
+    return mappings;
+  }();
+  return kMappings;
+}
+
+bool prefers_expression(const Mapping& m, const Node& node) {
+  if (node.op == "Gather") return m.elem(node.inputs.at(1)) != ElemType::i32;
+  return whole_element_mappings().contains(node.full_op());
+}
+
+}  // namespace tilewright::onnx

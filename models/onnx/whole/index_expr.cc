@@ -1,0 +1,150 @@
+#include "models/onnx/whole/index_expr.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/onnx/step.h"
+
+namespace tilewright::onnx {
+namespace {
+
+std::vector<DimSize> dim_sizes(const Sizes& sizes) {
+  std::vector<DimSize> dims;
+  for (int64_t s : sizes) dims.push_back({s, s});
+  return dims;
+}
+
+}  // namespace
+
+Sizes fixed_sizes(const Mapping& m, const std::string& value) {
+  Sizes sizes;
+  for (const Extent& e : m.shape(value)) {
+    if (!e.fixed()) {
+      throw NotMapped(
+          fmt::format("a size of '{}' is {}; give each named dimension one size", value, e.text()));
+    }
+    if (e.number() < 1) throw NotMapped(fmt::format("'{}' has no elements", value));
+    sizes.push_back(e.number());
+  }
+  return sizes;
+}
+
+std::string literal(double value) {
+  if (!std::isfinite(value)) throw NotMapped("a number is infinite or none");
+  return value < 0 ? fmt::format("(-{})", -value) : fmt::format("{}", value);
+}
+
+std::optional<Sizes> known_numbers(const Mapping& m, const Node& node, const std::string& attribute,
+                                   size_t input) {
+  if (auto own = node.integers(attribute)) return own;
+  if (!node.has_input(input)) return std::nullopt;
+  const std::optional<Shape>& contents = m.input(node, input).contents;
+  if (!contents) throw NotMapped(fmt::format("its {} are calculated from values", attribute));
+  Sizes numbers;
+  for (const Extent& e : *contents) {
+    if (!e.fixed()) throw NotMapped(fmt::format("its {} are calculated from sizes", attribute));
+    numbers.push_back(e.number());
+  }
+  return numbers;
+}
+
+size_t checked_axis(int64_t axis, size_t rank) {
+  auto found = axis_of(axis, rank);
+  if (!found) throw NotMapped(fmt::format("axis {} is outside of {} axes", axis, rank));
+  return *found;
+}
+
+IndexExpr::IndexExpr(const Mapping& m, const Node& node, const std::string& output,
+                     const Sizes& sizes, ElemType type)
+    : m_(m), node_(node), output_(output), sizes_(sizes), type_(type) {
+  if (sizes_.empty()) sizes_ = {1};
+  for (size_t d = 0; d < sizes_.size(); ++d) indices_.push_back(fmt::format("i{}", d));
+}
+
+IndexExpr::IndexExpr(const Mapping& m, const Node& node, size_t output)
+    : IndexExpr(m, node, node.outputs.at(output), fixed_sizes(m, node.outputs.at(output)),
+                m.elem(node.outputs.at(output))) {}
+
+std::string IndexExpr::left(const std::string& name) const {
+  return fmt::format("{}[{}]", name, fmt::join(indices_, ", "));
+}
+
+std::string IndexExpr::reduced(int64_t size) {
+  reduced_.emplace_back(fmt::format("r{}", reduced_.size()), size);
+  return reduced_.back().first;
+}
+
+std::string IndexExpr::operand(const std::string& value, const Sizes& sizes, ElemType type) {
+  for (const Operand& o : operands_) {
+    if (o.value == value) return o.name;
+  }
+  operands_.push_back({fmt::format("X{}", operands_.size()), value, sizes, type});
+  return operands_.back().name;
+}
+
+std::string IndexExpr::at(const std::string& value, const std::vector<std::string>& indices) {
+  const std::optional<double> number = m_.graph.value(value).scalar();
+  if (number && std::isfinite(*number)) return literal(*number);
+  return made_at(value, fixed_sizes(m_, value), m_.elem(value), indices);
+}
+
+std::string IndexExpr::made_at(const std::string& value, const Sizes& sizes, ElemType type,
+                               const std::vector<std::string>& indices) {
+  const std::string name = operand(value, sizes.empty() ? Sizes{1} : sizes, type);
+  if (sizes.empty()) return name + "[0]";
+  return fmt::format("{}[{}]", name, fmt::join(indices, ", "));
+}
+
+std::string IndexExpr::element(const std::string& value) {
+  const Sizes sizes = fixed_sizes(m_, value);
+  if (sizes.size() > sizes_.size()) throw NotMapped("an operand has more axes than the result");
+  const size_t first = sizes_.size() - sizes.size();
+  std::vector<std::string> at_indices;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] != 1 && sizes[d] != sizes_[first + d]) {
+      throw NotMapped("the sizes of an operand and of the result differ");
+    }
+    at_indices.push_back(sizes[d] == 1 ? "0" : indices_[first + d]);
+  }
+  return at(value, at_indices);
+}
+
+std::string IndexExpr::table(const std::string& what, ElemType type,
+                             const std::vector<double>& values, const std::string& index) {
+  const std::string name = fmt::format("{}/{}", output_, what);
+  const Sizes sizes = {static_cast<int64_t>(values.size())};
+  made_.push_back({name, type, sizes, values});
+  return made_at(name, sizes, type, {index});
+}
+
+Draft IndexExpr::finish(const std::string& statements) const {
+  Draft d = m_.draft("expr", node_);
+  d.layer.output = output_;
+  d.layer.made = made_;
+  d.spec.text("expr", statements);
+  for (size_t i = 0; i < sizes_.size(); ++i) {
+    d.spec.size("dims." + indices_[i], {sizes_[i], sizes_[i]});
+  }
+  for (const auto& [name, size] : reduced_) d.spec.size("dims." + name, {size, size});
+  bool whole = !is_float(type_), wide = type_ == ElemType::f64;
+  for (const Operand& o : operands_) {
+    whole = whole && !is_float(o.type);
+    wide = wide || o.type == ElemType::f64;
+  }
+  const ElemType usual = whole ? ElemType::i64 : wide ? ElemType::f64 : ElemType::f32;
+  const ElemType acc = acc_.value_or(usual);
+  if (acc != ElemType::f32) {
+    d.spec.text("dtype", to_string(acc)).text("acc", to_string(acc));
+  }
+  for (const Operand& o : operands_) {
+    d.spec.text("dtypes." + o.name, to_string(o.type));
+    d.spec.sizes("shapes." + o.name, dim_sizes(o.sizes));
+    d.layer.operands[o.name] = o.value;
+  }
+  d.spec.text("out", to_string(type_));
+  return d;
+}
+
+}  // namespace tilewright::onnx

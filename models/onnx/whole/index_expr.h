@@ -1,0 +1,73 @@
+// Layers that are expressions over the axes of a node's output.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/onnx/mapping.h"
+
+namespace tilewright::onnx {
+
+using Sizes = std::vector<int64_t>;
+
+// The text of one expression in the making: Y[i0, i1, ...] = value. Sizes are numbers.
+class IndexExpr {
+ public:
+  // The output is called `output` and has these sizes. A number has one axis.
+  IndexExpr(const Mapping& m, const Node& node, const std::string& output, const Sizes& sizes,
+            ElemType type);
+  // The node's output of that number.
+  IndexExpr(const Mapping& m, const Node& node, size_t output = 0);
+
+  const Sizes& sizes() const { return sizes_; }
+  const std::vector<std::string>& indices() const { return indices_; }  // "i0", "i1", ...
+  std::string left(const std::string& name = "Y") const;                // "Y[i0, i1]"
+  // An index over `size` elements that is reduced.
+  std::string reduced(int64_t size);
+  // "A[i0, i1 + 1]": an element of a value. Numbers of the model stand for themselves.
+  std::string at(const std::string& value, const std::vector<std::string>& indices);
+  // The element that is broadcast to this place of the output.
+  std::string element(const std::string& value);
+  // The same of a value that an earlier layer made, whose sizes the model does not know.
+  std::string made_at(const std::string& value, const Sizes& sizes, ElemType type,
+                      const std::vector<std::string>& indices);
+  // An element of a constant row that this makes.
+  std::string table(const std::string& what, ElemType type, const std::vector<double>& values,
+                    const std::string& index);
+  // Sums in this type; else in f32, f64 or i64, by the operands.
+  void accumulate(ElemType type) { acc_ = type; }
+
+  // `statements` compute Y.
+  Draft finish(const std::string& statements) const;
+
+ private:
+  std::string operand(const std::string& value, const Sizes& sizes, ElemType type);
+
+  const Mapping& m_;
+  const Node& node_;
+  std::string output_;
+  Sizes sizes_;
+  ElemType type_;
+  std::optional<ElemType> acc_;
+  std::vector<std::string> indices_;
+  std::vector<std::pair<std::string, int64_t>> reduced_;
+  struct Operand {
+    std::string name, value;
+    Sizes sizes;
+    ElemType type;
+  };
+  std::vector<Operand> operands_;
+  std::vector<MadeConstant> made_;
+};
+
+// The sizes of a value, all of them numbers of 1 or more.
+Sizes fixed_sizes(const Mapping& m, const std::string& value);
+std::string literal(double value);
+// The numbers of an attribute, or of an input that the model knows; nothing where both are absent.
+std::optional<Sizes> known_numbers(const Mapping& m, const Node& node, const std::string& attribute,
+                                   size_t input);
+// Counted from the front.
+size_t checked_axis(int64_t axis, size_t rank);
+
+}  // namespace tilewright::onnx

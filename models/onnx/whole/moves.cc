@@ -1,0 +1,261 @@
+// Expressions of whole models: what moves elements.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/onnx/whole/index_expr.h"
+#include "models/onnx/whole/whole.h"
+
+namespace tilewright::onnx {
+namespace {
+
+// "i + 3", "i - 3", "i".
+std::string shifted(const std::string& index, int64_t by) {
+  if (by == 0) return index;
+  return by > 0 ? fmt::format("{} + {}", index, by) : fmt::format("{} - {}", index, -by);
+}
+
+Draft copied(const IndexExpr& e, const std::string& value) {
+  return e.finish(fmt::format("{} = {}", e.left(), value));
+}
+
+Mapped express_transpose(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const size_t rank = fixed_sizes(m, node.inputs.at(0)).size();
+  Sizes order;
+  for (size_t d = rank; d-- > 0;) order.push_back(static_cast<int64_t>(d));
+  order = node.integers("perm").value_or(order);
+  if (order.size() != rank) throw NotMapped("its order has not as many axes as the input");
+  std::vector<std::string> at(rank);
+  for (size_t d = 0; d < rank; ++d) at[checked_axis(order[d], rank)] = e.indices().at(d);
+  return {copied(e, e.at(node.inputs[0], at))};
+}
+
+// A stretch of an axis: where it begins and its step.
+struct Stretch {
+  int64_t start = 0, step = 1;
+};
+
+Draft slice(const Mapping& m, const Node& node, size_t output, const std::vector<Stretch>& axes) {
+  IndexExpr e(m, node, output);
+  std::vector<std::string> at;
+  for (size_t d = 0; d < axes.size(); ++d) {
+    const auto& [start, step] = axes[d];
+    const std::string& i = e.indices().at(d);
+    if (step < 0) {
+      at.push_back(step == -1 ? fmt::format("{} - {}", start, i)
+                              : fmt::format("{} - {} * {}", start, i, -step));
+    } else {
+      at.push_back(shifted(step == 1 ? i : fmt::format("{} * {}", i, step), start));
+    }
+  }
+  return copied(e, e.at(node.inputs.at(0), at));
+}
+
+Mapped express_slice(const Mapping& m, const Node& node) {
+  const Sizes sizes = fixed_sizes(m, node.inputs.at(0));
+  auto starts = known_numbers(m, node, "starts", 1);
+  auto axes = known_numbers(m, node, "axes", 3);
+  const Sizes steps =
+      known_numbers(m, node, "steps", 4).value_or(Sizes(starts ? starts->size() : 0, 1));
+  if (!starts) throw NotMapped("it has no starts");
+  std::vector<Stretch> stretches(sizes.size());
+  for (size_t i = 0; i < starts->size(); ++i) {
+    const size_t d = checked_axis(axes ? axes->at(i) : static_cast<int64_t>(i), sizes.size());
+    const int64_t step = steps.at(i), size = sizes[d];
+    if (step == 0) throw NotMapped("a step is 0");
+    int64_t start = (*starts)[i] < 0 ? (*starts)[i] + size : (*starts)[i];
+    start = std::clamp<int64_t>(start, 0, step > 0 ? size : size - 1);
+    stretches[d] = {start, step};
+  }
+  return {slice(m, node, 0, stretches)};
+}
+
+Mapped express_split(const Mapping& m, const Node& node) {
+  const Sizes sizes = fixed_sizes(m, node.inputs.at(0));
+  const size_t axis = checked_axis(node.integer("axis", 0), sizes.size());
+  Mapped drafts;
+  int64_t start = 0;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    std::vector<Stretch> stretches(sizes.size());
+    stretches[axis].start = start;
+    const Sizes own = fixed_sizes(m, node.outputs[i]);
+    if (!node.outputs[i].empty()) drafts.push_back(slice(m, node, i, stretches));
+    start += own.at(axis);
+  }
+  return drafts;
+}
+
+Mapped express_concat(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const size_t axis = checked_axis(node.integer("axis", 0), e.sizes().size());
+  if (node.inputs.size() > 40) throw NotMapped("it joins more than 40 tensors");
+  std::vector<int64_t> starts = {0};
+  for (const std::string& input : node.inputs) {
+    starts.push_back(starts.back() + fixed_sizes(m, input).at(axis));
+  }
+  std::string text;
+  for (size_t i = node.inputs.size(); i-- > 0;) {
+    std::vector<std::string> at = e.indices();
+    at[axis] = shifted(at[axis], -starts[i]);
+    const std::string own = e.at(node.inputs[i], at);
+    text = text.empty() ? own
+                        : fmt::format("select({} < {}, {}, {})", e.indices()[axis], starts[i + 1],
+                                      own, text);
+  }
+  return {copied(e, text)};
+}
+
+Mapped express_expand(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  return {copied(e, e.element(node.inputs.at(0)))};
+}
+
+Mapped express_tile(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const Sizes sizes = fixed_sizes(m, node.inputs.at(0));
+  std::vector<std::string> at;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const std::string& i = e.indices().at(d);
+    at.push_back(sizes[d] == e.sizes()[d] ? i : fmt::format("{} % {}", i, sizes[d]));
+  }
+  return {copied(e, e.at(node.inputs[0], at))};
+}
+
+// An element at the index that `position` holds, which counts from the end where it is negative.
+std::string picked(IndexExpr& e, const Mapping& m, const std::string& table,
+                   const std::string& position, int64_t size, std::vector<std::string> at,
+                   size_t axis, bool may_be_negative) {
+  (void)m;
+  at[axis] = position;
+  const std::string plain = e.at(table, at);
+  if (!may_be_negative) return plain;
+  at[axis] = fmt::format("{} + {}", position, size);
+  return fmt::format("select({} < 0, {}, {})", position, e.at(table, at), plain);
+}
+
+// Whether an index may count from the end. Those that a model is given may.
+bool has_negatives(const Mapping& m, const std::string& indices) {
+  const Tensor* known = m.graph.value(indices).tensor;
+  if (known == nullptr || !known->readable()) return true;
+  for (int64_t i = 0; i < known->count; ++i) {
+    if (known->whole_at(i) < 0) return true;
+  }
+  return false;
+}
+
+Mapped express_gather(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const std::string &table = node.inputs.at(0), &indices = node.inputs.at(1);
+  const Sizes sizes = fixed_sizes(m, table), chosen = fixed_sizes(m, indices);
+  const size_t axis = checked_axis(node.integer("axis", 0), sizes.size());
+  std::vector<std::string> at, where;
+  for (size_t d = 0; d < axis; ++d) at.push_back(e.indices().at(d));
+  for (size_t d = 0; d < chosen.size(); ++d) where.push_back(e.indices().at(axis + d));
+  at.emplace_back();
+  for (size_t d = axis + 1; d < sizes.size(); ++d) {
+    at.push_back(e.indices().at(d - 1 + chosen.size()));
+  }
+  const std::optional<Shape>& known = m.graph.value(indices).contents;
+  if (chosen.empty() && known && known->size() == 1 && (*known)[0].fixed()) {
+    const int64_t index = (*known)[0].number();
+    at[axis] = std::to_string(index < 0 ? index + sizes[axis] : index);
+    return {copied(e, e.at(table, at))};
+  }
+  const std::string position = e.at(indices, where);
+  return {
+      copied(e, picked(e, m, table, position, sizes[axis], at, axis, has_negatives(m, indices)))};
+}
+
+Mapped express_gather_elements(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const std::string &table = node.inputs.at(0), &indices = node.inputs.at(1);
+  const Sizes sizes = fixed_sizes(m, table);
+  const size_t axis = checked_axis(node.integer("axis", 0), sizes.size());
+  const std::string position = e.at(indices, e.indices());
+  return {copied(
+      e, picked(e, m, table, position, sizes[axis], e.indices(), axis, has_negatives(m, indices)))};
+}
+
+Mapped express_depth_to_space(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const int64_t b = node.integer("blocksize", 1);
+  if (e.sizes().size() != 4 || b < 1) throw NotMapped("it takes images and a size of blocks");
+  const auto& i = e.indices();
+  const bool to_space = node.op == "DepthToSpace";
+  const int64_t channels = e.sizes()[1];
+  std::string channel;
+  if (!to_space) {
+    // The channel of the output names the place in the block, then the channel of the input.
+    const int64_t c = fixed_sizes(m, node.inputs.at(0)).at(1);
+    if (node.text("mode", "DCR") != "DCR") throw NotMapped("it names the channel first");
+    return {copied(
+        e, e.at(node.inputs[0], {i[0], fmt::format("{} % {}", i[1], c),
+                                 fmt::format("{} * {} + {} // {}", i[2], b, i[1], c * b),
+                                 fmt::format("{} * {} + {} // {} % {}", i[3], b, i[1], c, b)}))};
+  }
+  if (node.text("mode", "DCR") == "CRD") {
+    channel = fmt::format("{} * {} + {} % {} * {} + {} % {}", i[1], b * b, i[2], b, b, i[3], b);
+  } else {
+    channel = fmt::format("{} % {} * {} + {} % {} * {} + {}", i[2], b, b * channels, i[3], b,
+                          channels, i[1]);
+  }
+  return {copied(e, e.at(node.inputs.at(0), {i[0], channel, fmt::format("{} // {}", i[2], b),
+                                             fmt::format("{} // {}", i[3], b)}))};
+}
+
+Mapped express_constant_of_shape(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const Attribute* value = node.find("value");
+  double number = 0;
+  if (value != nullptr && value->t && value->t->readable() && value->t->count == 1) {
+    number = value->t->at(0);
+  }
+  return {copied(e, literal(number))};
+}
+
+// One where the index is that of the axis.
+Mapped express_one_hot(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const size_t axis = checked_axis(node.integer("axis", -1), e.sizes().size());
+  std::vector<std::string> where = e.indices();
+  where.erase(where.begin() + static_cast<int64_t>(axis));
+  const std::string index = e.at(node.inputs.at(0), where), own = e.indices()[axis];
+  const std::string off = e.at(node.inputs.at(2), {"0"}), on = e.at(node.inputs.at(2), {"1"});
+  return {copied(e, fmt::format("select({} == {} || {} + {} == {}, {}, {})", index, own, index,
+                                e.sizes()[axis], own, on, off))};
+}
+
+// The part on one side of a diagonal.
+Mapped express_triangle(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  int64_t k = 0;
+  if (auto given = known_numbers(m, node, "k", 1); given && given->size() == 1) k = (*given)[0];
+  const size_t rank = e.sizes().size();
+  if (rank < 2) throw NotMapped("it takes matrices");
+  const std::string &row = e.indices()[rank - 2], &column = e.indices()[rank - 1];
+  const char* test = node.integer("upper", 1) != 0 ? ">=" : "<=";
+  return {copied(e, fmt::format("select({} {} {} + {}, {}, 0)", column, test, row,
+                                literal(static_cast<double>(k)), e.element(node.inputs.at(0))))};
+}
+
+}  // namespace
+
+const MapFns& whole_move_mappings() {
+  static const MapFns kMappings = {{"Transpose", express_transpose},
+                                   {"Slice", express_slice},
+                                   {"Split", express_split},
+                                   {"Concat", express_concat},
+                                   {"Expand", express_expand},
+                                   {"Tile", express_tile},
+                                   {"Gather", express_gather},
+                                   {"GatherElements", express_gather_elements},
+                                   {"DepthToSpace", express_depth_to_space},
+                                   {"SpaceToDepth", express_depth_to_space},
+                                   {"ConstantOfShape", express_constant_of_shape},
+                                   {"OneHot", express_one_hot},
+                                   {"Trilu", express_triangle}};
+  return kMappings;
+}
+
+}  // namespace tilewright::onnx

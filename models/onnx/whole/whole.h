@@ -1,0 +1,29 @@
+// The parts of the table whole_mappings().
+#pragma once
+
+#include "models/onnx/mapping.h"
+
+namespace tilewright::onnx {
+
+const MapFns& whole_element_mappings();  // functions of elements
+const MapFns& whole_move_mappings();     // what moves elements
+const MapFns& whole_row_mappings();      // reductions and normalizations
+const MapFns& whole_window_mappings();   // pools, resizing, padding, convolutions
+const MapFns& whole_product_mappings();  // products with broadcasting
+
+// Layers that calculate `NAME/factor` and `NAME/shift`, by which a normalization with fixed statistics
+// multiplies and shifts each channel.
+Mapped channel_norm(const Mapping& m, const Node& node, const std::string& gamma,
+                    const std::string& beta, const std::string& mean, const std::string& variance,
+                    double eps, const std::string& name);
+
+// `x` with so many elements of `value` in front of and behind each axis.
+Draft zero_padded(const Mapping& m, const Node& node, const std::string& x,
+                  const std::vector<int64_t>& front, const std::vector<int64_t>& behind,
+                  const std::string& value, const std::string& output);
+// `x`, of these sizes, with axis order[d] as axis d.
+Draft reordered(const Mapping& m, const Node& node, const std::string& x,
+                const std::vector<int64_t>& sizes, ElemType type, const std::vector<size_t>& order,
+                const std::string& output);
+
+}  // namespace tilewright::onnx

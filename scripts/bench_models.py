@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Runs model files beside ONNX Runtime: in turns in one process, on one pinned thread, by CPU time.
+
+For each pair MODEL.onnx=MODEL.tw it prints both medians in milliseconds, the ratio (above 1: Tilewright is
+faster), and how far the outputs are apart, as a share of the largest output. Inputs are random. Needs the
+Python packages onnxruntime and numpy, and libtilewright.so."""
+import argparse
+import ctypes
+import json
+import os
+import statistics
+import sys
+import time
+
+import numpy as np
+
+TYPES = {"float32": (2, 32), "float16": (2, 16), "float64": (2, 64), "int64": (0, 64), "int32": (0, 32),
+         "int8": (0, 8), "uint8": (1, 8), "bool": (1, 8)}
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64)]
+
+
+class Port(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("ndim", ctypes.c_int32),
+                ("shape", ctypes.POINTER(ctypes.c_int64))]
+
+
+class Args(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("inputs", ctypes.POINTER(ctypes.POINTER(DLTensor))),
+                ("input_count", ctypes.c_size_t), ("outputs", ctypes.POINTER(ctypes.POINTER(DLTensor))),
+                ("output_count", ctypes.c_size_t), ("executor", ctypes.c_void_p), ("profile", ctypes.c_int32)]
+
+
+class Model:
+    """A model file through the C interface."""
+
+    def __init__(self, library, path: str):
+        self.library = library
+        self.model = ctypes.c_void_p()
+        self.check(library.tw_model_open(path.encode(), None, ctypes.byref(self.model)))
+        self.inputs = self.ports(library.tw_model_input_count, library.tw_model_input_at)
+        self.outputs = self.ports(library.tw_model_output_count, library.tw_model_output_at)
+
+    def check(self, status: int) -> None:
+        if status != 0:
+            self.library.tw_last_error.restype = ctypes.c_char_p
+            sys.exit("bench_models: " + self.library.tw_last_error().decode())
+
+    def ports(self, count, at) -> list[tuple[str, str, list[int]]]:
+        count.restype = ctypes.c_size_t
+        found = []
+        for index in range(count(self.model)):
+            port = Port(struct_size=ctypes.sizeof(Port))
+            self.check(at(self.model, ctypes.c_size_t(index), ctypes.byref(port)))
+            kind = next(name for name, code in TYPES.items() if code == (port.code, port.bits))
+            found.append((port.name.decode(), kind, port.shape[:port.ndim]))
+        return found
+
+    def bind(self, inputs: dict) -> list:
+        """Keeps the tensors of a run; returns the arrays of its outputs."""
+        outputs = [np.empty(shape, kind) for _, kind, shape in self.outputs]
+        arrays = [[np.ascontiguousarray(inputs[name]) for name, _, _ in self.inputs], outputs]
+        self.kept, pointers = [arrays], []
+        for side in arrays:
+            tensors = []
+            for array in side:
+                shape = (ctypes.c_int64 * max(1, array.ndim))(*array.shape)
+                code, bits = TYPES[array.dtype.name]
+                tensors.append(DLTensor(array.ctypes.data, 1, 0, array.ndim, code, bits, 1, shape, None, 0))
+                self.kept.append(shape)
+            row = (ctypes.POINTER(DLTensor) * max(1, len(tensors)))(*[ctypes.pointer(t) for t in tensors])
+            self.kept += [tensors, row]
+            pointers.append((row, len(side)))
+        self.args = Args(ctypes.sizeof(Args), *pointers[0], *pointers[1], None, 0)
+        return outputs
+
+    def run(self) -> None:
+        self.check(self.library.tw_model_run(self.model, ctypes.byref(self.args)))
+
+
+def random_inputs(ports, generator) -> dict:
+    inputs = {}
+    for name, kind, shape in ports:
+        if kind.startswith("float"):
+            inputs[name] = generator.standard_normal(shape).astype(kind)
+        else:
+            most = 2 if "mask" in name or "type" in name or kind == "bool" else 100
+            inputs[name] = generator.integers(0, most, shape).astype(kind)
+    return inputs
+
+
+def cpu_seconds(run) -> float:
+    start = time.thread_time()
+    run()
+    return time.thread_time() - start
+
+
+def compare(library, onnx: str, compiled: str, seconds: float) -> dict:
+    import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
+    model = Model(library, compiled)
+    inputs = random_inputs(model.inputs, np.random.default_rng(0))
+    outputs = model.bind(inputs)
+    wanted = session.run(None, inputs)
+    model.run()
+    error = max(float(np.abs(got.astype(float) - want).max() / max(1e-6, np.abs(want.astype(float)).max()))
+                for got, want in zip(outputs, wanted))
+    sides = {"tilewright": model.run, "onnxruntime": lambda: session.run(None, inputs)}
+    times = {name: [] for name in sides}
+    end = time.monotonic() + seconds
+    while time.monotonic() < end or len(times["tilewright"]) < 7:
+        for name, run in sides.items():
+            times[name].append(cpu_seconds(run))
+    row = {name: statistics.median(all_times) * 1e3 for name, all_times in times.items()}
+    return {"model": os.path.basename(onnx), **row, "ratio": row["onnxruntime"] / row["tilewright"],
+            "rounds": len(times["tilewright"]), "error": error}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", metavar="MODEL.onnx=MODEL.tw")
+    parser.add_argument("--library", default="build/release/libtilewright.so")
+    parser.add_argument("--seconds", type=float, default=10, help="for each model (10)")
+    parser.add_argument("--cpu", type=int, default=0, help="the processor to pin to (0)")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    os.sched_setaffinity(0, {given.cpu})
+    library = ctypes.CDLL(os.path.abspath(given.library))
+    rows = []
+    for pair in given.models:
+        onnx, _, compiled = pair.rpartition("=")
+        if not onnx:
+            parser.error(f"expected MODEL.onnx=MODEL.tw, got '{pair}'")
+        rows.append(compare(library, onnx, compiled, given.seconds))
+        if not given.json:
+            row = rows[-1]
+            print(f"{row['model']}: {row['tilewright']:.3f} ms, ONNX Runtime {row['onnxruntime']:.3f} ms, ratio "
+                  f"{row['ratio']:.2f}, {row['rounds']} rounds, error {row['error']:.1e}", flush=True)
+    if given.json:
+        print(json.dumps({"results": rows}))
+
+
+if __name__ == "__main__":
+    main()

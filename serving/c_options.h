@@ -1,0 +1,16 @@
+// Structs of the C interface that several of its functions read.
+#pragma once
+
+#include "database/trust/trust.h"
+#include "serving/library.h"
+#include "tilewright/tilewright.h"
+
+namespace tilewright::serving {
+
+database::Trust trust_of(const tw_open_options& options);
+// Where lines for people go: to the caller's function, or to standard error.
+Library::Log log_of(const tw_open_options& options);
+// The calling thread where null is given.
+tw_executor executor_of(const tw_executor* given);
+
+}  // namespace tilewright::serving

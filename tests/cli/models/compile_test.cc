@@ -1,0 +1,121 @@
+// tune-cli compile, and run and explain of the model file that it writes.
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "graph/graph.h"
+#include "runtime/tensor/npy.h"
+#include "tests/cli/models/onnx_file.h"
+#include "tests/cli/support.h"
+
+namespace tilewright::cli {
+namespace {
+
+using test::OnnxFile;
+using testing::HasSubstr;
+
+class Compile : public Cli {
+ protected:
+  void write(const std::string& name, const std::string& bytes) {
+    std::ofstream(dir_ / name, std::ios::binary) << bytes;
+  }
+  void SetUp() override {
+    Cli::SetUp();
+    OnnxFile file;
+    file.input("x", {"batch", 4}).floats("w", {4, 3}, {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1});
+    file.node("MatMul", {"x", "w"}, {"a"}).node("Sigmoid", {"a"}, {"s"});
+    file.node("Mul", {"a", "s"}, {"m"}).node("Transpose", {"m"}, {"y"}).output("y");
+    write("m.onnx", file.bytes());
+  }
+  void write_input() {
+    HostArray x("x", ElemType::f32, {2, 4});
+    for (int64_t i = 0; i < 8; ++i) x.set(i, static_cast<double>(i) - 3);
+    write_npy((dir_ / "x.npy").string(), x);
+  }
+};
+
+const std::string kCompile = "compile m.onnx --dim batch=2 --db k.db --threads 1 --quiet ";
+
+TEST_F(Compile, PrintsTheProgram) {
+  Ran ran = run("compile m.onnx --dim batch=2 --text");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const graph::Graph graph = graph::parse_graph(ran.out);
+  EXPECT_EQ(graph.nodes.size(), 2u) << ran.out;  // the product with silu, the transposition
+  EXPECT_THAT(ran.out, HasSubstr("matmul:m=2,n=3,k=4,epilogue=[silu]"));
+}
+
+TEST_F(Compile, MakesAFileThatRuns) {
+  Ran ran = run(kCompile + "-o m.tw --trials 0 --json");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json said = ran.json();
+  EXPECT_EQ(said["nodes"], 2);
+  EXPECT_EQ(said["kernels"], 2);
+  EXPECT_LE(said["memory"], said["least_memory"].get<double>() * 1.05);
+  fs::remove(dir_ / "k.db");  // the file needs neither the database
+  fs::remove(dir_ / "m.onnx");
+  write_input();
+  ran = run("run m.tw --in x=x.npy --out y=y.npy", "PATH=/none");  // nor a compiler
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const NpyArray y = read_npy((dir_ / "y.npy").string());
+  ASSERT_EQ(y.shape, (std::vector<int64_t>{3, 2}));
+  const double a[2][3] = {{-3, -2, -1}, {5, 6, 7}};  // x w: rows -3..0 and 1..4
+  for (int64_t row = 0; row < 2; ++row) {
+    for (int64_t column = 0; column < 3; ++column) {
+      const double v = a[row][column];
+      EXPECT_NEAR(y.get(column * 2 + row), v / (1 + std::exp(-v)), 1e-5);
+    }
+  }
+}
+
+TEST_F(Compile, ExplainsTheTime) {
+  ASSERT_EQ(run(kCompile + "-o m.tw --trials 0").code, 0);
+  Ran ran = run("explain m.tw --threads 1 --json");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json said = ran.json();
+  EXPECT_EQ(said["nodes"].size(), 2u);
+  EXPECT_TRUE(said["causes"].contains("product")) << said["causes"];
+  EXPECT_TRUE(said["causes"].contains("movement")) << said["causes"];
+  EXPECT_THAT(run("explain m.tw --threads 1").out, HasSubstr("all nodes: "));
+}
+
+TEST_F(Compile, TunesWhatTheDatabaseLacks) {
+  Ran first = run(kCompile + "-o m.tw --trials 3");
+  ASSERT_EQ(first.code, 0) << first.err;
+  const Json before = run("db info --db k.db --json").json()["rows"];
+  EXPECT_GT(before["records"], 2) << "more than the defaults";
+  Ran again = run(kCompile + "-o m.tw --trials 0");
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(run("db info --db k.db --json").json()["rows"], before);
+}
+
+TEST_F(Compile, RefusesWithTheReason) {
+  Ran ran = run("compile m.onnx --dim batch=2 --db k.db");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("-o: expected the name of the model file"));
+  ran = run("compile m.onnx --dim batch=1..2 --text");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("its shape is not known"));
+  OnnxFile file;
+  file.input("x", {2}).node("Mystery", {"x"}, {"y"}).output("y");
+  write("u.onnx", file.bytes());
+  ran = run("compile u.onnx --text");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("make_y (Mystery): there is no kernel for this operator"));
+  write("no.tw", "nothing");
+  EXPECT_EQ(run("run no.tw --in x=x.npy --out y=y.npy").code, 5);
+}
+
+TEST_F(Compile, RunNamesInputsAndOutputs) {
+  ASSERT_EQ(run(kCompile + "-o m.tw --trials 0").code, 0);
+  write_input();
+  Ran ran = run("run m.tw --out y=y.npy");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("input 'x' is missing"));
+  ran = run("run m.tw --in q=x.npy --out y=y.npy");
+  EXPECT_THAT(ran.err, HasSubstr("no 'q'; the model has x"));
+  ran = run("run m.tw --in x=x.npy --out q=y.npy");
+  EXPECT_THAT(ran.err, HasSubstr("no 'q'; the model has y"));
+}
+
+}  // namespace
+}  // namespace tilewright::cli

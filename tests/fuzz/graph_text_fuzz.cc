@@ -1,0 +1,31 @@
+// The text form of graphs, which stands in model files.
+#include "graph/graph.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace tilewright::fuzz {
+
+std::vector<std::string> seed_inputs() {
+  return {
+      "graph \"g\"\ninput \"x\": f32[2, 3]\nconst \"s\": f32[3] = {0.5, 1, -2}\n"
+      "\"y\": f32[2, 3] = \"expr:expr=\\\"Y[i, j] = X[i, j] * S[j]\\\",dims.i=2,dims.j=3\" "
+      "(S=\"s\", X=\"x\") for \"n\"\n\"z\": f32[3, 2] = view \"y\" for \"flat\"\noutput \"z\"\n",
+      "const \"w\": f32[16, 8] = xxh3:0123456789abcdef\ninput \"x\": f32[4, 16]\n"
+      "\"y\": f32[4, 8] = \"matmul:m=4,n=8,k=16\" (A=\"x\", B=\"w\")\noutput \"y\"\n",
+      "const \"i\": i64[2] = {-1, 9}\nconst \"t\": u8[1] = {1}\nconst \"o\": f16[] = {2}\n"};
+}
+
+}  // namespace tilewright::fuzz
+
+using namespace tilewright;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    const graph::Graph graph = graph::parse_graph(fuzz::text_of(data, size));
+    const std::string text = graph::to_string(graph);
+    fuzz::require(graph::to_string(graph::parse_graph(text)) == text,
+                  "the text of a graph reads back as another one");
+    graph::verify(graph);
+  } catch (const graph::GraphError&) {
+  }
+  return 0;
+}

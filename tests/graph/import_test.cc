@@ -1,0 +1,187 @@
+// Whole ONNX models as graphs.
+#include "graph/import_onnx.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "graph/interpret.h"
+#include "tests/cli/models/onnx_file.h"
+
+namespace tilewright::graph {
+namespace {
+
+using test::kFloat;
+using test::kInt64;
+using test::OnnxFile;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Bytes elements(const std::vector<float>& values) {
+  return std::make_shared<std::string>(reinterpret_cast<const char*>(values.data()),
+                                       values.size() * sizeof(float));
+}
+
+Graph imported(const OnnxFile& file, const std::map<std::string, DimSize>& sizes = {}) {
+  const std::string bytes = file.bytes();
+  const onnx::Model model = onnx::read_model(bytes, "m.onnx");
+  Graph graph = import_onnx(model, sizes);
+  verify(graph);
+  return graph;
+}
+
+std::vector<float> run(const OnnxFile& file, const std::map<std::string, Bytes>& inputs) {
+  Graph graph = imported(file);
+  fold_constants(&graph);
+  verify(graph);
+  const Bytes out = interpret(graph, inputs)[0];
+  std::vector<float> values(out->size() / sizeof(float));
+  std::memcpy(values.data(), out->data(), out->size());
+  return values;
+}
+
+std::string refusal(const OnnxFile& file, const std::map<std::string, DimSize>& sizes = {}) {
+  try {
+    imported(file, sizes);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+OnnxFile unary(const std::string& op, const std::vector<std::string>& attributes = {}) {
+  OnnxFile file;
+  file.input("x", {2, 3}).node(op, {"x"}, {"y"}, attributes).output("y");
+  return file;
+}
+
+const Bytes kSix = elements({1, -2, 3, -4, 5, -6});
+
+TEST(ImportOnnx, MovesElements) {
+  EXPECT_THAT(run(unary("Transpose"), {{"x", kSix}}), ElementsAre(1, -4, -2, 5, 3, -6));
+  EXPECT_THAT(run(unary("Flatten"), {{"x", kSix}}), ElementsAre(1, -2, 3, -4, 5, -6));
+}
+
+TEST(ImportOnnx, SlicesBackwardsAndJoins) {
+  OnnxFile file;
+  file.input("x", {2, 3})
+      .integers("starts", {-1})
+      .integers("ends", {-100})
+      .integers("axes", {1})
+      .integers("steps", {-2})
+      .node("Slice", {"x", "starts", "ends", "axes", "steps"}, {"s"})
+      .node("Concat", {"s", "x"}, {"y"}, {test::whole("axis", 1)})
+      .output("y");
+  EXPECT_THAT(run(file, {{"x", kSix}}), ElementsAre(3, 1, 1, -2, 3, -6, -4, -4, 5, -6));
+}
+
+TEST(ImportOnnx, PoolsOverThePadding) {
+  OnnxFile most, mean;
+  for (auto [file, op] : {std::pair(&most, "MaxPool"), std::pair(&mean, "AveragePool")}) {
+    file->input("x", {1, 1, 2, 3})
+        .node(op, {"x"}, {"y"},
+              {test::wholes("kernel_shape", {2, 2}), test::wholes("pads", {1, 1, 0, 0})})
+        .output("y");
+  }
+  EXPECT_THAT(run(most, {{"x", kSix}}), ElementsAre(1, 1, 3, 1, 5, 5));
+  EXPECT_THAT(run(mean, {{"x", kSix}}), ElementsAre(1, -0.5, 0.5, -1.5, 0, 0));
+}
+
+TEST(ImportOnnx, FoldsStatisticsIntoTheConvolution) {
+  OnnxFile file;
+  file.input("x", {1, 1, 2, 3})
+      .floats("w", {1, 1, 1, 1}, {2})
+      .floats("g", {1}, {3})
+      .floats("b", {1}, {1})
+      .floats("mean", {1}, {4})
+      .floats("var", {1}, {9 - 1e-5f})
+      .node("Conv", {"x", "w"}, {"c"}, {test::wholes("kernel_shape", {1, 1})})
+      .node("BatchNormalization", {"c", "g", "b", "mean", "var"}, {"y"})
+      .output("y");
+  Graph graph = imported(file);
+  fold_constants(&graph);
+  EXPECT_EQ(graph.nodes.size(), 1u) << to_string(graph);
+  const std::vector<float> y = run(file, {{"x", kSix}});  // 2 x - 4 + 1
+  const std::vector<float> want = {-1, -7, 3, -11, 7, -15};
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(y[i], want[i], 1e-5);
+}
+
+TEST(ImportOnnx, PadsOneSideInFrontOfTheConvolution) {
+  OnnxFile file;
+  file.input("x", {1, 1, 2, 3})
+      .floats("w", {1, 1, 1, 2}, {1, 10})
+      .node("Conv", {"x", "w"}, {"y"}, {test::wholes("pads", {0, 0, 0, 1})})
+      .output("y");
+  EXPECT_THAT(run(file, {{"x", kSix}}), ElementsAre(-19, 28, 3, 46, -55, -6));
+}
+
+TEST(ImportOnnx, ReordersATransposedConvolution) {
+  OnnxFile file;
+  file.input("x", {1, 1, 2, 3})
+      .floats("w", {1, 2, 1, 1}, {1, -1})
+      .floats("b", {2}, {0, 10})
+      .node("ConvTranspose", {"x", "w", "b"}, {"y"}, {test::wholes("kernel_shape", {1, 1})})
+      .output("y");
+  EXPECT_THAT(run(file, {{"x", kSix}}), ElementsAre(1, -2, 3, -4, 5, -6, 9, 12, 7, 14, 5, 16));
+}
+
+TEST(ImportOnnx, ConvertsTowardZeroAndBack) {
+  OnnxFile file;
+  file.input("x", {1, 4})
+      .node("Cast", {"x"}, {"i"}, {test::whole("to", kInt64)})
+      .node("Cast", {"i"}, {"y"}, {test::whole("to", kFloat)})
+      .output("y");
+  EXPECT_THAT(run(file, {{"x", elements({1.7f, -1.7f, -0.5f, 3})}}), ElementsAre(1, -1, 0, 3));
+}
+
+TEST(ImportOnnx, TakesRowsFromTheEndToo) {
+  OnnxFile file;
+  file.input("x", {2, 3}).input("i", {2}, kInt64).node("Gather", {"x", "i"}, {"y"}).output("y");
+  const std::vector<int64_t> indices = {-1, 0};
+  const Bytes given = std::make_shared<std::string>(reinterpret_cast<const char*>(indices.data()),
+                                                    indices.size() * sizeof(int64_t));
+  EXPECT_THAT(run(file, {{"x", kSix}, {"i", given}}), ElementsAre(-4, 5, -6, 1, -2, 3));
+}
+
+TEST(ImportOnnx, DoublesImages) {
+  OnnxFile file;
+  file.input("x", {1, 1, 1, 3})
+      .floats("scales", {4}, {1, 1, 2, 2})
+      .node("Resize", {"x", "", "scales"}, {"y"},
+            {test::words("coordinate_transformation_mode", "asymmetric"),
+             test::words("nearest_mode", "floor")})
+      .output("y");
+  EXPECT_THAT(run(file, {{"x", elements({1, 2, 3})}}),
+              ElementsAre(1, 1, 2, 2, 3, 3, 1, 1, 2, 2, 3, 3));
+}
+
+TEST(ImportOnnx, NamesAllNodesWithoutAKernel) {
+  OnnxFile file;
+  file.input("x", {2, 3})
+      .node("Cos", {"x"}, {"c"})
+      .node("Det", {"c"}, {"d"})
+      .node("TopK", {"x"}, {"unused"})
+      .node("Sin", {"x"}, {"s"})
+      .node("Add", {"c", "s"}, {"y"})
+      .output("y");
+  const std::string text = refusal(file);
+  EXPECT_THAT(text, HasSubstr("m.onnx: 2 of its 5 nodes have no kernel:"));
+  EXPECT_THAT(text, HasSubstr("make_c (Cos): there is no kernel for this operator"));
+  EXPECT_THAT(text, HasSubstr("make_s (Sin): there is no kernel for this operator"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("TopK")));  // no output needs it
+}
+
+TEST(ImportOnnx, RefusesRangesAndCircles) {
+  OnnxFile ranged;
+  ranged.input("x", {"n", 3}).node("Relu", {"x"}, {"y"}).output("y");
+  EXPECT_THAT(refusal(ranged, {{"n", {1, 4}}}), HasSubstr("its shape is not known"));
+  EXPECT_EQ(refusal(ranged, {{"n", {4, 4}}}), "");
+  OnnxFile circle;
+  circle.input("x", {2}).note("a", {2}).note("b", {2});
+  circle.node("Add", {"x", "b"}, {"a"}).node("Add", {"x", "a"}, {"b"}).output("a");
+  EXPECT_NE(refusal(circle), "");
+}
+
+}  // namespace
+}  // namespace tilewright::graph

@@ -1,0 +1,89 @@
+// Runs ONNX models by the interpreter of graphs:
+//   onnx_graph FOLDER…
+// A folder holds model.onnx and its inputs as in0.npy, in1.npy, …; the sizes of named dimensions are
+// those of the inputs. The outputs are written beside them as out0.npy, …. Prints a JSON object per
+// folder: the number of nodes, or "error".
+#include <fmt/format.h>
+
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "graph/import_onnx.h"
+#include "graph/interpret.h"
+#include "models/onnx/external.h"
+#include "models/weights/mapped_file.h"
+#include "runtime/tensor/npy.h"
+
+using namespace tilewright;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::vector<NpyArray> read_inputs(const std::string& folder) {
+  std::vector<NpyArray> arrays;
+  for (size_t i = 0;; ++i) {
+    const std::string path = fmt::format("{}/in{}.npy", folder, i);
+    if (!std::filesystem::exists(path)) return arrays;
+    arrays.push_back(read_npy(path));
+  }
+}
+
+std::map<std::string, DimSize> sizes_of(const onnx::Model& model,
+                                        const std::vector<NpyArray>& inputs) {
+  std::map<std::string, DimSize> sizes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const onnx::DeclaredValue& v = model.inputs.at(i);
+    for (size_t d = 0; v.shape && d < v.shape->size(); ++d) {
+      const onnx::DeclaredSize& size = (*v.shape)[d];
+      if (size.number) continue;
+      const int64_t given = inputs[i].shape.at(d);
+      sizes[size.name.empty() || size.name == "?" ? fmt::format("{}.{}", v.name, d) : size.name] = {
+          given, given};
+    }
+  }
+  return sizes;
+}
+
+Json run(const std::string& folder) {
+  const std::string path = folder + "/model.onnx";
+  const weights::MappedFile file(path);
+  onnx::Model model = onnx::read_model(file.bytes(), path);
+  const onnx::ExternalData constants(model);
+  const std::vector<NpyArray> inputs = read_inputs(folder);
+  graph::Graph graph = graph::import_onnx(model, sizes_of(model, inputs));
+  graph::verify(graph);
+  const size_t imported = graph.nodes.size();
+  graph::fold_constants(&graph);
+  const std::string text = graph::to_string(graph);
+  if (graph::to_string(graph::parse_graph(text)) != text) return {{"error", "the text changed"}};
+  std::map<std::string, graph::Bytes> given;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    given[model.inputs[i].name] = std::make_shared<std::string>(inputs[i].bytes);
+  }
+  const std::vector<graph::Bytes> outputs = interpret(graph, given);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const graph::Value& v = graph.values[graph.outputs[i]];
+    HostArray array(v.name, v.elem, v.shape);
+    std::memcpy(array.data(), outputs[i]->data(), outputs[i]->size());
+    write_npy(fmt::format("{}/out{}.npy", folder, i), array);
+  }
+  return {{"nodes", graph.nodes.size()}, {"imported", imported}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    Json told;
+    try {
+      told = run(argv[i]);
+    } catch (const std::exception& e) {
+      told = {{"error", e.what()}};
+    }
+    told["folder"] = argv[i];
+    std::cout << told.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+  }
+}

@@ -1,0 +1,66 @@
+// Model files of hand-written kernels.
+#pragma once
+
+#include "graph/graph.h"
+#include "serving/model.h"
+#include "tests/serving/fixture.h"
+
+namespace tilewright::serving::testing {
+
+// y = x B, a product of the fixture, and z, its elements as [32].
+inline graph::Graph product_graph(const Floats& b) {
+  const std::string data(static_cast<const char*>(b.tensor.data), 16 * 8 * sizeof(float));
+  graph::Graph graph = graph::parse_graph(
+      "graph \"product\"\ninput \"x\": f32[2, 2, 16]\nconst \"B\": f32[16, 8] = " +
+      graph::data_hash(data) +
+      "\n\"y\": f32[4, 8] = \"matmul:m=4,n=8,k=16\" (A=\"x\", B=\"B\") for \"dense\"\n"
+      "\"z\": f32[32] = view \"y\"\noutput \"y\"\noutput \"z\"\n");
+  graph.values[graph.find("B")].data = std::make_shared<const std::string>(data);
+  return graph;
+}
+
+// Writes the model file beside the database, with all kernels of that.
+inline std::string write_model(const std::string& database, const graph::Graph& graph,
+                               const std::string& name = "model.tw") {
+  database::ServingContent content;
+  content.parts[kProgramPart] = std::make_shared<const std::string>(graph::to_string(graph));
+  for (const graph::Value& v : graph.values) {
+    if (v.constant) content.parts[graph::data_hash(*v.data)] = v.data;
+  }
+  const std::string path = database.substr(0, database.rfind('/') + 1) + name;
+  database::Store::open(database, database::Mode::ReadOnly).export_serving(path, content);
+  return path;
+}
+
+class OpenedModel {
+ public:
+  explicit OpenedModel(const std::string& path) {
+    auto open = TW_INIT(tw_open_options);
+    open.log = [](void*, const char*) {};
+    auto options = TW_INIT(tw_model_options);
+    options.open = &open;
+    status = tw_model_open(path.c_str(), &options, &model);
+  }
+  ~OpenedModel() { tw_model_close(model); }
+  OpenedModel(const OpenedModel&) = delete;
+  OpenedModel& operator=(const OpenedModel&) = delete;
+
+  tw_status run(const Floats& x, const Floats& y, const Floats& z,
+                const tw_executor* executor = nullptr, bool profile = false) const {
+    const DLTensor* inputs[] = {&x.tensor};
+    const DLTensor* outputs[] = {&y.tensor, &z.tensor};
+    auto args = TW_INIT(tw_model_args);
+    args.inputs = inputs;
+    args.input_count = 1;
+    args.outputs = outputs;
+    args.output_count = 2;
+    args.executor = executor;
+    args.profile = profile ? 1 : 0;
+    return tw_model_run(model, &args);
+  }
+
+  tw_model* model = nullptr;
+  tw_status status = TW_OK;
+};
+
+}  // namespace tilewright::serving::testing

@@ -1,0 +1,113 @@
+// Whole models through the C interface.
+#include "tests/serving/model_fixture.h"
+
+#include <sqlite3.h>
+#include <sys/stat.h>
+
+namespace tilewright::serving::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ServingModel, RunsItsNodes) {
+  Database db{{.tag = 5}};
+  Floats b({16, 8}, 2), x({2, 2, 16}, 1), flat({4, 16}, 1), y({4, 8}), z({32});
+  OpenedModel opened(write_model(db.path(), product_graph(b)));
+  ASSERT_EQ(opened.status, TW_OK) << tw_last_error();
+  for (int run = 0; run < 2; ++run) {
+    ASSERT_EQ(opened.run(x, y, z), TW_OK) << tw_last_error();
+    EXPECT_EQ(product_fault(flat, b, y, 5), "");
+    for (int64_t i = 0; i < 32; ++i) EXPECT_EQ(z[i], y[i]);
+  }
+}
+
+TEST(ServingModel, NamesItsPortsAndNodes) {
+  Database db{{}};
+  Floats b({16, 8}, 2), x({2, 2, 16}), y({4, 8}), z({32});
+  OpenedModel opened(write_model(db.path(), product_graph(b)));
+  ASSERT_EQ(opened.status, TW_OK) << tw_last_error();
+  EXPECT_EQ(tw_model_input_count(opened.model), 1u);
+  EXPECT_EQ(tw_model_output_count(opened.model), 2u);
+  auto port = TW_INIT(tw_port);
+  ASSERT_EQ(tw_model_input_at(opened.model, 0, &port), TW_OK);
+  EXPECT_STREQ(port.name, "x");
+  EXPECT_EQ(port.ndim, 3);
+  EXPECT_EQ(port.shape[2], 16);
+  EXPECT_EQ(port.dtype.bits, 32);
+  EXPECT_EQ(tw_model_output_at(opened.model, 2, &port), TW_ERROR_ARGUMENT);
+  ASSERT_EQ(tw_model_node_count(opened.model), 1u);  // a view is none
+  ASSERT_EQ(opened.run(x, y, z, nullptr, true), TW_OK) << tw_last_error();
+  auto node = TW_INIT(tw_model_node);
+  ASSERT_EQ(tw_model_node_at(opened.model, 0, &node), TW_OK);
+  EXPECT_STREQ(node.label, "dense");
+  EXPECT_STREQ(node.spec, "matmul:m=4,n=8,k=16");
+  EXPECT_EQ(node.outcome, TW_HIT);
+  EXPECT_GT(node.seconds, 0);
+}
+
+TEST(ServingModel, RefusesTensorsByName) {
+  Database db{{}};
+  Floats b({16, 8}, 2), x({2, 2, 16}), wrong({2, 2, 15}), flat({4, 16}), y({4, 8}), z({32});
+  OpenedModel opened(write_model(db.path(), product_graph(b)));
+  ASSERT_EQ(opened.status, TW_OK) << tw_last_error();
+  EXPECT_EQ(opened.run(wrong, y, z), TW_ERROR_TENSOR);
+  EXPECT_THAT(tw_last_error(), HasSubstr("input 'x': axis 2 has 15; expected 16"));
+  EXPECT_EQ(opened.run(flat, y, z), TW_ERROR_TENSOR);
+  EXPECT_THAT(tw_last_error(), HasSubstr("input 'x': it has 2 axes; expected 3"));
+  EXPECT_EQ(opened.run(x, z, y), TW_ERROR_TENSOR);
+  EXPECT_THAT(tw_last_error(), HasSubstr("output 'y': it has 1 axes"));
+  y.tensor.dtype.code = kDLInt;
+  EXPECT_EQ(opened.run(x, y, z), TW_ERROR_TENSOR);
+  EXPECT_THAT(tw_last_error(), HasSubstr("output 'y': its elements are i32; expected f32"));
+}
+
+TEST(ServingModel, NamesNodesThatNoKernelServes) {
+  Database db{{.spec = "matmul:m=4,n=8,k=17"}};
+  Floats b({16, 8}, 2);
+  OpenedModel opened(write_model(db.path(), product_graph(b)));
+  EXPECT_EQ(opened.status, TW_ERROR_MISS);
+  EXPECT_THAT(tw_last_error(), HasSubstr("dense: "));
+}
+
+TEST(ServingModel, RefusesOtherFiles) {
+  Database db{{}};
+  OpenedModel opened(db.path());
+  EXPECT_EQ(opened.status, TW_ERROR_DATABASE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("is no model file"));
+}
+
+void change(const std::string& path, const std::string& sql) {
+  chmod(path.c_str(), 0600);
+  sqlite3* file = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &file), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(file, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(file);
+}
+
+TEST(ServingModel, RefusesDamagedParts) {
+  Database db{{}};
+  Floats b({16, 8}, 2);
+  const std::string path = write_model(db.path(), product_graph(b));
+  change(path, "UPDATE parts SET bytes = zeroblob(512) WHERE name LIKE 'xxh3:%'");
+  OpenedModel damaged(path);
+  EXPECT_EQ(damaged.status, TW_ERROR_DATABASE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("is damaged"));
+  EXPECT_FALSE(database::Store::open(path, database::Mode::ReadOnly).check().rows.empty());
+  change(path, "DELETE FROM parts WHERE name = 'program'");
+  OpenedModel without(path);
+  EXPECT_EQ(without.status, TW_ERROR_DATABASE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("part 'program'"));
+}
+
+TEST(ServingModel, RefusesAProgramThatIsNone) {
+  Database db{{}};
+  Floats b({16, 8}, 2);
+  graph::Graph graph = product_graph(b);
+  graph.nodes[0].spec = "matmul:m=4,n=8,k=15";
+  OpenedModel opened(write_model(db.path(), graph));
+  EXPECT_NE(opened.status, TW_OK);
+  EXPECT_THAT(tw_last_error(), HasSubstr("'dense': operand A is 'x' of 64 elements"));
+}
+
+}  // namespace
+}  // namespace tilewright::serving::testing
