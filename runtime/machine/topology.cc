@@ -83,7 +83,8 @@ class Sysfs {
     std::map<int64_t, Cache> found;
     for (int index = 0; index < 8; ++index) {
       const std::string base = fmt::format("{}cache/index{}/", folder(cpu), index);
-      const std::optional<int64_t> level = number_in(base + "level"), size = number_in(base + "size");
+      const std::optional<int64_t> level = number_in(base + "level"),
+                                   size = number_in(base + "size");
       const std::optional<std::string> type = read_file(base + "type");
       if (!level || !size || !type || type->starts_with("Instruction") || *level > 3) continue;
       found[*level] = {*size, cpus_in(base + "shared_cpu_list")};
@@ -142,9 +143,7 @@ std::string counted(size_t count, const char* one) {
 
 }  // namespace
 
-int64_t CacheSizes::l2_of(int threads) const {
-  return l2 * ((threads + l2_cores - 1) / l2_cores);
-}
+int64_t CacheSizes::l2_of(int threads) const { return l2 * ((threads + l2_cores - 1) / l2_cores); }
 
 int64_t CacheSizes::l3_of(int threads) const {
   if (l3_cores == 0) return l3;
@@ -165,8 +164,8 @@ std::vector<int> Topology::cpus() const {
 }
 
 int Topology::performance_cores() const {
-  return static_cast<int>(std::count_if(cores.begin(), cores.end(),
-                                        [](const Core& core) { return !core.efficient; }));
+  return static_cast<int>(
+      std::count_if(cores.begin(), cores.end(), [](const Core& core) { return !core.efficient; }));
 }
 
 std::string Topology::text() const {
@@ -178,9 +177,8 @@ std::string Topology::text() const {
     groups.insert(core.cache);
     threads = std::max(threads, core.cpus.size());
   }
-  std::string text = slow == 0
-                         ? counted(fast, "core")
-                         : fmt::format("{} performance and {} efficient cores", fast, slow);
+  std::string text = slow == 0 ? counted(fast, "core")
+                               : fmt::format("{} performance and {} efficient cores", fast, slow);
   if (threads > 1) text += fmt::format(", {} threads per core", threads);
   if (nodes.size() > 1) text += ", " + counted(nodes.size(), "NUMA node");
   text += fmt::format(", L1 {} KiB, L2 {} KiB", caches.l1 >> 10, caches.l2 >> 10);
