@@ -43,7 +43,8 @@ std::vector<FoundCall> calls_of(const KernelText& text, std::string_view name) {
 std::vector<Edits> dropped(const KernelText& text, std::initializer_list<const char*> names) {
   std::vector<Edits> result;
   for (const char* name : names) {
-    for (const FoundCall& call : calls_of(text, name)) result.push_back({{call.at, call.length, ";"}});
+    for (const FoundCall& call : calls_of(text, name))
+      result.push_back({{call.at, call.length, ";"}});
   }
   return result;
 }
@@ -145,10 +146,10 @@ std::vector<Edits> tile_of_another(const KernelText& text, const KernelFacts&) {
 
 const std::vector<TextKind>& pipeline_kinds() {
   static const std::vector<TextKind> kinds = {
-      {"release dropped", release_dropped}, {"arrival dropped", arrival_dropped},
-      {"fence dropped", fence_dropped},     {"wait dropped", wait_dropped},
-      {"wait relaxed", wait_relaxed},       {"commit dropped", commit_dropped},
-      {"parity turned", parity_turned},     {"bytes changed", bytes_changed},
+      {"release dropped", release_dropped},   {"arrival dropped", arrival_dropped},
+      {"fence dropped", fence_dropped},       {"wait dropped", wait_dropped},
+      {"wait relaxed", wait_relaxed},         {"commit dropped", commit_dropped},
+      {"parity turned", parity_turned},       {"bytes changed", bytes_changed},
       {"stage of another", stage_of_another}, {"tile of another", tile_of_another},
   };
   return kinds;

@@ -33,8 +33,7 @@ std::optional<Scaled> scaled(const Expr& e) {
     const std::vector<Expr>& args = call_node->args;
     auto inside = is_lowest(args[2]) ? scaled(args[1]) : std::nullopt;
     if (inside) {
-      inside->value =
-          call(e.type().elem, CallOp::IfThenElse, {args[0], inside->value, args[2]});
+      inside->value = call(e.type().elem, CallOp::IfThenElse, {args[0], inside->value, args[2]});
     }
     return inside;
   }
@@ -82,8 +81,8 @@ class Rewriter : public Mutator {
     const Stmt inner = nest.as<ForNode>() ? innermost(nest) : Stmt();
     auto* store = inner.defined() ? inner.as<StoreNode>() : nullptr;
     if (!start || !store || !is_lowest(start->value) || start->buffer != store->buffer ||
-        !is_private(store->buffer) || store->indices.size() != 1 ||
-        start->indices.size() != 1 || !equal(start->indices[0], store->indices[0])) {
+        !is_private(store->buffer) || store->indices.size() != 1 || start->indices.size() != 1 ||
+        !equal(start->indices[0], store->indices[0])) {
       return false;
     }
     auto* maximum = store->value.as<BinaryNode>();
@@ -92,8 +91,8 @@ class Rewriter : public Mutator {
     if (!equal(maximum->a, own)) return false;
     const auto term = scaled(maximum->b);
     if (!term) return false;
-    stmts.push_back(with_innermost(
-        nest, make_store(store->buffer, store->indices, max(own, term->value))));
+    stmts.push_back(
+        with_innermost(nest, make_store(store->buffer, store->indices, max(own, term->value))));
     stmts.push_back(make_store(store->buffer, store->indices, own * term->factor));
     return true;
   }

@@ -30,9 +30,10 @@ Program maximum(double factor, double start) {
   p.name = "maximum";
   p.params = {{x, ParamRole::Input}, {y, ParamRole::Output}};
   p.body = make_allocate(
-      m, make_seq({make_store(m, one, number(start)),
-                   make_for(i, 0, 8, ForKind::Unrolled, make_store(m, one, max(load(m, one), term))),
-                   make_store(y, one, load(m, one))}));
+      m,
+      make_seq({make_store(m, one, number(start)),
+                make_for(i, 0, 8, ForKind::Unrolled, make_store(m, one, max(load(m, one), term))),
+                make_store(y, one, load(m, one))}));
   return p;
 }
 
