@@ -107,11 +107,11 @@ TEST_P(GoldenMachineCode, KeepsTheRules) {
   const MachineCode& code = main_function(c);
   const int products = code.count_in_main_loop(multiplies_matrices), size = code.main_loop_size();
   const int uniform = code.count_in_main_loop(named("R2UR"));
-  fmt::print("{}: MEMBAR {} (of the GPU in loops {}), CCTL {}; main loop: {} instructions, {} MMA, "
-             "{} R2UR, {} BAR\n",
-             k.name, code.count(named("MEMBAR")), code.count_in_loops(is_wide_barrier),
-             code.count(named("CCTL")), size, products, uniform,
-             code.count_in_main_loop(named("BAR")));
+  fmt::print(
+      "{}: MEMBAR {} (of the GPU in loops {}), CCTL {}; main loop: {} instructions, {} MMA, "
+      "{} R2UR, {} BAR\n",
+      k.name, code.count(named("MEMBAR")), code.count_in_loops(is_wide_barrier),
+      code.count(named("CCTL")), size, products, uniform, code.count_in_main_loop(named("BAR")));
   const nlohmann::json bound = bounds().value(k.name, nlohmann::json{});
   ASSERT_TRUE(bound.is_object()) << "has no bounds in main_loops.json";
   EXPECT_LE(size, bound.at("instructions").get<int>());
