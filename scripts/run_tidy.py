@@ -125,7 +125,8 @@ class Tidy:
             ["clang-tidy", "--quiet", "-p", str(self.build),
              # clang reads gcc's flags but not its precompiled headers.
              "--extra-arg=-Wno-unknown-warning-option",
-             "--extra-arg=-Wno-ignored-optimization-argument", name],
+             "--extra-arg=-Wno-ignored-optimization-argument",
+             "--extra-arg=-Wno-unused-command-line-argument", name],
             cwd=self.root, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             print(done.stdout if done.stdout.strip() else done.stderr, file=sys.stderr, flush=True)

@@ -104,7 +104,7 @@ std::string cause_of(const serving::NodeLine& line) {
   }
   const std::string value = text.substr(text.find('=') + 1);
   const bool computes =
-      value.find_first_of("/") != std::string::npos || value.find("exp(") != std::string::npos ||
+      value.find('/') != std::string::npos || value.find("exp(") != std::string::npos ||
       value.find("max(") != std::string::npos || value.find("] *") != std::string::npos ||
       value.find("] +") != std::string::npos;
   return computes ? "elements" : "movement";

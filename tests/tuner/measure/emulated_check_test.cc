@@ -231,8 +231,12 @@ TEST(EmulatedCheck, InstancesExerciseThePipelineOfStoredKernels) {
     ASSERT_TRUE(small) << k.name;
     const Exercise& e = small->exercise;
     EXPECT_TRUE(e.is_whole()) << k.name << " on " << small->workload.canonical;
-    if (e.stages > 0) EXPECT_GE(e.iterations, 2 * e.stages + 1) << k.name;
-    if (e.turns > 0) EXPECT_GE(e.turns, 2) << k.name;
+    if (e.stages > 0) {
+      EXPECT_GE(e.iterations, 2 * e.stages + 1) << k.name;
+    }
+    if (e.turns > 0) {
+      EXPECT_GE(e.turns, 2) << k.name;
+    }
     rings += e.stages > 0 ? 1 : 0;
     persistent += e.turns > 0 ? 1 : 0;
     curves += e.curve_rows > 1 && e.curve_columns > 1 ? 1 : 0;
