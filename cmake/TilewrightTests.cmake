@@ -97,7 +97,7 @@ if(TARGET test_serving AND NOT TILEWRIGHT_SANITIZE AND NOT TILEWRIGHT_COVERAGE)
   set(sanitized -fsanitize=thread -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_compile_options(test_threads PRIVATE ${sanitized} -O1 -g1 -Wno-tsan)
   target_link_options(test_threads PRIVATE -fsanitize=thread)
-  target_link_libraries(test_threads PRIVATE tw_database tw_models tw_runtime tw_kernel tw_ir tw_base
+  target_link_libraries(test_threads PRIVATE tw_graph tw_database tw_models tw_runtime tw_kernel tw_ir tw_base
     tw_test_support GTest::gtest_main)
   target_include_directories(test_threads SYSTEM PRIVATE ${XXHASH_INCLUDE})
   gtest_discover_tests(test_threads TEST_PREFIX tsan. DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
