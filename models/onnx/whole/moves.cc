@@ -123,12 +123,10 @@ Mapped express_tile(const Mapping& m, const Node& node) {
 }
 
 // An element at the index that `position` holds, which counts from the end where it is negative.
-std::string picked(IndexExpr& e, const Mapping& m, const std::string& table,
-                   const std::string& position, int64_t size, std::vector<std::string> at,
-                   size_t axis, bool may_be_negative) {
-  (void)m;
+std::string picked(IndexExpr& e, const std::string& table, const std::string& position,
+                   int64_t size, std::vector<std::string> at, size_t axis, bool may_be_negative) {
   at[axis] = position;
-  const std::string plain = e.at(table, at);
+  std::string plain = e.at(table, at);
   if (!may_be_negative) return plain;
   at[axis] = fmt::format("{} + {}", position, size);
   return fmt::format("select({} < 0, {}, {})", position, e.at(table, at), plain);
@@ -163,8 +161,7 @@ Mapped express_gather(const Mapping& m, const Node& node) {
     return {copied(e, e.at(table, at))};
   }
   const std::string position = e.at(indices, where);
-  return {
-      copied(e, picked(e, m, table, position, sizes[axis], at, axis, has_negatives(m, indices)))};
+  return {copied(e, picked(e, table, position, sizes[axis], at, axis, has_negatives(m, indices)))};
 }
 
 Mapped express_gather_elements(const Mapping& m, const Node& node) {
@@ -174,7 +171,7 @@ Mapped express_gather_elements(const Mapping& m, const Node& node) {
   const size_t axis = checked_axis(node.integer("axis", 0), sizes.size());
   const std::string position = e.at(indices, e.indices());
   return {copied(
-      e, picked(e, m, table, position, sizes[axis], e.indices(), axis, has_negatives(m, indices)))};
+      e, picked(e, table, position, sizes[axis], e.indices(), axis, has_negatives(m, indices)))};
 }
 
 Mapped express_depth_to_space(const Mapping& m, const Node& node) {

@@ -224,7 +224,8 @@ Mapped express_resize(const Mapping& m, const Node& node) {
       const double limit = static_cast<double>(in - 1);
       if (mode == "nearest") {
         low.push_back(std::clamp(static_cast<double>(nearest(place, rounding)), 0.0, limit));
-        repeats = repeats && out % in == 0 && low.back() == static_cast<double>(i / (out / in));
+        const int64_t repeated = out % in == 0 ? i / (out / in) : -1;
+        repeats = repeats && low.back() == static_cast<double>(repeated);
       } else {
         const double inside_place = std::clamp(place, 0.0, limit);
         low.push_back(std::floor(inside_place));
@@ -249,7 +250,8 @@ Mapped express_resize(const Mapping& m, const Node& node) {
     std::vector<std::pair<std::vector<std::string>, std::string>> longer;
     for (const auto& [indices, weight] : parts) {
       for (const auto& [index, share] : axis) {
-        longer.emplace_back(indices, share.empty() ? weight : weight + " * " + share);
+        longer.emplace_back(indices,
+                            share.empty() ? weight : fmt::format("{} * {}", weight, share));
         longer.back().first.push_back(index);
       }
     }
