@@ -12,8 +12,6 @@ import statistics
 import sys
 import time
 
-import numpy as np
-
 TYPES = {"float32": (2, 32), "float16": (2, 16), "float64": (2, 64), "int64": (0, 64), "int32": (0, 32),
          "int8": (0, 8), "uint8": (1, 8), "bool": (1, 8)}
 
@@ -64,6 +62,7 @@ class Model:
 
     def bind(self, inputs: dict) -> list:
         """Keeps the tensors of a run; returns the arrays of its outputs."""
+        import numpy as np
         outputs = [np.empty(shape, kind) for _, kind, shape in self.outputs]
         arrays = [[np.ascontiguousarray(inputs[name]) for name, _, _ in self.inputs], outputs]
         self.kept, pointers = [arrays], []
@@ -102,6 +101,7 @@ def cpu_seconds(run) -> float:
 
 
 def compare(library, onnx: str, compiled: str, seconds: float) -> dict:
+    import numpy as np
     import onnxruntime
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
