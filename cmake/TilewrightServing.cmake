@@ -34,7 +34,7 @@ if(NOT TILEWRIGHT_SANITIZE)
   target_link_options(tw_serving PRIVATE -Wl,-z,defs)  # a sanitizer's functions come with the program
 endif()
 
-# What the library takes of the runtime and of the oracle has groups of its own. Others would bring
+# Sources of the runtime and of the oracle that the library takes form groups of their own. Others would bring
 # along functions that start programs. test_threads brings its own objects in the place of `loading`.
 file(GLOB loading CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/*.cc ${PROJECT_SOURCE_DIR}/runtime/load/*.cc)
 file(GLOB served CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/machine/*.cc

@@ -118,7 +118,7 @@ struct TriedConfig {
   auto operator<=>(const TriedConfig&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
-// What a serving file is made of.
+// The contents of a serving file.
 struct ServingContent {
   std::optional<std::set<std::string>> workloads = {};  // by hash; nothing: all of them
   // Named parts, which make it a model file.

@@ -78,7 +78,7 @@ class Importer {
   }
 
  private:
-  // What a value is made of; nothing to be made of for inputs and constants.
+  // The layer that makes a value; none for inputs and constants.
   struct Source {
     const onnx::Layer* layer = nullptr;
     const onnx::Node* view = nullptr;

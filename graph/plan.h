@@ -1,4 +1,4 @@
-// Where values lie in memory while a graph runs.
+// Places of values in memory while a graph runs.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ inline constexpr int64_t kValueAlignment = 64;
 struct Plan {
   // The value whose elements it names: itself, or what it is a view of.
   std::vector<size_t> roots;
-  // Of roots that are calculated or given: from the start of the block, aligned to kValueAlignment.
+  // Offsets of roots that are calculated or given: from the start of the block, aligned to kValueAlignment.
   // -1 for constants and for values that are no roots.
   std::vector<int64_t> offsets;
   int64_t bytes = 0;

@@ -8,7 +8,7 @@
 namespace tilewright::serving {
 
 database::Trust trust_of(const tw_open_options& options);
-// Where lines for people go: to the caller's function, or to standard error.
+// Lines for people go to the caller's function, or to standard error.
 Library::Log log_of(const tw_open_options& options);
 // The calling thread where null is given.
 tw_executor executor_of(const tw_executor* given);

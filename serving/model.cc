@@ -83,7 +83,7 @@ void Model::add_ports(const graph::Graph& graph) {
   }
 }
 
-// Where the elements of a value lie while the model runs.
+// The place of a value's elements while the model runs.
 void* Model::place_of(const graph::Graph& graph, size_t value) {
   const size_t root = roots_[value];
   if (offsets_[root] >= 0) return static_cast<char*>(arena_.data()) + offsets_[root];

@@ -50,7 +50,7 @@ class Model {
   const std::vector<Port>& inputs() const { return inputs_; }
   const std::vector<Port>& outputs() const { return outputs_; }
   const std::vector<NodeLine>& nodes() const { return lines_; }
-  // Of the block that values share, of packed weights and of constants that kernels read as they are.
+  // Bytes of the block that values share, of packed weights and of constants that kernels read as they are.
   int64_t arena_bytes() const { return arena_.bytes(); }
   int64_t least_arena_bytes() const { return least_bytes_; }
   int64_t weight_bytes() const { return weight_bytes_; }

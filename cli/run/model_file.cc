@@ -90,7 +90,7 @@ struct Threads {
   tw_executor executor;
 };
 
-// What a node's time goes to.
+// The cause that a node's time is counted under.
 std::string cause_of(const serving::NodeLine& line) {
   const Spec spec = parse_spec(line.spec);
   if (spec.op == "matmul" || spec.op.find("conv") != std::string::npos) return "product";

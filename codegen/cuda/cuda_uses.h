@@ -1,4 +1,4 @@
-// What a kernel does with the buffers that it is given.
+// A kernel's uses of the buffers that it is given.
 #pragma once
 
 #include <set>

@@ -17,7 +17,7 @@ struct CacheSizes {
   int64_t l3_of(int threads) const;
 };
 
-// Those of the cores that threads use first (topology.h); ordinary sizes stand in for what the system
+// Caches of the cores that threads use first (topology.h); ordinary sizes stand in for what the system
 // does not tell.
 const CacheSizes& cache_sizes();
 

@@ -32,7 +32,7 @@ struct Topology {
   std::string text() const;
 };
 
-// What sysfs tells of these processors: x86 and Arm, hybrid chips of Intel and of Arm. Without sysfs each
+// Facts of these processors from sysfs: x86 and Arm, hybrid chips of Intel and of Arm. Without sysfs each
 // processor is a core. `root` stands before /sys.
 Topology read_topology(const std::vector<int>& cpus, const std::string& root = "");
 

@@ -5,6 +5,7 @@
 
 #include "database/store.h"
 #include "tests/cli/help_texts.h"
+#include "tests/cli/models/onnx_file.h"
 
 namespace tilewright::cli {
 namespace {
@@ -23,6 +24,10 @@ class ForgedDatabase : public HelpTexts {
     forge(dir_ / "forged.db");
     write_matrix("a.npy", 32, 16);
     write_matrix("b.npy", 16, 48);
+    test::OnnxFile model;  // the same product
+    model.input("A", {32, 16}).floats("B", {16, 48}, std::vector<float>(16 * 48, 1));
+    model.node("MatMul", {"A", "B"}, {"C"}).output("C");
+    std::ofstream(dir_ / "m.onnx", std::ios::binary) << model.bytes();
   }
 
   // Zeros, as NumPy writes them.
@@ -113,6 +118,9 @@ class ForgedDatabase : public HelpTexts {
             "replay --threads 1 " + spec + " --db merged.db",
             "db keygen sign.key" + with,
             "db train" + with,
+            "compile m.onnx --quiet --threads 1 --trials 0 -o m.tw" + with,
+            "run m.tw --in A=a.npy --out C=c.npy",
+            "explain m.tw",
             "tune --quiet --trials 3 --threads 1 --resume " + spec + with,
             "tune --quiet --trials 3 --threads 1 " + spec + with,
             "db sign --key sign.key" + with,

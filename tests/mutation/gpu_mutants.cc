@@ -119,7 +119,7 @@ std::string examine(const Case& c, const CudaSource& wrong, uint64_t seed) {
   return "equal ";
 }
 
-// What is said in a child process, which may crash or never end.
+// Output of a child process, which may crash or never end.
 std::string said_apart(const std::function<std::string()>& examine) {
   int ends[2];
   if (pipe(ends) != 0) throw std::bad_alloc();

@@ -22,7 +22,7 @@ Mutant run_gpu_mutant(uint64_t seed, const Choice& choice = {});
 struct StoredKernel {
   std::string family, name, spec, target, config;
 };
-// Those of a file of that form.
+// Kernels of a file of that form.
 std::vector<StoredKernel> stored_kernels(const std::string& file);
 
 // All mutants of a stored kernel with one fault of its pipeline each, on the instance on which the

@@ -12,7 +12,7 @@ namespace tilewright {
 
 // The disassembler's path; empty where there is none.
 std::string nvdisasm();
-// What it prints of a cubin.
+// Its output for a cubin.
 std::string disassembly(const std::string& cubin);
 
 struct MachineInstruction {

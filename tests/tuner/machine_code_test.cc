@@ -102,7 +102,7 @@ TEST_P(GoldenMachineCode, KeepsTheRules) {
     }
     waits += code.count(waits_for_group);
   }
-  // Where ptxas serializes wgmma, there are more.
+  // There are more if ptxas serializes wgmma.
   EXPECT_EQ(waits, occurrences(c.ptx, "wgmma.wait_group"));
   const MachineCode& code = main_function(c);
   const int products = code.count_in_main_loop(multiplies_matrices), size = code.main_loop_size();

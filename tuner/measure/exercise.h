@@ -11,7 +11,7 @@
 namespace tilewright {
 
 struct Exercise {
-  // Of the pipelined loop that wraps least: its stages, and the iterations of one tile. 0 without
+  // The pipelined loop that wraps least: its stages, and the iterations of one tile. 0 without
   // one of two stages or more.
   int64_t stages = 0, iterations = 0;
   // Tiles of each block of a persistent grid, at least; 0 for other grids.
@@ -28,7 +28,7 @@ struct Exercise {
   std::map<std::string, int64_t> by_name() const;
 };
 
-// Of a scheduled program, before it is lowered, at its largest sizes.
+// The exercise of a scheduled program, before it is lowered, at its largest sizes.
 Exercise exercise_of(const Program& program);
 
 }  // namespace tilewright

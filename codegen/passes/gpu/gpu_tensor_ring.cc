@@ -53,7 +53,7 @@ Stmt with_release(const Ring& ring, const Stmt& uses, const Stmt& free) {
     return std::any_of(read.begin(), read.end(),
                        [&](const BufferNode* b) { return ring.rings.count(b) != 0; });
   });
-  // What does not need the results may run beside the products that make them, which read the stage.
+  // Statements that need no results may run beside the products that make them, which read the stage.
   auto next = last.base();
   while (last != stmts.rend() && next != stmts.end() && !meet(read_by(*next), stored_by(*last))) {
     ++next;

@@ -168,7 +168,7 @@ Mapped express_pool(const Mapping& m, const Node& node) {
                                e.left("S"), divisor))};
 }
 
-// Where an element of a resized axis comes from, as a place of the input.
+// The place of the input that an element of a resized axis comes from.
 double source_place(const std::string& rule, int64_t i, double scale, int64_t size, int64_t out) {
   const auto x = static_cast<double>(i);
   if (rule == "asymmetric") return x / scale;
