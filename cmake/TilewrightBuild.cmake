@@ -88,3 +88,8 @@ endif()
 if(TILEWRIGHT_LINKER)
   add_link_options(-fuse-ld=${TILEWRIGHT_LINKER})
 endif()
+if(TILEWRIGHT_LINKER STREQUAL "mold")
+  # mold 1.10 lets a program's read-only relocations begin up to 7 bytes before their page, where the code
+  # ends there; the loader then refuses the program. With pages of its own, code ends nowhere else.
+  add_link_options(-Wl,-z,separate-code)
+endif()
