@@ -102,6 +102,7 @@ Program number_window_rows(const Program& program);
 // to memory, at most two tiles per block. A second kernel adds them up in the order of k. The
 // result does not depend on which block is faster, and no block waits for another.
 Program persist_grids(const Program& program);
+inline constexpr const char* kPipelineStagesKey = "pipeline_stages";
 // Software pipelining of loops with the annotation "pipeline_stages". The copies of an iteration
 // from global to shared memory are issued that many iterations less one ahead, into a ring of as
 // many buffers:

@@ -37,8 +37,6 @@ struct Text {
   std::vector<Input> inputs;
 };
 
-std::optional<int64_t> extent_of(const Expr& e) { return as_int(e); }
-
 // Nothing for a workload that an `expr` of f32 cannot say.
 std::optional<Text> text_of(const Graph& graph, const Node& node) {
   static const std::set<std::string> kOps = {"expr", "matmul", "conv1d", "conv2d", "conv3d"};
@@ -64,12 +62,12 @@ std::optional<Text> text_of(const Graph& graph, const Node& node) {
     Stage stage{std::move(statements[s]), {}};
     const tilewright::Stage& own = w.stages[s];
     for (size_t d = 0; d < own.axes.size(); ++d) {
-      auto extent = extent_of(own.output->shape[d]);
+      auto extent = as_int(own.output->shape[d]);
       if (!extent) return std::nullopt;
       stage.indices.emplace_back(own.axes[d].name(), *extent);
     }
     for (const ReduceAxis& axis : own.reduce_axes) {
-      auto extent = extent_of(axis.extent);
+      auto extent = as_int(axis.extent);
       if (!extent) return std::nullopt;
       stage.indices.emplace_back(axis.var.name(), *extent);
     }
@@ -136,7 +134,6 @@ void rename_tensors(Stage* stage, const std::map<std::string, std::string>& name
 // The statements of both with names of their own: inputs X0, …, stages in between T0, …, and Y.
 nlohmann::ordered_json spec_of(Text text, std::map<std::string, size_t>* operands) {
   std::map<std::string, std::string> names;
-
   nlohmann::ordered_json shapes = nlohmann::ordered_json::object(),
                          weights = nlohmann::ordered_json::array();
   for (const Input& input : text.inputs) {
@@ -227,8 +224,11 @@ bool move_to_axes(Stage* stage, const std::vector<std::pair<std::string, int64_t
 
 // One node of a producer and the only node that reads it; nothing where they do not make one.
 std::optional<Node> fused(const Graph& graph, const Node& producer, const Node& consumer) {
-  auto first = text_of(graph, producer), second = text_of(graph, consumer);
-  if (!first || !second) return std::nullopt;
+  auto second = text_of(graph, consumer);
+  const auto is_function = [](const Stage& s) { return s.statement.assignment == "="; };
+  if (!second || !std::ranges::all_of(second->stages, is_function)) return std::nullopt;
+  auto first = text_of(graph, producer);
+  if (!first) return std::nullopt;
   std::set<std::string> read;  // tensors of which each statement reads the element that it makes
   for (const Input& input : second->inputs) {
     if (input.value == producer.output) read.insert("c_" + input.name);
@@ -242,7 +242,7 @@ std::optional<Node> fused(const Graph& graph, const Node& producer, const Node& 
   std::map<std::string, std::string> names;
   for (const std::string& name : read) names[name] = made.statement.target;
   for (Stage& stage : second->stages) {
-    if (stage.statement.assignment != "=" || !move_to_axes(&stage, axes, read)) return std::nullopt;
+    if (!move_to_axes(&stage, axes, read)) return std::nullopt;
     read.insert(stage.statement.target);
   }
   Text both = std::move(*first);
@@ -273,16 +273,6 @@ std::optional<Node> fused(const Graph& graph, const Node& producer, const Node& 
   return node;
 }
 
-// Whether a node may take functions of its result: one that reads each input in order.
-bool is_function(const Node& node) {
-  if (node.is_view()) return false;
-  const Spec spec = parse_spec(node.spec);
-  if (spec.op != "expr") return false;
-  const auto text = spec.get<std::string>("expr");
-  return text.find("+=") == std::string::npos && text.find("max=") == std::string::npos &&
-         text.find("min=") == std::string::npos;
-}
-
 class Fuser {
  public:
   explicit Fuser(Graph* graph) : graph_(*graph) {}
@@ -297,7 +287,7 @@ class Fuser {
       const std::vector<size_t>& readers = users[producer.output];
       if (gone[p] || producer.is_view() || readers.size() != 1 || gone[readers[0]]) continue;
       const size_t c = readers[0];
-      if (!is_function(graph_.nodes[c])) continue;
+      if (graph_.nodes[c].is_view()) continue;
       auto node = fused(graph_, producer, graph_.nodes[c]);
       if (!node) continue;
       graph_.nodes[c] = std::move(*node);  // there, since its other operands were made before

@@ -15,14 +15,12 @@ namespace {
 }
 
 int64_t checked_elements(const Value& v) {
-  int64_t count = 1;
   for (int64_t s : v.shape) {
     if (s < 1) refuse(v.name, fmt::format("a size is {}; expected 1 or more", s));
-    if (__builtin_mul_overflow(count, s, &count) || count > (int64_t{1} << 40)) {
-      refuse(v.name, "it has too many elements");
-    }
   }
-  return count;
+  const auto count = element_count(v.shape);
+  if (!count) refuse(v.name, "it has too many elements");
+  return *count;
 }
 
 void verify_value(const Value& v) {
@@ -89,6 +87,14 @@ void verify_view(const Graph& graph, const Node& node) {
 }
 
 }  // namespace
+
+std::optional<int64_t> element_count(const Shape& shape) {
+  int64_t count = 1;
+  for (int64_t s : shape) {
+    if (__builtin_mul_overflow(count, s, &count) || count > (int64_t{1} << 40)) return std::nullopt;
+  }
+  return count;
+}
 
 int64_t Value::count() const {
   int64_t all = 1;

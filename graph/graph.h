@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,9 @@ class GraphError : public Error {
  public:
   using Error::Error;
 };
+
+// The number of elements; nothing where it is beyond 2^40. Sizes are 1 or more.
+std::optional<int64_t> element_count(const Shape& shape);
 
 struct Value {
   std::string name;
@@ -70,6 +74,8 @@ struct Graph {
 std::string to_string(const Graph& graph);
 // Throws GraphError with the line. Constants of more than a few elements come without their data.
 Graph parse_graph(std::string_view text);
+// Whether the text holds the elements of a constant; others go by the name of their data.
+bool is_written(const Value& constant);
 // The name of data in the text form.
 std::string data_hash(const std::string& data);
 

@@ -19,16 +19,6 @@ std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Numbers that a text can hold exactly; data of others goes by its hash.
-bool is_written(const Value& v) {
-  if (v.count() > kMaxWritten || v.data == nullptr) return false;
-  for (int64_t i = 0; i < v.count(); ++i) {
-    const double x = load_element(v.elem, v.data->data(), i);
-    if (!std::isfinite(x) || std::abs(x) > 9e15) return false;
-  }
-  return true;
-}
-
 std::string constant_text(const Value& v) {
   if (!is_written(v)) return v.data == nullptr ? v.hash : data_hash(*v.data);
   std::string text;
@@ -137,12 +127,7 @@ class Parser {
       v.shape.push_back(line.number<int64_t>());
       if (v.shape.back() < 1 || v.shape.size() > 32) line.fail("expected sizes of 1 or more");
     }
-    int64_t count = 1;
-    for (int64_t s : v.shape) {
-      if (__builtin_mul_overflow(count, s, &count) || count > (int64_t{1} << 40)) {
-        line.fail("the shape overflows");
-      }
-    }
+    if (!element_count(v.shape)) line.fail("the shape overflows");
     return v;
   }
 
@@ -229,6 +214,16 @@ std::string node_text(const Graph& graph, const Node& node) {
 }
 
 }  // namespace
+
+// Few numbers, which a text can hold exactly.
+bool is_written(const Value& v) {
+  if (v.count() > kMaxWritten || v.data == nullptr) return false;
+  for (int64_t i = 0; i < v.count(); ++i) {
+    const double x = load_element(v.elem, v.data->data(), i);
+    if (!std::isfinite(x) || std::abs(x) > 9e15) return false;
+  }
+  return true;
+}
 
 std::string data_hash(const std::string& data) {
   const XXH128_hash_t h = XXH3_128bits(data.data(), data.size());

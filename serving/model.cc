@@ -114,7 +114,7 @@ void Model::add_steps(const graph::Graph& graph) {
   for (const graph::Node& node : graph.nodes) {
     if (node.is_view()) continue;
     const ReportLine& r = *reports.at(node.spec);
-    Step step = make_step(graph, node, node.spec);
+    Step step = make_step(graph, node);
     step.line = lines_.size();
     lines_.push_back(
         {node.label, node.spec, r.kernel, r.sketch, r.outcome, r.reason, r.seconds, 0});
@@ -122,10 +122,9 @@ void Model::add_steps(const graph::Graph& graph) {
   }
 }
 
-Model::Step Model::make_step(const graph::Graph& graph, const graph::Node& node,
-                             const std::string& spec) {
+Model::Step Model::make_step(const graph::Graph& graph, const graph::Node& node) {
   Step step;
-  step.served = &prepared_->find(spec);
+  step.served = &prepared_->find(node.spec);
   const std::vector<Operand>& operands = step.served->operands();
   step.shapes.resize(operands.size());
   step.tensors.resize(operands.size());

@@ -69,7 +69,7 @@ class Model {
   void load(const std::string& path, const ModelOptions& options);
   void add_ports(const graph::Graph& graph);
   void add_steps(const graph::Graph& graph);
-  Step make_step(const graph::Graph& graph, const graph::Node& node, const std::string& spec);
+  Step make_step(const graph::Graph& graph, const graph::Node& node);
   void* place_of(const graph::Graph& graph, size_t value);
   void reserve_workspace(int threads);
   void transfer(const DLTensor* const* tensors, size_t count, const std::vector<Port>& ports,

@@ -1,8 +1,12 @@
 #include "cli/line/duration.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 #include <string_view>
+
+#include "base/error.h"
 
 namespace tilewright::cli {
 namespace {
@@ -55,6 +59,12 @@ std::optional<double> parse_duration(const std::string& text) {
     skip_spaces(rest);
   }
   return total > 0 && std::isfinite(total) ? std::optional(total) : std::nullopt;
+}
+
+double parse_time_limit(const std::string& text) {
+  if (const auto seconds = parse_duration(text)) return *seconds;
+  throw UsageError(
+      fmt::format("--time: expected a time such as 90s, 10m, 2h or 1h30m, got '{}'", text));
 }
 
 }  // namespace tilewright::cli

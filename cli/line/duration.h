@@ -10,5 +10,7 @@ namespace tilewright::cli {
 // s (also day, hour, min, sec and their plurals), the largest first, each at most once. Nothing for
 // other text, and for what is not more than 0.
 std::optional<double> parse_duration(const std::string& text);
+// The same of an argument of --time. Throws UsageError.
+double parse_time_limit(const std::string& text);
 
 }  // namespace tilewright::cli

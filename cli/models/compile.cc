@@ -86,7 +86,7 @@ class Tuning {
     std::vector<size_t> lacking = without([](const database::Record&) { return true; });
     tune_at(lacking, 1, 0);
     if (a_.trials > 0 || !a_.time.empty()) {
-      const double seconds = a_.time.empty() ? 0 : parsed_time();
+      const double seconds = a_.time.empty() ? 0 : parse_time_limit(a_.time);
       const int trials = a_.time.empty() ? a_.trials : TuneOptions::kNoLimit;
       tune_at(without([](const database::Record& r) { return !r.is_default || r.confirmed; }),
               trials, seconds);
@@ -95,12 +95,6 @@ class Tuning {
   }
 
  private:
-  double parsed_time() const {
-    if (const auto seconds = parse_duration(a_.time)) return *seconds;
-    throw UsageError(
-        fmt::format("--time: expected a time such as 90s, 10m, 2h or 1h30m, got '{}'", a_.time));
-  }
-
   // The workloads whose best kernel is not such.
   template <class Test>
   std::vector<size_t> without(Test&& test) const {
@@ -147,13 +141,9 @@ database::ServingContent content_of(const graph::Graph& graph, const Uses& uses)
   database::ServingContent content;
   content.workloads.emplace();
   for (const Workload& w : uses.workloads) content.workloads->insert(w.hash());
-  const std::string text = to_string(graph);
-  content.parts[serving::kProgramPart] = std::make_shared<const std::string>(text);
+  content.parts[serving::kProgramPart] = std::make_shared<const std::string>(to_string(graph));
   for (const graph::Value& v : graph.values) {
-    if (!v.constant) continue;
-    const std::string hash = graph::data_hash(*v.data);
-    // Constants of a few elements stand in the text.
-    if (text.find(hash) != std::string::npos) content.parts[hash] = v.data;
+    if (v.constant && !graph::is_written(v)) content.parts[graph::data_hash(*v.data)] = v.data;
   }
   return content;
 }

@@ -44,19 +44,13 @@ struct TuneArguments {
   DispatchOptions dispatch;
 };
 
-double parse_time(const std::string& text) {
-  if (const auto seconds = parse_duration(text)) return *seconds;
-  throw UsageError(
-      fmt::format("--time: expected a time such as 90s, 10m, 2h or 1h30m, got '{}'", text));
-}
-
 TuneOptions options_of(const TuneArguments& a, const Target& target) {
   TuneOptions o;
   // Candidates that are only looked at cost little.
   const Backend& backend = Backend::of(target);
   const int trials = backend.predicts() && a.offline ? 400 : 64;
   o.trials = a.trials > 0 ? a.trials : a.time.empty() ? trials : TuneOptions::kNoLimit;
-  o.seconds = a.time.empty() ? 0 : parse_time(a.time);
+  o.seconds = a.time.empty() ? 0 : parse_time_limit(a.time);
   o.seed = a.seed;
   o.threads = target.has_threads ? thread_count(a.common) : 1;
   o.batch = a.batch;

@@ -256,8 +256,9 @@ std::string CudaExpr::power_text(const BinaryNode& difference, int lane) {
   double factor = 1;
   auto* product = base.as<BinaryNode>();
   Expr constant = product && product->op == BinaryOp::Mul ? product->b : Expr();
-  if (auto* all = constant.defined() ? constant.as<BroadcastNode>() : nullptr)
+  if (auto* all = constant.defined() ? constant.as<BroadcastNode>() : nullptr) {
     constant = all->value;
+  }
   const auto* number = constant.defined() ? constant.as<FloatImmNode>() : nullptr;
   const bool are_registers = number && is_in_registers(product->a) && is_in_registers(difference.b);
   if (are_registers) {

@@ -36,7 +36,7 @@ struct Topology {
 // processor is a core. `root` stands before /sys.
 Topology read_topology(const std::vector<int>& cpus, const std::string& root = "");
 
-// That of the processors which the process was allowed to use when this was first called.
+// The topology of the processors that the process was allowed to use when this was first called.
 const Topology& topology();
 
 }  // namespace tilewright

@@ -56,6 +56,10 @@ class Cli : public testing::Test {
     return ran;
   }
 
+  void write(const std::string& name, const std::string& bytes) {
+    std::ofstream(dir_ / name, std::ios::binary) << bytes;
+  }
+
   static std::string read(const fs::path& path) {
     std::ifstream in(path);
     return {std::istreambuf_iterator<char>(in), {}};

@@ -27,7 +27,7 @@ class ForgedDatabase : public HelpTexts {
     test::OnnxFile model;  // the same product
     model.input("A", {32, 16}).floats("B", {16, 48}, std::vector<float>(16 * 48, 1));
     model.node("MatMul", {"A", "B"}, {"C"}).output("C");
-    std::ofstream(dir_ / "m.onnx", std::ios::binary) << model.bytes();
+    write("m.onnx", model.bytes());
   }
 
   // Zeros, as NumPy writes them.

@@ -11,7 +11,6 @@
 namespace tilewright {
 namespace {
 
-constexpr const char* kStagesKey = "pipeline_stages";
 constexpr int64_t kTurns = 2, kCurve = 2;
 
 int64_t wanted(int64_t stages) { return 2 * stages + 1; }
@@ -65,7 +64,7 @@ class Reader {
       result_.curve_rows = *rows;
       result_.curve_columns = number_at(loop, kHilbertColumnsKey).value_or(1);
     }
-    const int64_t stages = number_at(loop, kStagesKey).value_or(1);
+    const int64_t stages = number_at(loop, kPipelineStagesKey).value_or(1);
     if (stages < 2) return;
     auto share = [](int64_t iterations, int64_t of) {
       return static_cast<double>(iterations) / static_cast<double>(wanted(of));

@@ -308,8 +308,9 @@ void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measureme
   job.points = points;
   for (SizePoint& p : job.points) p.cutoff_seconds *= kHopeless;
   const bool one_size = workload.dims.empty();
-  if (best_seconds > 0 && one_size && !c.is_default)
+  if (best_seconds > 0 && one_size && !c.is_default) {
     job.keep_seconds = Measurer::kKept * best_seconds;
+  }
   std::optional<JobResult> done;
   const bool late = c.is_default && limits.another_round &&
                     steady_seconds() + options.timeout_seconds > limits.deadline;

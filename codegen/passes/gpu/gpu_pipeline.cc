@@ -15,8 +15,6 @@
 namespace tilewright {
 namespace {
 
-constexpr const char* kKey = "pipeline_stages";
-
 Stmt async_call(CallOp op, std::vector<Expr> args) {
   return make_evaluate(call(ElemType::boolean, op, std::move(args)));
 }
@@ -167,18 +165,18 @@ Parts take_apart(const ForNode& loop) {
 class Pipeliner : public Mutator {
  protected:
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
-    auto it = n.annotations.find(kKey);
+    auto it = n.annotations.find(kPipelineStagesKey);
     if (it == n.annotations.end()) return Mutator::mutate_for(n, s);
     auto* stages = std::get_if<int64_t>(&it->second);
     if (!stages || *stages < 1 || *stages > 8) {
-      throw LoweringError(
-          fmt::format("'{}' of loop '{}' must be a number from 1 to 8", kKey, n.var.name()));
+      throw LoweringError(fmt::format("'{}' of loop '{}' must be a number from 1 to 8",
+                                      kPipelineStagesKey, n.var.name()));
     }
     if (leaves_wgmma_pending(n) && *stages < 3) {
       throw LoweringError(
           fmt::format("loop '{}' leaves wgmma pending ('{}'); its '{}' must be 3 or "
                       "more, got {}",
-                      n.var.name(), kWgmmaPendingKey, kKey, *stages));
+                      n.var.name(), kWgmmaPendingKey, kPipelineStagesKey, *stages));
     }
     if (leaves_wgmma_pending(n) && multiplies_registers(n.body)) {
       throw LoweringError(
@@ -220,7 +218,7 @@ class Pipeliner : public Mutator {
                           async_call(CallOp::Barrier, {}), copies_of(n.var + Expr(distance)),
                           commit, uses});
     Annotations notes = n.annotations;
-    notes.erase(kKey);
+    notes.erase(kPipelineStagesKey);
     Stmt result = make_seq({fill, make_for(n.var, n.min, n.extent, n.for_kind, body, notes)});
     for (size_t i = ring_buffers.size(); i-- > 0;) result = make_allocate(ring_buffers[i], result);
     return result;

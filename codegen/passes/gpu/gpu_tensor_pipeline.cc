@@ -22,7 +22,6 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kConsumersMeet = 1;  // the named barrier of the consumers
-constexpr const char* kStagesKey = "pipeline_stages";
 
 Stmt simplified_if(const Expr& cond, const Stmt& s) {
   const Expr c = simplify(cond);
@@ -91,7 +90,7 @@ class Computing : public Mutator {
 
   Annotations notes() const {
     Annotations kept = ring_->loop.annotations;
-    kept.erase(kStagesKey);
+    kept.erase(kPipelineStagesKey);
     kept.erase(kCopiesKey);
     return kept;
   }
@@ -236,11 +235,11 @@ class KernelRewriter {
 
  private:
   static int64_t stages_of(const ForNode& n) {
-    auto it = n.annotations.find(kStagesKey);
+    auto it = n.annotations.find(kPipelineStagesKey);
     auto* stages = it == n.annotations.end() ? nullptr : std::get_if<int64_t>(&it->second);
     if (!stages || *stages < 2) {
       throw LoweringError(fmt::format("loop '{}' has '{}'; it needs '{}' of 2 or more",
-                                      n.var.name(), kCopiesKey, kStagesKey));
+                                      n.var.name(), kCopiesKey, kPipelineStagesKey));
     }
     return *stages;
   }
@@ -279,7 +278,7 @@ class KernelRewriter {
       throw LoweringError(
           fmt::format("loop '{}' is to be a tensor copy to shared memory; it must stand right in a "
                       "loop that is annotated '{}' and '{}'",
-                      n.var.name(), kStagesKey, kCopiesKey));
+                      n.var.name(), kPipelineStagesKey, kCopiesKey));
     }
     stored_ = load(c.shared, std::vector<Expr>(c.shared->shape.size(), Expr(0)));
   }
@@ -324,7 +323,7 @@ class KernelRewriter {
       throw LoweringError(fmt::format(
           "loop '{}' has a product that stands behind those of the next iteration; it needs "
           "'{}' of '{}' and '{}' of 3 or more",
-          n.var.name(), kCopiesKey, kByRoles, kStagesKey));
+          n.var.name(), kCopiesKey, kByRoles, kPipelineStagesKey));
     }
     Stmt uses = make_seq(std::move(ring_->uses));
     for (size_t b = own.size(); b-- > 0;) uses = make_allocate(own[b], uses);

@@ -16,9 +16,6 @@ using testing::HasSubstr;
 
 class Compile : public Cli {
  protected:
-  void write(const std::string& name, const std::string& bytes) {
-    std::ofstream(dir_ / name, std::ios::binary) << bytes;
-  }
   void SetUp() override {
     Cli::SetUp();
     OnnxFile file;

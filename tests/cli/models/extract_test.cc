@@ -15,9 +15,6 @@ using testing::HasSubstr;
 
 class Extract : public Cli {
  protected:
-  void write(const std::string& name, const std::string& bytes) {
-    std::ofstream(dir_ / name, std::ios::binary) << bytes;
-  }
   // Two equal products, one of another shape, and a node that no spec describes.
   void SetUp() override {
     Cli::SetUp();

@@ -22,10 +22,6 @@ constexpr const char* kWeightsSpec = "matmul:m=3,n=32,k=64";
 
 class Weights : public Cli {
  protected:
-  void write(const std::string& name, const std::string& bytes) {
-    std::ofstream(dir_ / name, std::ios::binary) << bytes;
-  }
-
   // A, whose elements are small whole numbers.
   void SetUp() override {
     Cli::SetUp();

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/ceil_div.h"
+#include "codegen/cuda_lowering.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu/gpu.h"
@@ -74,7 +75,7 @@ class Tiler {
     c_.s.bind(thread_, ForKind::ThreadX);
     bind_init(init);
     for (const Loop& l : inner_) c_.s.unroll(l);
-    if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
+    if (stages_ > 1) c_.s.annotate(k_outer_, kPipelineStagesKey, stages_);
     c_.s.bind(grid_, ForKind::BlockX);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }

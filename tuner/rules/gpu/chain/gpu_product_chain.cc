@@ -110,7 +110,7 @@ class ProductChainKernel {
     products.push_back(chain_.between);
     for (const Block& b : products) c_.s.set_scope(c_.s.output(b)->name, Scope::Register);
     c_.s.annotate(tile_loop_, kSharedRowsKey, std::string(kSwizzled));
-    if (stages_ > 1) c_.s.annotate(step_, "pipeline_stages", stages_);
+    if (stages_ > 1) c_.s.annotate(step_, kPipelineStagesKey, stages_);
   }
 
  private:

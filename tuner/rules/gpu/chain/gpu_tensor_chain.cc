@@ -48,7 +48,7 @@ class TensorChainKernel {
       for (const Block& b : parts->left) chain_rows().bind_values(b);
     }
     c_.s.annotate(loops.tile, kSharedRowsKey, std::string(kSwizzled));
-    if (stages_ > 1) c_.s.annotate(loops.step, "pipeline_stages", stages_);
+    if (stages_ > 1) c_.s.annotate(loops.step, kPipelineStagesKey, stages_);
     c_.s.annotate(loops.step, kMasksApartKey, int64_t{1});
     if (parts) gpu_join_key_parts(c_, *parts);
   }

@@ -76,7 +76,7 @@ class WgmmaChainKernel {
     rows.bind_softmax(chain_, loops.made, tile_.keys);
     if (held) rows.bind_sums(*held, tile_.keys);
     c_.s.annotate(loops.tile, kSharedRowsKey, std::string(kSwizzled));
-    if (stages_ > 1) c_.s.annotate(loops.step, "pipeline_stages", stages_);
+    if (stages_ > 1) c_.s.annotate(loops.step, kPipelineStagesKey, stages_);
     if (gpu_copies_boxes(copies_)) c_.s.annotate(loops.step, kCopiesKey, copies_);
     c_.s.annotate(loops.step, kMasksApartKey, int64_t{1});
   }

@@ -78,7 +78,7 @@ class TensorTiler {
       c_.s.bind(l.warp, ForKind::Warp);
     }
     if (swizzled_) c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
-    if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
+    if (stages_ > 1) c_.s.annotate(k_outer_, kPipelineStagesKey, stages_);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
 

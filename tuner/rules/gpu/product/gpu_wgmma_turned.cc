@@ -179,7 +179,7 @@ class WgmmaTurnedTiler {
 
   void mark() {
     c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
-    if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
+    if (stages_ > 1) c_.s.annotate(k_outer_, kPipelineStagesKey, stages_);
     if (pending_ > 0) c_.s.annotate(k_outer_, kWgmmaPendingKey, pending_);
     if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);

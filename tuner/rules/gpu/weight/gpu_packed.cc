@@ -5,6 +5,7 @@
 
 #include "base/ceil_div.h"
 #include "codegen/cuda/instructions/cuda_mma.h"
+#include "codegen/cuda_lowering.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu/copy/gpu_tensor_copies.h"
 #include "tuner/rules/gpu/gpu.h"
@@ -79,7 +80,7 @@ class PackedTiler {
                     std::string(w_.sparse ? w_.sparse->whole.name : row_.name));
       c_.s.bind(loops[p].warp, ForKind::Warp);
     }
-    if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
+    if (stages_ > 1) c_.s.annotate(k_outer_, kPipelineStagesKey, stages_);
     if (!is_joint()) c_.s.bind(grid_, ForKind::BlockX);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }

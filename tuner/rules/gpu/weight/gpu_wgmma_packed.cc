@@ -439,7 +439,7 @@ class WgmmaPackedTiler {
       if (p.halves) c_.s.unroll(*p.halves);
       c_.s.annotate(p.k_chunk, kWgmmaPendingKey, int64_t{1});
     }
-    if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
+    if (stages_ > 1) c_.s.annotate(k_outer_, kPipelineStagesKey, stages_);
     if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
     gpu_mark_cluster(c_, cluster_, grid_);
     gpu_mark_tile_order(c_, order_, grid_);
