@@ -83,25 +83,34 @@ class Tuning {
 
   // Returns whether it was interrupted.
   bool run() {
-    std::vector<size_t> lacking = without([](const database::Record&) { return true; });
-    tune_at(lacking, 1, 0);
+    tune_at(without([&](const Workload& w) { return lookup_.best(store_, w).record.has_value(); }),
+            1, 0);
     if (a_.trials > 0 || !a_.time.empty()) {
       const double seconds = a_.time.empty() ? 0 : parse_time_limit(a_.time);
       const int trials = a_.time.empty() ? a_.trials : TuneOptions::kNoLimit;
-      tune_at(without([](const database::Record& r) { return !r.is_default || r.confirmed; }),
-              trials, seconds);
+      tune_at(without([&](const Workload& w) { return is_tuned(w); }), trials, seconds);
     }
     return interrupted_;
   }
 
  private:
-  // The workloads whose best kernel is not such.
+  // Whether its best kernel was found by a search, or a search here found none that is better than the
+  // untuned default.
+  bool is_tuned(const Workload& w) const {
+    const database::BestResult best = lookup_.best(store_, w);
+    if (best.record && !best.record->is_default) return true;
+    const auto tried =
+        store_.records({.workload_hash = w.hash(), .target_hash = lookup_.identity.hash});
+    return std::ranges::any_of(tried.records, [&](const database::Record& r) {
+      return !r.is_default && !r.offline && r.threads == lookup_.threads;
+    });
+  }
+
   template <class Test>
   std::vector<size_t> without(Test&& test) const {
     std::vector<size_t> found;
     for (size_t i = 0; i < uses_.workloads.size(); ++i) {
-      const database::BestResult best = lookup_.best(store_, uses_.workloads[i]);
-      if (!best.record || !test(*best.record)) found.push_back(i);
+      if (!test(uses_.workloads[i])) found.push_back(i);
     }
     return found;
   }

@@ -1,8 +1,10 @@
 // tune-cli compile, and run and explain of the model file that it writes.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "database/store.h"
 #include "graph/graph.h"
 #include "runtime/tensor/npy.h"
 #include "tests/cli/models/onnx_file.h"
@@ -39,6 +41,22 @@ TEST_F(Compile, PrintsTheProgram) {
   const graph::Graph graph = graph::parse_graph(ran.out);
   EXPECT_EQ(graph.nodes.size(), 2u) << ran.out;  // the product with silu, the transposition
   EXPECT_THAT(ran.out, HasSubstr("matmul:m=2,n=3,k=4,epilogue=[silu]"));
+}
+
+// A default that the first run confirmed does not stand for a search.
+TEST_F(Compile, TunesWhatHasItsDefaultAlone) {
+  auto tried = [&] {
+    const auto store = database::Store::open(dir_ / "k.db", database::Mode::ReadOnly);
+    const auto records = store.records({}).records;
+    return std::ranges::count_if(records, [](const auto& r) { return !r.is_default; });
+  };
+  ASSERT_EQ(run(kCompile + "-o m.tw --trials 0").code, 0);
+  EXPECT_EQ(tried(), 0);
+  ASSERT_EQ(run(kCompile + "-o m.tw --trials 3").code, 0);
+  const auto after = tried();
+  EXPECT_GT(after, 0);
+  ASSERT_EQ(run(kCompile + "-o m.tw --trials 3").code, 0);
+  EXPECT_EQ(tried(), after) << "nothing is lacking any more";
 }
 
 TEST_F(Compile, MakesAFileThatRuns) {
