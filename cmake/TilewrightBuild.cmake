@@ -39,10 +39,6 @@ function(tilewright_groups target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# Code that runs once per command compiles quicker with less optimization. The search, the checks and
-# timings of kernels, the emulator and what serves kernels are optimized in full.
-set(quick_to_compile $<$<CONFIG:Release>:-O1>)
-
 if(TILEWRIGHT_SANITIZE)
   add_compile_options(-fsanitize=${TILEWRIGHT_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)

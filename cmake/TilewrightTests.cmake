@@ -74,7 +74,7 @@ foreach(folder base ir kernel schedule codegen runtime emulator models graph dat
   if(folder IN_LIST hardly_run)
     target_compile_options(test_${folder} PRIVATE $<$<CONFIG:Release>:-O0>)
   else()
-    target_compile_options(test_${folder} PRIVATE ${quick_to_compile})
+    target_compile_options(test_${folder} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
   if(folder STREQUAL "cli" AND TARGET tune-cli)
     add_dependencies(test_cli tune-cli)
