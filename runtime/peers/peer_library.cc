@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 
 #include "base/knobs.h"
+#include "kernel/cpu_features.h"
 
 namespace tilewright {
 namespace {
@@ -45,6 +47,20 @@ const TilewrightPeer* open_plugin(const fs::path& plugin) {
   return peer;
 }
 
+// OpenBLAS reads its environment when it is loaded. Its idle workers sleep after 2^22 cycles, not
+// 2^26. Debian 12's 0.3.21 takes Intel chips that came after it for a Pentium 4: there the chip's
+// features choose the kernels, as OpenBLAS itself does for the chips that it knows.
+void prepare_openblas() {
+  setenv("OPENBLAS_THREAD_TIMEOUT", "22", 0);
+  if (cpu_signature().rfind("GenuineIntel", 0) != 0) return;
+  const std::set<std::string>& features = cpu_features();
+  if (features.count("avx512vl") > 0) {
+    setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+  } else if (features.count("avx2") > 0) {
+    setenv("OPENBLAS_CORETYPE", "Haswell", 0);
+  }
+}
+
 }  // namespace
 
 PeerProblem::~PeerProblem() {
@@ -74,8 +90,7 @@ std::vector<fs::path> PeerLibrary::default_search_path() {
 
 std::vector<PeerLibrary> PeerLibrary::discover(const std::vector<fs::path>& search_path,
                                                std::vector<std::string>& problems) {
-  // OpenBLAS reads it when it is loaded: its idle workers sleep after 2^22 cycles, not 2^26.
-  setenv("OPENBLAS_THREAD_TIMEOUT", "22", 0);
+  prepare_openblas();
   std::vector<PeerLibrary> libraries;
   std::vector<std::string> seen;
   for (const fs::path& folder : search_path) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/peers/naive.h"
+#include "kernel/cpu_features.h"
 
 namespace tilewright::peers {
 namespace {
@@ -61,6 +62,18 @@ bool has(const std::string& name) {
     if (library.name() == name) return true;
   }
   return false;
+}
+
+// OpenBLAS names its kernels after the first chip that ran them. A fallback for chips that it does
+// not know would be a slow peer, and a comparison with it false.
+TEST(Peers, OpenblasRunsVectorKernelsWhereTheChipHasThem) {
+  if (cpu_features().count("avx2") == 0) GTEST_SKIP() << "no avx2";
+  for (const PeerLibrary& library : libraries()) {
+    if (library.name() != "openblas") continue;
+    for (const char* fallback : {"Prescott", "Core2", "Generic"}) {
+      EXPECT_THAT(std::string(library.version()), testing::Not(testing::HasSubstr(fallback)));
+    }
+  }
 }
 
 class PeerCase : public testing::TestWithParam<const char*> {};
