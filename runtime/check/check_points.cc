@@ -124,25 +124,40 @@ class SizesOf {
   std::vector<int64_t> list_;
 };
 
-// Each dimension's sizes beside those of the others: of equal rank first, then further and further
-// apart, so that a whole tile of one meets a tail of another.
+// Each dimension's sizes beside those of the others: of equal rank first, then beside the largest of
+// the others, where most lanes of a partial vector count, then further and further apart, so that a
+// whole tile of one meets a tail of another.
 std::vector<Point> combined(const Workload& workload,
                             const std::vector<std::vector<int64_t>>& sizes) {
   size_t longest = 0;
   for (const auto& list : sizes) longest = std::max(longest, list.size());
   const Point largest = largest_sizes(workload);
   std::vector<Point> points;
-  for (size_t apart = 0; apart < (sizes.size() > 1 ? 3 : 1); ++apart) {
+  auto add = [&](Point p) {
+    const bool is_new = p != largest && std::find(points.begin(), points.end(), p) == points.end();
+    if (is_new) points.push_back(std::move(p));
+  };
+  auto diagonal = [&](size_t apart) {
     for (size_t i = 0; i < longest; ++i) {
       Point p;
       for (size_t d = 0; d < sizes.size(); ++d) {
         p[workload.dims[d].var.name()] = sizes[d][(i + apart * d) % sizes[d].size()];
       }
-      const bool is_new =
-          p != largest && std::find(points.begin(), points.end(), p) == points.end();
-      if (is_new) points.push_back(std::move(p));
+      add(std::move(p));
+    }
+  };
+  diagonal(0);
+  if (sizes.size() == 1) return points;
+  for (size_t i = 0; i < longest; ++i) {
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (i >= sizes[d].size()) continue;
+      Point p = largest;
+      p[workload.dims[d].var.name()] = sizes[d][i];
+      add(std::move(p));
     }
   }
+  diagonal(1);
+  diagonal(2);
   return points;
 }
 
@@ -175,9 +190,10 @@ std::vector<std::map<std::string, int64_t>> check_points(const Workload& workloa
   }
   double left =
       std::max(budget.seconds, budget.times * seconds_at(workload, largest_sizes(workload)));
+  const size_t dims = budget.has_tails ? workload.dims.size() : 1;
   std::vector<Point> points;
   for (Point& p : combined(workload, sizes)) {
-    if (points.size() == budget.most_points) break;
+    if (points.size() == dims * budget.most_points) break;
     const double seconds = seconds_at(workload, p);
     if (points.size() >= budget.least_points && seconds > left) continue;
     left -= seconds;

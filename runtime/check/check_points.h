@@ -15,10 +15,10 @@ constexpr size_t kMostCheckPoints = 40;
 
 // How long the checks besides that of the largest sizes may take together.
 struct CheckBudget {
-  double times = 2.5;       // so many times what the largest sizes take,
-  double seconds = 0.02;    // or as long as nobody notices, whichever is more
-  size_t least_points = 6;  // whatever they take
-  size_t most_points = kMostCheckPoints;
+  double times = 2.5;                     // so many times what the largest sizes take,
+  double seconds = 0.02;                  // or as long as nobody notices, whichever is more
+  size_t least_points = 6;                // whatever they take
+  size_t most_points = kMostCheckPoints;  // for each dynamic dimension that has tails
   // Whether a kernel has code of its own for each tail of a tile of few rows, as those for CPUs have.
   bool has_tails = true;
 };

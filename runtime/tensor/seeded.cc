@@ -36,8 +36,9 @@ inline uint64_t below(uint64_t hash, uint64_t count) {
 }
 
 constexpr double kFar = 3000;  // beyond every exponential, and a number of f16
-// Powers of two by which rows are large; types of 8 bits hold less.
-constexpr int kLarge = 9, kLargeNarrow = 3;
+// Powers of two by which rows are large; types of 8 bits hold less. Every other such row is vast where
+// its type allows: even a maximum that is rounded to 8 bits then lets the exponential overflow.
+constexpr int kLarge = 9, kVast = 17, kLargeNarrow = 3;
 // The mixed magnitudes of types with 16 bits and more: that many powers of two from the lowest on.
 constexpr int kLowestPower = -12;
 constexpr uint64_t kPowers = 19;
@@ -147,9 +148,12 @@ uint64_t SeededValues::hard_code(int64_t flat_index, uint64_t hash) const {
     constexpr double kSpecial[] = {HUGE_VAL, -HUGE_VAL, NAN};
     return encode_element(elem_, kSpecial[(hash >> 16) % 3]);
   }
-  if (hard_->large_rows > 0 && turn_of(flat_index / hard_->large_rows, 2) == 0) {
+  const uint64_t turn = hard_->large_rows > 0 ? turn_of(flat_index / hard_->large_rows, 4) : 1;
+  if (turn % 2 == 0) {
     const double value = decode_element(elem_, ordinary_code(hash));
-    return encode_element(elem_, std::ldexp(value, bits_of(elem_) <= 8 ? kLargeNarrow : kLarge));
+    const bool vast = turn == 2 && max_finite(elem_) > std::ldexp(1.0, kVast + 1);
+    const int power = bits_of(elem_) <= 8 ? kLargeNarrow : vast ? kVast : kLarge;
+    return encode_element(elem_, std::ldexp(value, power));
   }
   if (choice == 0) return encode_element(elem_, 0.0);
   if (choice == 1) return encode_element(elem_, -0.0);
