@@ -62,6 +62,7 @@ FACTS = {
     "avx512": lambda: {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= cpu_flags(),
     "avx512bf16": lambda: "avx512bf16" in cpu_flags(),
     "avx512vnni": lambda: "avx512vnni" in cpu_flags(),
+    "amx": lambda: {"amxtile", "amxbf16", "amxint8"} <= cpu_flags(),
     "gpu": lambda: any(os.path.exists(p) for p in ("/dev/nvidiactl", "/dev/dxg")),
     "nvrtc": lambda: has_cuda_tool("nvrtc"),
     "nvdisasm": lambda: has_cuda_tool("nvdisasm"),
