@@ -40,6 +40,12 @@ bool is_zero(const Expr& e) {
 
 Expr leading_lanes(const Expr& mask) {
   auto* n = mask.as<BinaryNode>();
+  if (n && n->op == BinaryOp::And) {
+    auto *a = n->a.as<BroadcastNode>(), *b = n->b.as<BroadcastNode>();
+    if (!a == !b) return {};
+    const Expr count = leading_lanes(a ? n->b : n->a);
+    return count.defined() ? select(a ? a->value : b->value, count, Expr(0)) : Expr();
+  }
   if (!n || (n->op != BinaryOp::LT && n->op != BinaryOp::LE)) return {};
   auto* r = n->a.as<RampNode>();
   auto* b = n->b.as<BroadcastNode>();

@@ -5,6 +5,7 @@
 #include "codegen/c/c_expr.h"
 #include "codegen/c/c_packed.h"
 #include "codegen/lowering.h"
+#include "ir/compare.h"
 #include "ir/dot_shape.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
@@ -158,9 +159,28 @@ std::string CExpr::bits(const StoreNode& n) {
   if (load && load->type.elem == n.buffer->elem) {
     text = window(*load);
     if (text.empty()) text = neighbours(*load);
+    if (text.empty() && narrow(n.buffer->elem)) text = stored_text(*load);
+  }
+  if (auto* padded = n.value.as<SelectNode>(); padded && narrow(n.buffer->elem)) {
+    text = head_or_zeros(*padded, n.buffer->elem);
   }
   if (!text.empty()) return text;
-  return encode(n.buffer->elem, n.value.type().lanes, print(n.value));
+  // Storing rounds to the element's type, so that a cast to it need not.
+  const bool rounds = cast && is_float(n.buffer->elem) && narrow(n.buffer->elem) &&
+                      cast->type.elem == n.buffer->elem &&
+                      cast->value.type().elem == compute_elem(n.buffer->elem);
+  return encode(n.buffer->elem, n.value.type().lanes, print(rounds ? cast->value : n.value));
+}
+
+// The leading elements of neighbours in memory, and zeros behind them, in stored form. "" for other
+// values.
+std::string CExpr::head_or_zeros(const SelectNode& n, ElemType elem) {
+  auto* load = n.on_true.as<LoadNode>();
+  const bool leading = load && load->type.elem == elem && !load->type.is_scalar() &&
+                       is_zero(n.on_false) && leading_lanes(n.cond).defined() &&
+                       (!load->predicate.defined() || equal(load->predicate, n.cond));
+  if (!leading || !buffers.at(load->buffer.get()).variables.empty()) return "";
+  return stored_text(*tilewright::load(load->buffer, load->indices, n.cond).as<LoadNode>());
 }
 
 std::string CExpr::head_lanes(const Expr& mask) {
@@ -168,15 +188,28 @@ std::string CExpr::head_lanes(const Expr& mask) {
   return count.defined() ? print(known_.simplify(count)) : "";
 }
 
+// Elements in stored form: neighbours, or one where a variable holds it. "" for other accesses.
+std::string CExpr::stored_text(const LoadNode& n) {
+  const Expr& index = n.indices[0];
+  const CBuffer& c = buffers.at(n.buffer.get());
+  if (!c.variables.empty()) return c.as_stored ? element(n.buffer, index) : "";
+  auto* r = index.as<RampNode>();
+  if (packed(n.type.elem) || !r || !is_int(r->stride, 1)) return "";
+  const std::string at = fmt::format("&{}", element(n.buffer, r->base));
+  if (!n.predicate.defined()) {
+    return fmt::format("*(const {}*)({})", prelude_.memory_type(n.type.elem, n.type.lanes), at);
+  }
+  const std::string head = head_lanes(n.predicate);
+  if (head.empty()) return "";
+  return fmt::format("{}({}, {})", prelude_.helper("load_head", n.type), at, head);
+}
+
 std::string CExpr::load_text(const LoadNode& n) {
   const Expr& index = n.indices[0];
   ElemType elem = n.type.elem;
   int lanes = n.type.lanes;
-  const CBuffer& c = buffers.at(n.buffer.get());
-  if (!c.variables.empty()) {
-    std::string name = element(n.buffer, index);
-    return c.as_stored ? decode(elem, lanes, name) : name;
-  }
+  if (std::string text = stored_text(n); !text.empty()) return decode(elem, lanes, text);
+  if (!buffers.at(n.buffer.get()).variables.empty()) return element(n.buffer, index);
   if (index.type().is_scalar()) {
     std::string value = decode(elem, 1, stored(n.buffer, print(index), index));
     if (n.predicate.defined() && n.predicate.type().is_scalar()) {
@@ -184,21 +217,9 @@ std::string CExpr::load_text(const LoadNode& n) {
     }
     return lanes == 1 ? value : splat(value, n.type);
   }
-  auto* r = index.as<RampNode>();
   if (packed(elem)) {
     std::string vector = packed_load(n, "");
     if (!vector.empty()) return vector;
-  } else if (r && is_int(r->stride, 1)) {
-    std::string at = fmt::format("&{}", element(n.buffer, r->base));
-    std::string memory = prelude_.memory_type(elem, lanes);
-    if (!n.predicate.defined()) {
-      return decode(elem, lanes, fmt::format("*(const {}*)({})", memory, at));
-    }
-    std::string head = head_lanes(n.predicate);
-    if (!head.empty()) {
-      std::string fn = prelude_.helper("load_head", Type(elem, lanes));
-      return decode(elem, lanes, fmt::format("{}({}, {})", fn, at, head));
-    }
   }
   if (std::string vector = table_load(n); !vector.empty()) return vector;
   if (std::string vector = window(n); !vector.empty()) return decode(elem, lanes, vector);
@@ -225,13 +246,54 @@ std::string CExpr::dot_text(const CallNode& n) {
   const bool values[] = {each && by_value(1), by_value(2)};
   std::string text =
       fmt::format("{}({}", prelude_.dot(n.type, a, b, values[0], values[1]), print(n.args[0]));
-  for (size_t i : {1, 2}) {
-    auto* load = n.args[i].as<LoadNode>();
-    Expr start = load && !load->predicate.defined() ? start_of(load->indices[0]) : Expr();
-    if (!start.defined()) throw LoweringError("an operand of dot is no load of neighbours");
-    text += fmt::format(", {}{}", values[i - 1] ? "" : "&", element(load->buffer, start));
-  }
+  for (size_t i : {1, 2}) text += ", " + operand_address(n.args[i], values[i - 1]);
   return text + ")";
+}
+
+// The address of the first of the neighbours that an operand of dot loads, or its variable.
+std::string CExpr::operand_address(const Expr& operand, bool by_value) {
+  auto* load = operand.as<LoadNode>();
+  Expr start = load && !load->predicate.defined() ? start_of(load->indices[0]) : Expr();
+  if (!start.defined()) throw LoweringError("an operand of dot is no load of neighbours");
+  return (by_value ? "" : "&") + element(load->buffer, start);
+}
+
+std::string CExpr::tile_register(const Buffer& b, const Expr& index) {
+  const std::map<int64_t, int>& variables = buffers.at(b.get()).variables;
+  auto at = variables.find(as_int(start_of(index)).value_or(-1));
+  TW_ASSERT(at != variables.end(), "an access of tile registers at another place");
+  return std::to_string(std::distance(variables.begin(), at));
+}
+
+// A store to a tile register or out of one; "" for others. See fit_tile_registers().
+std::string CExpr::tile_text(const StoreNode& n) {
+  auto* from = n.value.as<LoadNode>();
+  if (from && buffers.at(from->buffer.get()).tiles) {
+    return fmt::format("tw_tile_store({}, &{})", tile_register(from->buffer, from->indices[0]),
+                       element(n.buffer, start_of(n.indices[0])));
+  }
+  if (!buffers.at(n.buffer.get()).tiles) return "";
+  const std::string at = tile_register(n.buffer, n.indices[0]);
+  if (from) {
+    return fmt::format("tw_tile_load({}, &{})", at,
+                       element(from->buffer, start_of(from->indices[0])));
+  }
+  if (n.value.as<BroadcastNode>()) return fmt::format("tw_tile_zero({})", at);
+  return tile_product(at, *n.value.as<CallNode>());
+}
+
+std::string CExpr::tile_product(const std::string& sum, const CallNode& n) {
+  std::string text;
+  int registers[] = {-1, -1};
+  for (size_t i : {0, 1}) {
+    const std::string address = operand_address(n.args[i + 1], false);
+    const auto [at, held] = tile_operands_.take(address, registers[0]);
+    registers[i] = at;
+    if (!held) text += fmt::format("tw_tile_load({}, {}); ", at, address);
+  }
+  return text + fmt::format("tw_tile_multiply({}, {}, {}, {})",
+                            prelude_.tile_operation(n.type, n.args[1].type(), n.args[2].type()),
+                            sum, registers[0], registers[1]);
 }
 
 std::string CExpr::store(const StoreNode& n) {
@@ -239,6 +301,8 @@ std::string CExpr::store(const StoreNode& n) {
   ElemType elem = n.buffer->elem;
   int lanes = n.value.type().lanes;
   const CBuffer& c = buffers.at(n.buffer.get());
+  if (std::string text = tile_text(n); !text.empty()) return text;
+  tile_operands_.reset(tile_operands_.first());  // this store may change an operand
   if (!c.variables.empty() && c.as_stored && !n.predicate.defined()) {
     return fmt::format("{} = {}", element(n.buffer, index), bits(n));
   }

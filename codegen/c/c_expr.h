@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/c/c_tiles.h"
 #include "codegen/c/c_types.h"
 #include "ir/arith/simplify.h"
 #include "ir/stmt.h"
@@ -22,6 +23,8 @@ struct CBuffer {
   std::map<int64_t, int> variables;
   // The variables hold elements in stored form, as operands of an intrinsic.
   bool as_stored = false;
+  // The variables are tile registers, the n-th one register n.
+  bool tiles = false;
 };
 
 // Lane i of a vector of indices or booleans as a scalar expression; undefined for others.
@@ -43,7 +46,10 @@ class CExpr {
   void close_pointers() {
     pointers_.clear();
     factors_.clear();
+    tile_operands_.reset(tile_operands_.first());
   }
+  // Operands of products of tiles come into the registers behind the first `accumulators` ones.
+  void hold_tiles(size_t accumulators) { tile_operands_.reset(static_cast<int>(accumulators)); }
 
   std::string bind(const Expr& var, const std::string& wanted);  // gives a variable its C name
   std::string fresh(const std::string& wanted);                  // a C identifier not used yet
@@ -57,7 +63,12 @@ class CExpr {
   std::string division(const BinaryNode& n);
   std::string select_text(const Expr& cond, const Expr& t, const Expr& f);
   std::string load_text(const LoadNode& n);
+  std::string stored_text(const LoadNode& n);
   std::string dot_text(const CallNode& n);
+  std::string operand_address(const Expr& operand, bool by_value);
+  std::string tile_text(const StoreNode& n);
+  std::string tile_product(const std::string& sum, const CallNode& n);
+  std::string tile_register(const Buffer& b, const Expr& index);
   std::string lanes_of(const std::vector<std::string>& items, Type type);
   std::string rounded(ElemType elem, int lanes, const std::string& value);
   std::string decode(ElemType elem, int lanes, const std::string& memory);
@@ -73,6 +84,7 @@ class CExpr {
   void count_factors(const std::vector<const StoreNode*>& stores);
   std::string scaled_product(const Expr& e);
   std::string bits(const StoreNode& n);
+  std::string head_or_zeros(const SelectNode& n, ElemType elem);
   std::string table_load(const LoadNode& n);
   std::string window(const LoadNode& n);
   std::string neighbours(const LoadNode& n);
@@ -88,6 +100,7 @@ class CExpr {
   // with
   std::map<std::pair<const BufferNode*, std::string>, std::set<std::string>> factors_;
   std::set<std::string> used_;  // identifiers in use, and reserved words
+  TileOperands tile_operands_;
 };
 
 }  // namespace tilewright

@@ -91,6 +91,21 @@ constexpr const char* kStoreHead512 = R"(static inline void {name}({E}* p, {V} v
   __builtin_ia32_storeups512_mask(p, v, m);
 }
 )";
+// For elements of 8 or 16 bits: {K} is the builtin's suffix, {M} the mask's type, {S} the element
+// of the vectors that it takes and {B} their bytes.
+constexpr const char* kLoadHeadShort = R"(static inline {V} {name}(const {E}* p, int64_t n) {
+  {M} m = n >= {L} ? ({M})~({M})0 : n <= 0 ? 0 : ({M})((({M})1 << n) - 1);
+  typedef {S} vector __attribute__((vector_size({B})));
+  return ({V})__builtin_ia32_loaddqu{K}_mask((const void*)p, (vector){0}, m);
+}
+)";
+constexpr const char* kStoreHeadShort = R"(static inline void {name}({E}* p, {V} v, int64_t n) {
+  {M} m = n >= {L} ? ({M})~({M})0 : n <= 0 ? 0 : ({M})((({M})1 << n) - 1);
+  __asm__ volatile("" : : "r"(p) : "memory");
+  typedef {S} vector __attribute__((vector_size({B})));
+  __builtin_ia32_storedqu{K}_mask((void*)p, (vector)v, m);
+}
+)";
 
 // Scalars ---------------------------------------------------------------------------------------
 constexpr const char* kFloorDiv = R"(static inline {S} {name}({S} a, {S} b) {
@@ -181,9 +196,16 @@ std::string Prelude::helper(const std::string& op, Type type) {
     values["V"] = values["U"];
     bool wide = elem == ElemType::f32 && type.lanes == 16 && target_.has("avx512f");
     bool is_load = op == "load_head";
-    helpers_ += fill_template(
-        wide ? (is_load ? kLoadHead512 : kStoreHead512) : (is_load ? kLoadHead : kStoreHead),
-        values);
+    const int bits = bits_of(elem), bytes = bits * type.lanes / 8;
+    const bool masked = (bits == 8 || bits == 16) && (bytes == 64 || bytes == 32) &&
+                        target_.has("avx512bw") && target_.has("avx512vl");
+    const char* load = wide ? kLoadHead512 : masked ? kLoadHeadShort : kLoadHead;
+    const char* store = wide ? kStoreHead512 : masked ? kStoreHeadShort : kStoreHead;
+    values["K"] = fmt::format("{}{}", bits == 8 ? "qi" : "hi", 8 * bytes);
+    values["M"] = fmt::format("uint{}_t", type.lanes);
+    values["S"] = bits == 8 ? "char" : "short";
+    values["B"] = std::to_string(bytes);
+    helpers_ += fill_template(is_load ? load : store, values);
     return name;
   }
   std::string text = codes_helper(*this, op, type, values);
@@ -267,15 +289,31 @@ std::string by_value(std::string code, const std::string& operand) {
 
 }  // namespace
 
-std::string Prelude::dot(Type acc, Type a, Type b, bool a_by_value, bool b_by_value) {
+// The target's intrinsic for these types, with the declarations and features that it needs.
+const Intrinsic& Prelude::use_dot(Type acc, Type a, Type b) {
   const Intrinsic* row = find_dot(target_, acc, a, b);
   if (!row) {
     throw LoweringError(fmt::format("target '{}' has no intrinsic for dot({}, {}, {})",
                                     target_.name, to_string(acc), to_string(a), to_string(b)));
   }
-  std::string name = "tw_" + std::string(row->name);
+  const KernelSection& section = row->section;
+  if (!section.code.empty()) sections_.emplace(section.begin, section.end);
+  if (have_.insert(std::string(section.code)).second) helpers_ += section.code;
+  for (const std::string& feature : row->features) {
+    if (!target_.has(feature)) extensions_.insert(feature);
+  }
+  return *row;
+}
+
+std::string Prelude::tile_operation(Type acc, Type a, Type b) {
+  return std::string(use_dot(acc, a, b).tile_operation);
+}
+
+std::string Prelude::dot(Type acc, Type a, Type b, bool a_by_value, bool b_by_value) {
+  const Intrinsic& row = use_dot(acc, a, b);
+  std::string name = "tw_" + std::string(row.name);
   std::replace(name.begin(), name.end(), '.', '_');
-  std::string code = row->code;
+  std::string code = row.code;
   if (a_by_value) {
     name += "_of";
     code = by_value(code, "a");
@@ -284,13 +322,7 @@ std::string Prelude::dot(Type acc, Type a, Type b, bool a_by_value, bool b_by_va
     name += "_value";
     code = by_value(code, "b");
   }
-  const KernelSection& section = row->section;
-  if (!section.code.empty()) sections_.emplace(section.begin, section.end);
   if (!have_.insert(name).second) return name;
-  if (have_.insert(std::string(section.code)).second) helpers_ += section.code;
-  for (const std::string& feature : row->features) {
-    if (!target_.has(feature)) extensions_.insert(feature);
-  }
   helpers_ += fill_template(code, {{"name", name},
                                    {"T", value_type(acc)},
                                    {"I", value_type(Type(ElemType::i32, acc.lanes))},

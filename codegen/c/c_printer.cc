@@ -143,7 +143,7 @@ class FunctionPrinter {
 void FunctionPrinter::stmt(const Stmt& s) {
   switch (s.kind()) {
     case StmtKind::For: return for_stmt(*s.as<ForNode>());
-    case StmtKind::Store: return store_stmt(*s.as<StoreNode>());
+    case StmtKind::Store: store_stmt(*s.as<StoreNode>()); return expr_.close_pointers();
     case StmtKind::If: return if_stmt(*s.as<IfNode>());
     case StmtKind::Seq: return seq_stmt(*s.as<SeqNode>());
     case StmtKind::Evaluate: return line(expr_.print(s.as<EvaluateNode>()->value) + ";");
@@ -307,6 +307,11 @@ void FunctionPrinter::allocate_stmt(const AllocateNode& n) {
   c.element_type = storage_type(b->elem);
   c.variables = as_variables(b, n.body);
   if (!c.variables.empty()) {
+    c.tiles = fit_tile_registers(b, c.variables, n.body);
+    if (c.tiles) {
+      expr_.hold_tiles(c.variables.size());
+      return stmt(n.body);
+    }
     c.as_stored = is_dot_operand(b, n.body);
     const char* start = stored_in_part(b, n.body) ? " = {0}" : "";
     for (auto [base, lanes] : c.variables) {

@@ -9,6 +9,8 @@
 
 namespace tilewright {
 
+struct Intrinsic;
+
 // The type that a value of `elem` is computed in: f32 for narrow floats, i32 for integers that
 // share a byte. Both are rounded after each operation.
 ElemType compute_elem(ElemType elem);
@@ -32,6 +34,9 @@ class Prelude {
   // intrinsic. It takes a and b by address, or by value as vectors of stored elements. It takes a
   // by value only where each lane has its own terms of k in it.
   std::string dot(Type acc, Type a, Type b, bool a_by_value, bool b_by_value);
+  // The instruction that computes CallOp::Dot on tile registers (Intrinsic::tile_operation); the
+  // section's macros load, store and multiply them.
+  std::string tile_operation(Type acc, Type a, Type b);
   // Marks sections that were taken as needed after all.
   void need_sections(const std::set<std::pair<std::string, std::string>>& sections);
   // The sections that must stand around the intrinsics used since the last call.
@@ -50,6 +55,7 @@ class Prelude {
 
  private:
   void need(Type type);
+  const Intrinsic& use_dot(Type acc, Type a, Type b);
 
   const Target& target_;
   std::set<std::pair<int, int>> vectors_;         // (elem, lanes) of value types

@@ -34,6 +34,10 @@ struct Intrinsic {
   // When not 0, the result is exact only for elements of the second operand up to this magnitude.
   int64_t most_of_b = 0;
   KernelSection section = {};
+  // For a row that multiplies tiles: the instruction that adds the product of two tile registers to
+  // a third, as the section's macro tw_tile_multiply takes it. `code` is for accumulators that do
+  // not stand in tile registers.
+  std::string_view tile_operation = {};
 
   const TensorSemantics& semantics() const;
   // Whether each lane of the accumulator has its own terms of k in the first operand, too.

@@ -1,5 +1,4 @@
-// AMX: products of tiles of 16 rows of 64 bytes. Tile 0 holds the accumulator, tiles 1 and 2 the
-// operands.
+// AMX: products of tiles of 16 rows of 64 bytes.
 #include "codegen/intrinsics/intrinsic_rows.h"
 
 namespace tilewright {
@@ -14,8 +13,9 @@ constexpr const char* kBegin = R"c(#ifndef TW_TILES
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(p), "r"((int64_t)64) : "memory")
 #define tw_tile_store(tile, p) \
   __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(p), "r"((int64_t)64) : "memory")
-#define tw_tile_multiply(instruction) \
-  __asm__ volatile(#instruction " %%tmm2, %%tmm1, %%tmm0" : : : "memory")
+#define tw_tile_zero(tile) __asm__ volatile("tilezero %%tmm" #tile : : : "memory")
+#define tw_tile_multiply(instruction, acc, a, b) \
+  __asm__ volatile(#instruction " %%tmm" #b ", %%tmm" #a ", %%tmm" #acc : : : "memory")
 static inline void tw_amx_begin(void) {
   uint8_t config[64] = {1};
   for (int tile = 0; tile < 8; ++tile) {
@@ -34,7 +34,7 @@ std::string multiplies(const std::string& instruction) {
   tw_tile_load(1, a);
   tw_tile_load(2, b);
   tw_tile_multiply()c" +
-         instruction + R"c();
+         instruction + R"c(, 0, 1, 2);
   tw_tile_store(0, &acc);
   return acc;
 }
@@ -56,9 +56,27 @@ constexpr const char* kTileSigned =
 
 std::vector<Intrinsic> amx_rows() {
   return {
-      {"amx.tdpbf16ps", kTileBf16, {"amx-tile", "amx-bf16"}, multiplies("tdpbf16ps"), 0, kSection},
-      {"amx.tdpbusd", kTileMixed, {"amx-tile", "amx-int8"}, multiplies("tdpbusd"), 0, kSection},
-      {"amx.tdpbssd", kTileSigned, {"amx-tile", "amx-int8"}, multiplies("tdpbssd"), 0, kSection},
+      {"amx.tdpbf16ps",
+       kTileBf16,
+       {"amx-tile", "amx-bf16"},
+       multiplies("tdpbf16ps"),
+       0,
+       kSection,
+       "tdpbf16ps"},
+      {"amx.tdpbusd",
+       kTileMixed,
+       {"amx-tile", "amx-int8"},
+       multiplies("tdpbusd"),
+       0,
+       kSection,
+       "tdpbusd"},
+      {"amx.tdpbssd",
+       kTileSigned,
+       {"amx-tile", "amx-int8"},
+       multiplies("tdpbssd"),
+       0,
+       kSection,
+       "tdpbssd"},
   };
 }
 

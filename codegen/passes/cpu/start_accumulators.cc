@@ -1,10 +1,14 @@
 // Initial values that are stored just before an accumulating loop start in the loop's registers.
 // The loop writes the elements back, so it would overwrite the stores before it unread. Compilers
 // keep these stores, since the loop lies between (GCC 12 does, for every vector).
+#include <map>
+#include <optional>
 #include <set>
 
 #include "codegen/lowering.h"
+#include "ir/arith/simplify.h"
 #include "ir/compare.h"
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -85,6 +89,55 @@ class PromotedLoop {
   size_t loop_ = 0;
 };
 
+// The offset of a store within the elements of `whole`, if it gives neighbours among them one
+// constant and is shorter.
+std::optional<int64_t> part_of(const StoreNode& store, const LoadNode& whole) {
+  auto* all = whole.indices[0].as<RampNode>();
+  auto* some = store.indices[0].as<RampNode>();
+  auto* value = store.value.as<BroadcastNode>();
+  if (store.buffer != whole.buffer || store.predicate.defined() || whole.predicate.defined() ||
+      !all || !some || !value || !is_int(all->stride, 1) || !is_int(some->stride, 1)) {
+    return std::nullopt;
+  }
+  const bool constant = value->value.as<FloatImmNode>() || value->value.as<IntImmNode>();
+  auto offset = as_int(simplify(some->base - all->base));
+  const int64_t lanes = some->type.lanes, most = all->type.lanes;
+  const bool inside = offset && *offset >= 0 && lanes < most && *offset + lanes <= most;
+  return constant && inside ? offset : std::nullopt;
+}
+
+// Joins stores at the end of `stmts` that start `whole` part by part, where they give all of it one
+// constant: a register may be longer than the vectors that memory is filled with.
+void join_parts(const LoadNode& whole, std::vector<Stmt>& stmts) {
+  std::map<int64_t, size_t> parts;  // by offset
+  Expr value;
+  int64_t elements = 0;
+  for (size_t i = stmts.size(); i-- > 0;) {
+    auto* store = stmts[i].as<StoreNode>();
+    if (!store || reads_any(stmts[i], {whole.buffer.get()})) break;
+    auto offset = part_of(*store, whole);
+    if (!offset) continue;
+    const Expr& element = store->value.as<BroadcastNode>()->value;
+    if (!value.defined()) value = element;
+    if (!equal(value, element) || !parts.emplace(*offset, i).second) return;
+    elements += store->value.type().lanes;
+  }
+  const int lanes = whole.type.lanes;
+  if (parts.empty() || elements != lanes) return;
+  int64_t end = 0;
+  for (const auto& [offset, at] : parts) {
+    if (offset != end) return;
+    end += stmts[at].as<StoreNode>()->value.type().lanes;
+  }
+  std::set<size_t> places;
+  for (const auto& [offset, at] : parts) places.insert(at);
+  stmts[*places.rbegin()] = make_store(whole.buffer, whole.indices, broadcast(value, lanes));
+  places.erase(*places.rbegin());
+  for (auto at = places.rbegin(); at != places.rend(); ++at) {
+    stmts.erase(stmts.begin() + static_cast<std::ptrdiff_t>(*at));
+  }
+}
+
 class Starter : public Mutator {
  protected:
   Stmt mutate_seq(const SeqNode& n, const Stmt& s) override {
@@ -116,6 +169,9 @@ class Starter : public Mutator {
     if (promoted.loop() == body.stmts.size()) return s;
     std::vector<Stmt> stmts = body.stmts;
     bool changed = false;
+    for (size_t i = 0; i < promoted.loop(); ++i) {
+      if (const LoadNode* from = promoted.first_value(i)) join_parts(*from, before);
+    }
     // Goes backwards through stores only, whose values are the same further down: they read nothing
     // that is written in between.
     Buffers written = promoted.written_before();

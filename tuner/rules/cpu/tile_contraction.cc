@@ -3,6 +3,7 @@
 #include <map>
 
 #include "ir/arith/simplify.h"
+#include "ir/compare.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
@@ -384,9 +385,42 @@ class ContractionTiler {
     std::vector<Block> consumers = c_.s.consumers(block_);
     if (consumers.size() != 1 || is_output(c_.s, c_.s.output(block_)->name)) return;
     // Elements of other phases lie between those of one tile, so there is no box at which to fuse.
-    if (!plan_.apart().empty() || !reads_one_to_one(consumers[0])) return;
+    if (!plan_.apart().empty()) return;
+    const bool tiles = reads_tiles(consumers[0]);
+    if (!tiles && !reads_one_to_one(consumers[0])) return;
     fused_ = consumers[0];
     c_.s.reverse_compute_at(*fused_, done_loop_);
+    if (tiles) split_into_tiles(*fused_);
+  }
+
+  // Whether the consumer's two iterators are row and column of a result that stands in tiles
+  // (matrix_tiles.h).
+  bool reads_tiles(const Block& consumer) {
+    const std::optional<TensorTile>& tensor = plan_.tensor();
+    if (!tensor || !tensor->is_tile() || !can_take_in(c_.s, block_, consumer)) return false;
+    const BlockNode& reader = c_.s.node(consumer);
+    const std::vector<Expr> read = indices_of(reader, c_.s.output(block_)->name);
+    if (read.size() != 4 || reader.iters.size() != 2) return false;
+    const std::vector<int64_t>& size = tensor->row->semantics().extents;
+    for (size_t d : {0, 1}) {
+      const Var& iter = reader.iters[d].var;
+      const bool digits =
+          equal(read[d], floordiv(iter, size[d])) && equal(read[d + 2], floormod(iter, size[d]));
+      if (!digits) return false;
+    }
+    return true;
+  }
+
+  // The loops over rows and columns go tile by tile.
+  void split_into_tiles(const Block& consumer) {
+    const std::vector<int64_t>& size = plan_.tensor()->row->semantics().extents;
+    std::vector<Loop> loops = c_.s.loops(consumer), order(4);
+    for (size_t d : {0, 1}) {
+      const std::vector<Loop> parts = c_.s.split(loops[loops.size() - 2 + d], {-1, size[d]});
+      order[d] = parts[0];
+      order[d + 2] = parts[1];
+    }
+    c_.s.reorder(order);
   }
 
   bool reads_one_to_one(const Block& consumer) {
@@ -438,7 +472,14 @@ class ContractionTiler {
     // compiler takes minutes to split unrolled registers.
     if (plan_.tensor() && !stores_neighbours(b)) return;
     std::vector<Loop> loops = c_.s.loops(b);
-    vectorize_innermost(c_, b, plan_.factor(plan_.vector_iter(), Level::S3) / plan_.lanes());
+    if (plan_.tensor() && plan_.tensor()->is_tile() && b != fused_) {
+      // A tile starts as one vector, as its products are.
+      const Loop tile = c_.s.fuse({loops[loops.size() - 2], loops.back()});
+      loops.pop_back();
+      c_.s.vectorize(tile);
+    } else {
+      vectorize_innermost(c_, b, plan_.factor(plan_.vector_iter(), Level::S3) / plan_.lanes());
+    }
     int64_t copies = 1;
     for (size_t n = loops.size() - 1; n-- > 0;) {
       const ForNode& loop = c_.s.node(loops[n]);

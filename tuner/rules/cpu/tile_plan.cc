@@ -13,7 +13,12 @@ namespace {
 constexpr int64_t kMostUnrolled = 128;  // vector operations in one copy of the innermost code
 constexpr int64_t kLeastGroupLoop = 8;  // elements per scale that justify a loop
 constexpr int64_t kWorthATile = 24;     // reads per element
-constexpr int64_t kMostTiles = 4;       // result tiles, for an intrinsic that multiplies tiles
+// Result tiles, for an intrinsic that multiplies tiles: two of eight registers hold operands. Two by
+// two results need the fewest loads in a square that leaves registers for all their operands.
+constexpr int64_t kMostTiles = 6;
+constexpr int64_t kPreferredTiles = 2;
+// The shortest chunks of a reduction, in its elements or tiles.
+constexpr int64_t kLeastChunk = 64, kLeastTileChunk = 4;
 constexpr size_t kS0 = 0, kS1 = 1, kS2 = 2, kS3 = 3;
 
 // Options up to `limit`, the preferred one first.
@@ -165,14 +170,18 @@ std::optional<int> TilePlan::weight_lanes(int last) const {
 
 void TilePlan::choose_registers(int64_t budget) {
   if (tensor_) factors_[vector_iter_] = {1, 1, 1, extent(vector_iter_)};
-  if (tensor_ && tensor_->is_tile()) budget = kMostTiles;
+  const bool tiles = tensor_ && tensor_->is_tile();
+  if (tiles) budget = kMostTiles;
   int wide = vectors_iter();
   int64_t along = extent(wide), width = vector_step();
   int64_t most = std::max<int64_t>(1, ceil_div(along, width));
-  bool only_axis = other_work() == 1;  // nothing else to block: wide tiles hide latency
-  int64_t vectors = c_.t.choose(key(wide, "vectors"),
-                                up_to({1, 2, 3, 4, 6, 8}, std::min<int64_t>({most, 8, budget}),
-                                      std::min<int64_t>(only_axis ? 8 : 4, budget)));
+  const int64_t others = tiles ? other_work() / extent(tensor_->rows) : other_work();
+  // With nothing else to block, wide tiles hide latency.
+  int64_t preferred_vectors = std::min<int64_t>(others == 1 ? 8 : 4, budget);
+  if (tiles && others > 1) preferred_vectors = kPreferredTiles;
+  int64_t vectors = c_.t.choose(
+      key(wide, "vectors"),
+      up_to({1, 2, 3, 4, 6, 8}, std::min<int64_t>({most, 8, budget}), preferred_vectors));
   factors_[wide] = {1, 1, 1, std::min(width * vectors, round_up_lanes(along))};
   registers_ = vectors;
   int64_t left = std::max<int64_t>(1, budget / vectors);
@@ -187,7 +196,8 @@ void TilePlan::choose_registers(int64_t budget) {
     if (extent(i) > 1 && left > 1) {
       // Dot products of bytes take the weight from registers, too.
       const bool bytes = groups_ && groups_->sums == ElemType::i32;
-      const int64_t preferred = bytes ? std::max<int64_t>(1, left / 2) : left;
+      int64_t preferred = bytes ? std::max<int64_t>(1, left / 2) : left;
+      if (tiles) preferred = std::min(left, kPreferredTiles);
       rows = c_.t.choose(key(i, "rows"), up_to({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28},
                                                std::min(left, extent(i)), preferred));
     }
@@ -302,7 +312,8 @@ int TilePlan::word_elements() const {
 std::vector<int64_t> TilePlan::chunks_of(int64_t length) const {
   if (groups_ && groups_->length < length) return chunks_of(groups_->length);
   std::vector<int64_t> chunks = {length};
-  for (int64_t pieces = 2; length / pieces >= 64 && chunks.size() < 6; ++pieces) {
+  const int64_t least = tensor_ && tensor_->is_tile() ? kLeastTileChunk : kLeastChunk;
+  for (int64_t pieces = 2; length / pieces >= least && chunks.size() < 6; ++pieces) {
     const int64_t words = groups_ ? groups_->word : 1;
     if (length % (pieces * words) == 0) chunks.push_back(length / pieces);
   }

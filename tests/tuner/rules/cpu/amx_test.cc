@@ -1,4 +1,4 @@
-// Kernels that multiply AMX tiles, run on processors without AMX. In the generated C the four tile
+// Kernels that multiply AMX tiles, run on processors without AMX, too. In the generated C the tile
 // operations are macros, which a header of this test defines anew.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -25,9 +25,11 @@ typedef int tw_words __attribute__((aligned(1), may_alias));
 typedef float tw_floats __attribute__((aligned(1), may_alias));
 typedef unsigned short tw_halves __attribute__((aligned(1), may_alias));
 #define TW_TILES
-#define tw_tile_load(tile, p) tw_bytes tile_##tile = *(const tw_bytes*)(p)
-#define tw_tile_store(tile, p) *(tw_bytes*)(p) = tile_##tile
-#define tw_tile_multiply(instruction) tw_##instruction(&tile_0, &tile_1, &tile_2)
+#define tw_tile_zero(tile) tw_tiles[tile] = (tw_bytes){0}
+#define tw_tile_load(tile, p) tw_tiles[tile] = *(const tw_bytes*)(p)
+#define tw_tile_store(tile, p) *(tw_bytes*)(p) = tw_tiles[tile]
+#define tw_tile_multiply(instruction, acc, a, b) \
+  tw_##instruction(&tw_tiles[acc], &tw_tiles[a], &tw_tiles[b])
 static inline void tw_amx_begin(void) {}
 static inline void tw_amx_end(void) {}
 static inline float tw_half(unsigned short h) {
@@ -64,7 +66,15 @@ KernelSource emulated(KernelSource source) {
   std::erase_if(source.flags, [](const std::string& flag) { return flag.starts_with("-mamx"); });
   std::erase_if(source.description.features,
                 [](const std::string& feature) { return feature.starts_with("amx"); });
-  source.code = kEmulation + source.code;
+  // Each function has registers of its own: a kernel keeps no tile from call to call.
+  std::string code = kEmulation;
+  std::istringstream lines(source.code);
+  for (std::string line; std::getline(lines, line);) {
+    code += line + "\n";
+    const bool begins_function = !line.empty() && line[0] != ' ' && line.ends_with(") {");
+    if (begins_function) code += "  tw_bytes tw_tiles[8]; (void)tw_tiles;\n";
+  }
+  source.code = code;
   return source;
 }
 
@@ -72,7 +82,7 @@ KernelSource emulated(KernelSource source) {
 // loop ends the configuration, since its body may run in this thread.
 std::string unconfigured_line(const std::string& code) {
   bool configured = false;
-  std::istringstream lines(code);
+  std::istringstream lines(code.substr(code.find("TW_LOCAL_tw_main")));  // behind the helpers
   for (std::string line; std::getline(lines, line);) {
     const bool begins_function = !line.empty() && line[0] != ' ' && line[0] != '}';
     if (line.find("tw_amx_begin();") != std::string::npos) {
@@ -80,7 +90,10 @@ std::string unconfigured_line(const std::string& code) {
     } else if (begins_function || line.find("tw_amx_end();") != std::string::npos ||
                line.find("->parallel_for(") != std::string::npos) {
       configured = false;
-    } else if (line.find("= tw_amx_tdp") != std::string::npos && !configured) {
+    } else if (const bool uses = line.find("= tw_amx_tdp") != std::string::npos ||
+                                 line.find("  tw_tile_") == 0 ||
+                                 line.find("   tw_tile_") != std::string::npos;
+               uses && !configured) {
       return line;
     }
   }
@@ -154,6 +167,35 @@ TEST_P(TileKernels, AreRightUnderTheEmulation) {
   EXPECT_EQ(checked, 3);
 }
 
+// The tiles of the first config's results stay in registers while the reduction runs: they start as
+// zeros, and each operand's tile is loaded once for the products that share it.
+TEST_P(TileKernels, KeepResultsInTileRegisters) {
+  Workload w = make_workload(parse_spec(GetParam().spec));
+  Trial first = Trial::first();
+  Schedule s = apply_sketch(cpu_sketches()[0], {w, with_tiles(), 2}, first);
+  const std::string code = generate_c(s.module(), with_tiles()).code;
+  EXPECT_EQ(code.find("= tw_amx_tdp"), std::string::npos) << code;
+  EXPECT_NE(code.find("tw_tile_zero(0);"), std::string::npos) << code;
+}
+
+TEST_P(TileKernels, AreRightOnAProcessorWithTiles) {
+  const Target native = Target::parse("native");
+  const Workload w = make_workload(parse_spec(GetParam().spec));
+  const std::string row = GetParam().row;
+  for (const std::string& feature : find_intrinsic(row)->features) {
+    if (cpu_features().count(feature) == 0) GTEST_SKIP() << "no " << feature;
+  }
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    Trial trial = seed == 0 ? Trial::first() : Trial::random(seed);
+    try {
+      Schedule s = apply_sketch(cpu_sketches()[0], {w, native, 2}, trial);
+      SCOPED_TRACE(trial.config());
+      expect_right(w, s, native);
+    } catch (const ScheduleError&) {
+    }
+  }
+}
+
 // The compiler makes code for features that the processor lacks.
 TEST_P(TileKernels, CompileForTheirProcessor) {
   Workload w = make_workload(parse_spec(GetParam().spec));
@@ -185,7 +227,9 @@ INSTANTIATE_TEST_SUITE_P(
         AmxCase{"matmul:m=20,n=40,k=70,dtype=bf16,out=f32", "amx.tdpbf16ps"},
         AmxCase{"matmul:m=32,n=32,k=96,trans_b=true,dtype=bf16,out=f32,epilogue=[bias,relu]",
                 "amx.tdpbf16ps"},
+        AmxCase{"matmul:m=100,n=90,k=130,dtype=bf16,epilogue=[bias,gelu]", "amx.tdpbf16ps"},
         AmxCase{"matmul:m=32,n=48,k=128,dtype=i8", "amx.tdpbssd"},
+        AmxCase{"matmul:m=80,n=112,k=256,dtype=i8", "amx.tdpbssd"},
         AmxCase{"matmul:m=17,n=64,k=100,dtype=i8", "amx.tdpbssd"}));
 
 // The processor faults where tiles are used without a configuration; the emulation does not.
