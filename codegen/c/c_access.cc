@@ -161,9 +161,7 @@ std::string CExpr::bits(const StoreNode& n) {
     if (text.empty()) text = neighbours(*load);
     if (text.empty() && narrow(n.buffer->elem)) text = stored_text(*load);
   }
-  if (auto* padded = n.value.as<SelectNode>(); padded && narrow(n.buffer->elem)) {
-    text = head_or_zeros(*padded, n.buffer->elem);
-  }
+  if (narrow(n.buffer->elem) && text.empty()) text = head_or_zeros(n);
   if (!text.empty()) return text;
   // Storing rounds to the element's type, so that a cast to it need not.
   const bool rounds = cast && is_float(n.buffer->elem) && narrow(n.buffer->elem) &&
@@ -172,15 +170,29 @@ std::string CExpr::bits(const StoreNode& n) {
   return encode(n.buffer->elem, n.value.type().lanes, print(rounds ? cast->value : n.value));
 }
 
-// The leading elements of neighbours in memory, and zeros behind them, in stored form. "" for other
-// values.
-std::string CExpr::head_or_zeros(const SelectNode& n, ElemType elem) {
-  auto* load = n.on_true.as<LoadNode>();
-  const bool leading = load && load->type.elem == elem && !load->type.is_scalar() &&
-                       is_zero(n.on_false) && leading_lanes(n.cond).defined() &&
-                       (!load->predicate.defined() || equal(load->predicate, n.cond));
-  if (!leading || !buffers.at(load->buffer.get()).variables.empty()) return "";
-  return stored_text(*tilewright::load(load->buffer, load->indices, n.cond).as<LoadNode>());
+// The leading elements of neighbours in memory, and zeros behind them, in stored form: what
+// pads a copy. "" for other values.
+std::string CExpr::head_or_zeros(const StoreNode& n) {
+  auto* padded = n.value.as<SelectNode>();
+  auto* call = n.value.as<CallNode>();
+  if (!padded && (!call || call->op != CallOp::IfThenElse)) return "";
+  const Expr& cond = padded ? padded->cond : call->args[0];
+  auto* load = (padded ? padded->on_true : call->args[1]).as<LoadNode>();
+  const Expr& rest = padded ? padded->on_false : call->args[2];
+  const bool copies = load && load->type.elem == n.buffer->elem && !load->type.is_scalar();
+  if (!copies || !is_zero(rest) || !buffers.at(load->buffer.get()).variables.empty()) return "";
+  auto* r = load->indices[0].as<RampNode>();
+  if (cond.type().is_scalar() && r) {  // all of them, or none
+    if (load->predicate.defined()) return "";
+    const Expr lanes = ramp(Expr(0), 1, load->type.lanes);
+    const Expr mask = lanes < broadcast(Expr(int64_t{load->type.lanes}), load->type.lanes);
+    const Expr all = broadcast(cond, load->type.lanes) && mask;
+    return stored_text(*tilewright::load(load->buffer, load->indices, all).as<LoadNode>());
+  }
+  const bool leading =
+      leading_lanes(cond).defined() && (!load->predicate.defined() || equal(load->predicate, cond));
+  if (!leading) return "";
+  return stored_text(*tilewright::load(load->buffer, load->indices, cond).as<LoadNode>());
 }
 
 std::string CExpr::head_lanes(const Expr& mask) {

@@ -84,7 +84,7 @@ class CExpr {
   void count_factors(const std::vector<const StoreNode*>& stores);
   std::string scaled_product(const Expr& e);
   std::string bits(const StoreNode& n);
-  std::string head_or_zeros(const SelectNode& n, ElemType elem);
+  std::string head_or_zeros(const StoreNode& n);
   std::string table_load(const LoadNode& n);
   std::string window(const LoadNode& n);
   std::string neighbours(const LoadNode& n);

@@ -84,6 +84,7 @@ struct OneThread {
       run(body, closure, i, i + 1, static_cast<int32_t>(i % workers));
       for (StoreOwners& w : watched) w.end_iteration();
     }
+    for (StoreOwners& w : watched) w.end_loop();
   }
   void run(Body body, void* closure, int64_t first, int64_t last, int32_t worker) {
     frames_kept &= guarded_call(reinterpret_cast<void*>(body), reinterpret_cast<uint64_t>(closure),
@@ -122,8 +123,8 @@ std::optional<CheckResult> run_guarded(const Kernel& kernel, tw_kernel_fn functi
   return std::nullopt;
 }
 
-std::span<const unsigned char> bytes_of(const HostArray& array) {
-  return {static_cast<const unsigned char*>(array.data()), static_cast<size_t>(array.bytes())};
+std::span<unsigned char> bytes_of(HostArray& array) {
+  return {static_cast<unsigned char*>(array.data()), static_cast<size_t>(array.bytes())};
 }
 
 // The orders that kernels of little work run in besides the pool's, each on other garbage.
@@ -158,7 +159,7 @@ std::optional<CheckResult> fault_in_other_orders(const BoundKernel& kernel, Host
 
 std::optional<CheckResult> BoundKernel::run(Order order, Garbage garbage) const {
   OneThread thread{order, garbage, context_.threads};
-  const HostArray& output = operands_.output();
+  HostArray& output = operands_.output();
   thread.watched.emplace_back(output.name(), bytes_of(output));
   // Behind what all threads share each has a part of its own, which its iterations use in turn.
   const int64_t shared = kernel_.description().main.workspace_bytes;

@@ -13,7 +13,7 @@ constexpr size_t kCompared = 256;  // bytes at once
 
 }  // namespace
 
-StoreOwners::StoreOwners(std::string name, std::span<const unsigned char> memory)
+StoreOwners::StoreOwners(std::string name, std::span<unsigned char> memory)
     : name_(std::move(name)), memory_(memory) {}
 
 void StoreOwners::begin_loop(int64_t iterations) {
@@ -37,8 +37,16 @@ void StoreOwners::claim(size_t begin, size_t end) {
     if (memory_[i] == before_[i]) continue;
     if (owned_[i]) apart_ = false;
     owned_[i] = true;
+    memory_[i] = static_cast<unsigned char>(~memory_[i]);
     before_[i] = memory_[i];
   }
+}
+
+void StoreOwners::end_loop() {
+  for (size_t i = 0; watching_ && i < memory_.size(); ++i) {
+    if (owned_[i]) memory_[i] = static_cast<unsigned char>(~memory_[i]);
+  }
+  watching_ = false;
 }
 
 }  // namespace tilewright

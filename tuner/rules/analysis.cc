@@ -101,6 +101,14 @@ std::vector<int64_t> zero_periods(const BlockNode& block) {
   return periods;
 }
 
+bool stores_neighbours(const Schedule& s, const Block& block) {
+  const BlockNode& n = s.node(block);
+  const Var& innermost = s.node(s.loops(block).back()).var;
+  return std::any_of(n.iters.begin(), n.iters.end(), [&](const IterVar& iter) {
+    return uses_var(iter.binding, innermost) && uses_var(store_of(n).indices.back(), iter.var);
+  });
+}
+
 bool can_take_in(const Schedule& s, const Block& block, const Block& reader) {
   if (analyze(s, reader).role != BlockRole::Injective) return false;
   const std::vector<Block> order = s.blocks(), read = s.producers(reader);

@@ -28,6 +28,9 @@ BlockFacts analyze(const Schedule& s, const Block& block);
 // An extent with every dynamic dimension at its maximum.
 int64_t largest_extent(const Schedule& s, const Expr& extent);
 
+// Whether the innermost loop runs along the last dimension of the block's result.
+bool stores_neighbours(const Schedule& s, const Block& block);
+
 // Whether the block has so few rows per column of iterator `column` that reading a column costs
 // more than computing on it. Rows are the iterations of the other spatial iterators.
 bool has_few_rows(const Schedule& s, const Block& block, int column);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/compare.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/cpu/tensor_roles.h"
 #include "tuner/rules/cpu/tensor_view.h"
@@ -17,7 +18,8 @@ struct Product {
 
 class TilePreparer {
  public:
-  TilePreparer(RuleContext& c, Block block) : c_(c), block_(std::move(block)) {}
+  TilePreparer(RuleContext& c, Block block)
+      : c_(c), block_(std::move(block)), facts_(analyze(c.s, block_)) {}
 
   std::optional<TensorTile> run() {
     if (!find_product() || !choose_row()) return std::nullopt;
@@ -29,7 +31,8 @@ class TilePreparer {
 
  private:
   const BlockNode& node() const { return c_.s.node(block_); }
-  int64_t extent(int iter) const { return *as_int(node().iters[static_cast<size_t>(iter)].extent); }
+  // The largest extent.
+  int64_t extent(int iter) const { return facts_.extents[static_cast<size_t>(iter)]; }
   // Extents of a tile: rows, columns, groups of neighbouring k elements, k elements per group.
   int64_t size(size_t n) const { return row_->semantics().extents[n]; }
   int64_t terms() const { return size(2) * size(3); }
@@ -41,9 +44,6 @@ class TilePreparer {
     std::vector<TensorRoles> readings = tensor_roles(c_.s, block_, &refusal);
     if (readings.empty() || !readings[0].refusal.empty() || !readings[0].weight) return false;
     const TensorRoles& roles = readings[0];
-    for (const IterVar& iter : node().iters) {
-      if (!as_int(iter.extent)) return false;
-    }
     auto plain = [&](const std::vector<Expr>& indices) {
       std::vector<int> iters;
       for (const Expr& e : indices) iters.push_back(plain_iterator(node(), e));
@@ -61,6 +61,10 @@ class TilePreparer {
           roles.sum->buffer->name};
     types_ = {roles.sum->buffer->elem, roles.a->buffer->elem, roles.b->buffer->elem};
     const bool reduces = node().iters[static_cast<size_t>(p_.k)].kind == IterKind::Reduce;
+    // The rows of a launch may vary; the weight's sizes may not.
+    for (int n : {p_.j, p_.k}) {
+      if (!as_int(node().iters[static_cast<size_t>(n)].extent)) return false;
+    }
     return reduces && ((b[0] == p_.j && b[1] == p_.k) || (b[0] == p_.k && b[1] == p_.j));
   }
 
@@ -88,7 +92,10 @@ class TilePreparer {
     multiples[static_cast<size_t>(p_.j)] = size(1);
     multiples[static_cast<size_t>(p_.k)] = terms();
     bool whole = true;
-    for (int n : {p_.i, p_.j, p_.k}) whole &= extent(n) % multiples[static_cast<size_t>(n)] == 0;
+    for (int n : {p_.i, p_.j, p_.k}) {
+      const auto at = static_cast<size_t>(n);
+      whole &= !facts_.dynamic[at] && extent(n) % multiples[at] == 0;
+    }
     if (whole) return;
     std::vector<std::string> before = inputs_of(node());
     c_.s.pad_einsum(block_, multiples);
@@ -146,6 +153,7 @@ class TilePreparer {
 
   RuleContext& c_;
   Block block_;
+  BlockFacts facts_;
   Product p_;
   std::vector<ElemType> types_;
   const Intrinsic* row_ = nullptr;
@@ -155,6 +163,33 @@ class TilePreparer {
 
 std::optional<TensorTile> prepare_tiles(RuleContext& c, const Block& block) {
   return TilePreparer(c, block).run();
+}
+
+bool reads_tiles(const Schedule& s, const Block& product, const Block& reader,
+                 const std::optional<TensorTile>& tensor) {
+  if (!tensor || !tensor->is_tile() || !can_take_in(s, product, reader)) return false;
+  const BlockNode& node = s.node(reader);
+  const std::vector<Expr> read = indices_of(node, s.output(product)->name);
+  if (read.size() != 4 || node.iters.size() != 2) return false;
+  const std::vector<int64_t>& size = tensor->row->semantics().extents;
+  for (size_t d : {0, 1}) {
+    const Var& iter = node.iters[d].var;
+    const bool digits =
+        equal(read[d], floordiv(iter, size[d])) && equal(read[d + 2], floormod(iter, size[d]));
+    if (!digits) return false;
+  }
+  return true;
+}
+
+void split_into_tiles(Schedule& s, const Block& reader, const Intrinsic& row) {
+  const std::vector<int64_t>& size = row.semantics().extents;
+  std::vector<Loop> loops = s.loops(reader), order(4);
+  for (size_t d : {0, 1}) {
+    const std::vector<Loop> parts = s.split(loops[loops.size() - 2 + d], {-1, size[d]});
+    order[d] = parts[0];
+    order[d + 2] = parts[1];
+  }
+  s.reorder(order);
 }
 
 }  // namespace tilewright

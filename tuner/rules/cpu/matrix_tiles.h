@@ -15,4 +15,10 @@ namespace tilewright {
 // none is chosen.
 std::optional<TensorTile> prepare_tiles(RuleContext& c, const Block& block);
 
+// Whether the product's result stands in tiles, and the reader's two iterators are its row and column.
+bool reads_tiles(const Schedule& s, const Block& product, const Block& reader,
+                 const std::optional<TensorTile>& tensor);
+// The reader's loops over rows and columns, its last two, go tile by tile.
+void split_into_tiles(Schedule& s, const Block& reader, const Intrinsic& row);
+
 }  // namespace tilewright

@@ -3,7 +3,6 @@
 #include <map>
 
 #include "ir/arith/simplify.h"
-#include "ir/compare.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
@@ -386,41 +385,11 @@ class ContractionTiler {
     if (consumers.size() != 1 || is_output(c_.s, c_.s.output(block_)->name)) return;
     // Elements of other phases lie between those of one tile, so there is no box at which to fuse.
     if (!plan_.apart().empty()) return;
-    const bool tiles = reads_tiles(consumers[0]);
+    const bool tiles = reads_tiles(c_.s, block_, consumers[0], plan_.tensor());
     if (!tiles && !reads_one_to_one(consumers[0])) return;
     fused_ = consumers[0];
     c_.s.reverse_compute_at(*fused_, done_loop_);
-    if (tiles) split_into_tiles(*fused_);
-  }
-
-  // Whether the consumer's two iterators are row and column of a result that stands in tiles
-  // (matrix_tiles.h).
-  bool reads_tiles(const Block& consumer) {
-    const std::optional<TensorTile>& tensor = plan_.tensor();
-    if (!tensor || !tensor->is_tile() || !can_take_in(c_.s, block_, consumer)) return false;
-    const BlockNode& reader = c_.s.node(consumer);
-    const std::vector<Expr> read = indices_of(reader, c_.s.output(block_)->name);
-    if (read.size() != 4 || reader.iters.size() != 2) return false;
-    const std::vector<int64_t>& size = tensor->row->semantics().extents;
-    for (size_t d : {0, 1}) {
-      const Var& iter = reader.iters[d].var;
-      const bool digits =
-          equal(read[d], floordiv(iter, size[d])) && equal(read[d + 2], floormod(iter, size[d]));
-      if (!digits) return false;
-    }
-    return true;
-  }
-
-  // The loops over rows and columns go tile by tile.
-  void split_into_tiles(const Block& consumer) {
-    const std::vector<int64_t>& size = plan_.tensor()->row->semantics().extents;
-    std::vector<Loop> loops = c_.s.loops(consumer), order(4);
-    for (size_t d : {0, 1}) {
-      const std::vector<Loop> parts = c_.s.split(loops[loops.size() - 2 + d], {-1, size[d]});
-      order[d] = parts[0];
-      order[d + 2] = parts[1];
-    }
-    c_.s.reorder(order);
+    if (tiles) split_into_tiles(c_.s, *fused_, *plan_.tensor()->row);
   }
 
   bool reads_one_to_one(const Block& consumer) {
@@ -470,13 +439,12 @@ class ContractionTiler {
   void finish_copy(const Block& b) {
     // Lanes that are not neighbours in memory are stored one by one, which loops do as well. A
     // compiler takes minutes to split unrolled registers.
-    if (plan_.tensor() && !stores_neighbours(b)) return;
+    if (plan_.tensor() && !stores_neighbours(c_.s, b)) return;
     std::vector<Loop> loops = c_.s.loops(b);
     if (plan_.tensor() && plan_.tensor()->is_tile() && b != fused_) {
       // A tile starts as one vector, as its products are.
-      const Loop tile = c_.s.fuse({loops[loops.size() - 2], loops.back()});
+      c_.s.vectorize(c_.s.fuse({loops[loops.size() - 2], loops.back()}));
       loops.pop_back();
-      c_.s.vectorize(tile);
     } else {
       vectorize_innermost(c_, b, plan_.factor(plan_.vector_iter(), Level::S3) / plan_.lanes());
     }
@@ -489,15 +457,6 @@ class ContractionTiler {
       copies *= *extent;
       if (*extent > 1) c_.s.unroll(loops[n]);
     }
-  }
-
-  // Whether the innermost loop runs along the last dimension of the block's result.
-  bool stores_neighbours(const Block& b) {
-    const BlockNode& n = c_.s.node(b);
-    const Var& innermost = c_.s.node(c_.s.loops(b).back()).var;
-    return std::any_of(n.iters.begin(), n.iters.end(), [&](const IterVar& iter) {
-      return uses_var(iter.binding, innermost) && uses_var(store_of(n).indices.back(), iter.var);
-    });
   }
 
   // Whether the loop holds one block only, and so is not one of the tile's own loops.

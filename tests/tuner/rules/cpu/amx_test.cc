@@ -167,6 +167,28 @@ TEST_P(TileKernels, AreRightUnderTheEmulation) {
   EXPECT_EQ(checked, 3);
 }
 
+// A range of rows: the last tile is part of a tile at most sizes.
+TEST(Tiles, TakeRowsThatALaunchTells) {
+  const Workload w =
+      make_workload(parse_spec("matmul:m=1..40,n=48,k=96,dtype=bf16,epilogue=[bias]"));
+  Trial first = Trial::first();
+  Schedule s = apply_sketch(cpu_sketches()[0], {w, with_tiles(), 2}, first);
+  EXPECT_EQ(choice_of(first, ".tiles"), "amx.tdpbf16ps");
+  const KernelSource source = emulated(generate_c(s.module(), with_tiles()));
+  Kernel kernel(compile(source).object, source.description);
+  ThreadPool pool(2);
+  for (int64_t m : {1, 8, 15, 16, 17, 31, 40}) {
+    const std::map<std::string, int64_t> dims{{"m", m}};
+    OperandSet operands(operands_of(w, dims), 1);
+    BoundKernel bound(kernel, operands, {m}, pool);
+    Oracle oracle(at_sizes(w, dims), seeded_readers(operands.infos(), 1));
+    Reference reference = make_reference(operands.output().elem(), operands.output().shape(), 4000,
+                                         1, [&](int64_t i) { return oracle.at(i); });
+    const CheckResult result = check_kernel(bound, reference);
+    EXPECT_EQ(result.verdict, Verdict::Ok) << result.message << " at m = " << m;
+  }
+}
+
 // The tiles of the first config's results stay in registers while the reduction runs: they start as
 // zeros, and each operand's tile is loaded once for the products that share it.
 TEST_P(TileKernels, KeepResultsInTileRegisters) {
