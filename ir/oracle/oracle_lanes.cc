@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ir/oracle/oracle_lane_loops.h"
 #include "ir/oracle/oracle_math.h"
 
 namespace tilewright::oracle {
@@ -19,11 +20,6 @@ int64_t apply_index(IndexCode::Op op, int64_t a, int64_t b) {
     case IndexCode::Op::Min: return std::min(a, b);
     default: return std::max(a, b);
   }
-}
-
-bool any_apart(const LaneValues& values, int count) {
-  return std::any_of(values.apart.begin(), values.apart.begin() + count,
-                     [](double a) { return a > 0; });
 }
 
 }  // namespace
@@ -128,23 +124,14 @@ void LaneEvaluator::read(const ValueCode& n, Evaluator::Slots& slots, int count,
   }
 }
 
-// The formulas of oracle::apply() for what occurs most, in loops that become vector code.
+// The formulas of oracle::apply(), as vector code for what occurs most.
 void LaneEvaluator::apply_binary(const ValueCode& n, const LaneValues& b, int count,
                                  LaneValues& a) const {
   const double u = n.roundoff;
   if (is_float(n.type) && n.binary == BinaryOp::Mul) {
-    for (int l = 0; l < count; ++l) {
-      const double v = a.v[l] * b.v[l];
-      a.e[l] =
-          std::abs(a.v[l]) * b.e[l] + std::abs(b.v[l]) * a.e[l] + a.e[l] * b.e[l] + u * std::abs(v);
-      a.v[l] = v;
-    }
+    multiply_lanes(b, u, count, a);
   } else if (is_float(n.type) && (n.binary == BinaryOp::Add || n.binary == BinaryOp::Sub)) {
-    const double sign = n.binary == BinaryOp::Add ? 1 : -1;
-    for (int l = 0; l < count; ++l) {
-      a.v[l] += sign * b.v[l];
-      a.e[l] += b.e[l] + u * std::abs(a.v[l]);
-    }
+    add_lanes(b, n.binary == BinaryOp::Add ? 1 : -1, u, count, a);
   } else {
     for (int l = 0; l < count; ++l) {
       a.set(l, apply(n.binary, n.type, u, a.at(l), b.at(l)));
@@ -156,17 +143,9 @@ void LaneEvaluator::apply_binary(const ValueCode& n, const LaneValues& b, int co
 void LaneEvaluator::apply_with_apart(const ValueCode& n, const LaneValues& b, int count,
                                      LaneValues& a) const {
   std::array<double, kLanes> most;
-  const bool product = n.binary == BinaryOp::Mul;
-  for (int l = 0; l < count; ++l) {
-    const double x = std::abs(a.v[l]) + a.apart[l], y = std::abs(b.v[l]) + b.apart[l];
-    const bool takes = n.apart || (product && (a.apart[l] > 0 || b.apart[l] > 0));
-    most[l] = !takes ? 0 : n.apart ? x + y : x * y;
-  }
+  most_apart(a, b, n.apart, n.binary == BinaryOp::Mul, count, most.data());
   apply_binary(n, b, count, a);
-  for (int l = 0; l < count; ++l) {
-    const double more = most[l] - std::abs(a.v[l]);
-    a.apart[l] = std::isfinite(more) && more > 0 ? more : 0;
-  }
+  keep_apart(most.data(), count, a);
 }
 
 void LaneEvaluator::values(int i, Evaluator::Slots& slots, int count, LaneValues& out) {
@@ -187,9 +166,7 @@ void LaneEvaluator::values(int i, Evaluator::Slots& slots, int count, LaneValues
     case ValueCode::Op::Cast:
       values(n.a, slots, count, out);
       if (is_exact(n.from, n.type)) {
-        for (int l = 0; n.apart && l < count; ++l) {
-          out.apart[l] = apart_of_code(n.from, out.v[l]);
-        }
+        if (n.apart) set_apart_of_codes(offset_of_code(n.from), count, out);
         return;
       }
       return each([&](Approx a) {
@@ -258,11 +235,12 @@ void LaneEvaluator::elements(Evaluator::Slots& slots, int count, LaneValues& out
   LaneValues term;
   while (true) {
     values(s_.value, slots, count, term);
-    for (int l = 0; l < count; ++l) {
+    if (sums && floats) add_term(term, count, out, magnitude.data(), apart.data());
+    for (int l = 0; l < (sums && floats ? 0 : count); ++l) {
       magnitude[l] += std::abs(term.v[l]);
       apart[l] += term.apart[l];
       if (sums) {
-        out.v[l] = floats ? out.v[l] + term.v[l] : wrapped_sum(s_.type, out.v[l], term.v[l]);
+        out.v[l] = wrapped_sum(s_.type, out.v[l], term.v[l]);
         out.e[l] += term.e[l];
       } else {
         const bool better =

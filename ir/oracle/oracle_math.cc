@@ -165,8 +165,12 @@ Approx apply(BinaryOp op, ElemType type, double roundoff, Approx a, Approx b) {
   return {v, e + roundoff * std::abs(v)};
 }
 
+double offset_of_code(ElemType type) {
+  return static_cast<double>(uint64_t{1} << (bits_of(type) - 1));
+}
+
 double apart_of_code(ElemType type, double code) {
-  const auto offset = static_cast<double>(uint64_t{1} << (bits_of(type) - 1));
+  const double offset = offset_of_code(type);
   return std::abs(code + offset) + offset - std::abs(code);
 }
 

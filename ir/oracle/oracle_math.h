@@ -33,6 +33,7 @@ Approx apply(BinaryOp op, ElemType type, double roundoff, Approx a, Approx b);
 // What a code with a sign is made of where it is read with the offset that makes it unsigned:
 // |q + offset| + offset, less |q|.
 double apart_of_code(ElemType type, double code);
+double offset_of_code(ElemType type);
 double wrapped_sum(ElemType type, double a, double b);
 // The magnitude below which a float type may flush to zero; 0 for integers.
 double smallest_normal(ElemType type);

@@ -2,15 +2,7 @@
 
 #include <cmath>
 
-// Compiled for several instruction sets, of which the loader takes the best; where that does not
-// work (clang's and sanitizers' own loaders) the plain one does.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define TW_ORACLE_CLONES \
-  __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
-#else
-#define TW_ORACLE_CLONES
-#endif
+#include "ir/oracle/oracle_clones.h"
 
 namespace tilewright::oracle {
 namespace {

@@ -69,15 +69,16 @@ void look_up(ElemType elem, const void* base, int64_t first, std::span<double> o
   }
 }
 
+// Codes of less than a byte.
+template <int kBits>
 void look_up_bits(ElemType elem, const void* base, int64_t first, std::span<double> out) {
+  constexpr uint64_t kOfByte = 8 / kBits;
   const double* values = values_of_codes(elem);
-  const int bits = bits_of(elem);
-  const unsigned mask = (1u << bits) - 1;
   const auto* bytes = static_cast<const unsigned char*>(base);
-  int64_t bit = first * bits;
+  auto at = static_cast<uint64_t>(first);
   for (double& value : out) {
-    value = values[bytes[bit / 8] >> (bit % 8) & mask];
-    bit += bits;
+    value = values[bytes[at / kOfByte] >> (at % kOfByte * kBits) & ((1u << kBits) - 1)];
+    ++at;
   }
 }
 
@@ -120,7 +121,9 @@ void load_elements(ElemType elem, const void* base, int64_t first, std::span<dou
     default: break;
   }
   const int bits = bits_of(elem);
-  if (bits < 8) return look_up_bits(elem, base, first, out);
+  if (bits == 1) return look_up_bits<1>(elem, base, first, out);
+  if (bits == 2) return look_up_bits<2>(elem, base, first, out);
+  if (bits == 4) return look_up_bits<4>(elem, base, first, out);
   if (bits == 8) return look_up<uint8_t>(elem, base, first, out);
   if (bits == 16) return look_up<uint16_t>(elem, base, first, out);
   for (double& value : out) value = load_element(elem, base, first++);

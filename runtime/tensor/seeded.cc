@@ -1,5 +1,7 @@
 #include "runtime/tensor/seeded.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -28,6 +30,29 @@ inline float uniform_f32(uint64_t hash) {
 
 inline double uniform_f64(uint64_t hash) {
   return static_cast<double>(static_cast<int64_t>(hash >> 11)) * 0x1p-52 - 1.0;
+}
+
+// Writes codes of less than a byte side by side, from the low bits on; a byte holds a whole number of
+// them. `code_of` gives that of an index.
+template <class CodeOf>
+void write_codes(int bits, unsigned char* bytes, int64_t count, const CodeOf& code_of) {
+  const int64_t of_byte = 8 / bits;
+  for (int64_t i = 0; i < count; i += of_byte) {
+    uint64_t byte = 0;
+    for (int64_t j = 0; j < std::min(of_byte, count - i); ++j) byte |= code_of(i + j) << (j * bits);
+    bytes[i / of_byte] = static_cast<unsigned char>(byte);
+  }
+}
+
+// Writes `count` codes of a type.
+template <class CodeOf>
+void write_all(ElemType elem, unsigned char* bytes, int64_t count, const CodeOf& code_of) {
+  const int bits = bits_of(elem);
+  if (bits < 8) return write_codes(bits, bytes, count, code_of);
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t code = code_of(i);
+    std::memcpy(bytes + i * (bits / 8), &code, static_cast<size_t>(bits / 8));
+  }
 }
 
 // A number in [0, count), from the high bits of the hash.
@@ -170,6 +195,10 @@ bool SeededValues::is_simple_hard_f32() const {
          hard_->large_rows == 0;
 }
 
+bool SeededValues::is_simple_hard_code() const {
+  return uniform_codes(elem_) && !range_ && hard_ && !hard_->lengths && hard_->line_length == 0;
+}
+
 // The value that hard_code() makes of it, without a detour by f64.
 float SeededValues::simple_hard_f32(uint64_t hash) const {
   const auto choice = static_cast<int>(hash & 15);
@@ -229,16 +258,24 @@ void SeededValues::fill(void* data, int64_t count) const {
       table[f] = static_cast<uint16_t>(code);
     }
   }
-  if (bits < 8) std::memset(bytes, 0, static_cast<size_t>(bytes_for(elem_, count)));
-  for (int64_t i = 0; i < count; ++i) {
-    uint64_t code = table.empty() ? code_at(i) : table[mix(key_, i) >> 48];
-    if (bits < 8) {
-      int64_t bit = i * bits;
-      bytes[bit / 8] = static_cast<unsigned char>(bytes[bit / 8] | code << (bit % 8));
-    } else {
-      std::memcpy(bytes + i * (bits / 8), &code, bits / 8);
-    }
+  if (!table.empty()) {
+    return write_all(elem_, bytes, count, [&](int64_t i) { return table[mix(key_, i) >> 48]; });
   }
+  if (is_simple_hard_code()) {
+    // The choices of hard_code(), in tables: a branch would often be mispredicted.
+    std::array<uint64_t, 16> end = {}, mask;
+    mask.fill(~uint64_t{0});
+    for (size_t choice = 0; choice < 6 && is_integer(elem_); ++choice) {
+      const double value = choice < 3 ? lowest_integer(elem_) : max_finite(elem_);
+      end[choice] = encode_element(elem_, value);
+      mask[choice] = 0;
+    }
+    return write_all(elem_, bytes, count, [&, key = key_](int64_t i) {
+      const uint64_t hash = mix(key, i), choice = hash & 15;
+      return (hash >> (64 - bits) & mask[choice]) | end[choice];
+    });
+  }
+  write_all(elem_, bytes, count, [&](int64_t i) { return code_at(i); });
 }
 
 }  // namespace tilewright

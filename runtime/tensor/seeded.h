@@ -68,6 +68,8 @@ class SeededValues {
   // Whether hard values of this f32 operand follow from their hash alone.
   bool is_simple_hard_f32() const;
   float simple_hard_f32(uint64_t hash) const;
+  // Whether hard values of this type of few bits follow from their hash alone: an end, or any code.
+  bool is_simple_hard_code() const;
 
   uint64_t key_;
   ElemType elem_;

@@ -153,6 +153,20 @@ TEST(Seeded, FillAgreesWithSingleElementsOfHardFloats) {
   }
 }
 
+// Codes go another way than single elements do: types of less than a byte, signed and not, and of a byte.
+TEST(Seeded, FillAgreesWithSingleElementsOfHardCodes) {
+  for (const ElemType type : {ElemType::u1, ElemType::i2, ElemType::i4, ElemType::u4,
+                              ElemType::f4e2m1, ElemType::nf4, ElemType::i8}) {
+    SeededValues values(5, "W", type, std::nullopt, HardValues{});
+    constexpr int64_t kCount = 3001;  // ends within a byte
+    std::vector<std::byte> filled(static_cast<size_t>(bytes_for(type, kCount)));
+    values.fill(filled.data(), kCount);
+    for (int64_t i = 0; i < kCount; ++i) {
+      ASSERT_EQ(load_element(type, filled.data(), i), values.at(i)) << to_string(type) << " " << i;
+    }
+  }
+}
+
 TEST(Seeded, HardIntegersStayInTheirType) {
   SeededValues values(3, "X", ElemType::i8, std::nullopt, HardValues{.line_length = 30});
   int low = 0;
