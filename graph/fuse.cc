@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -318,9 +319,26 @@ class Fuser {
   Graph& graph_;
 };
 
+// Lets workloads read what a view shows in another shape, so that none stands between producer and reader.
+void look_through_views(Graph* graph) {
+  std::vector<size_t> shown(graph->values.size());
+  std::iota(shown.begin(), shown.end(), size_t{0});
+  for (Node& node : graph->nodes) {
+    if (!node.is_view()) {
+      for (auto& [name, value] : node.operands) value = shown[value];
+      continue;
+    }
+    const size_t from = node.parts()[0];
+    const bool all = graph->values[from].count() == graph->values[node.output].count();
+    if (all) shown[node.output] = shown[from];
+  }
+}
+
 }  // namespace
 
 int fuse(Graph* graph) {
+  look_through_views(graph);
+  drop_unused(graph);
   int count = 0;
   while (const int more = Fuser(graph).run()) count += more;
   drop_unused(graph);

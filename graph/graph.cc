@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "graph/places.h"
 #include "ir/ops/spec.h"
 #include "runtime/tensor/operands.h"
 
@@ -75,14 +76,22 @@ void verify_workload(const Graph& graph, const Node& node, const std::vector<boo
 }
 
 void verify_view(const Graph& graph, const Node& node) {
-  auto from = node.operands.find("X");
-  if (from == node.operands.end() || node.operands.size() != 1) {
-    refuse(node.label, "a view is of one value");
+  const std::vector<size_t> parts = node.parts();
+  const Value& out = graph.values[node.output];
+  int64_t count = 0;
+  for (size_t part : parts) {
+    const Value& v = graph.values[part];
+    count += v.count();
+    if (v.elem != out.elem) count = -1;
+    const bool ends =
+        parts.size() == 1 ? node.first <= v.count() - out.count() : count <= out.count();
+    if (count < 0 || node.first < 0 || !ends) {
+      refuse(node.label, fmt::format("'{}' is no view of '{}': {} and {}", out.name, v.name,
+                                     type_text(out), type_text(v)));
+    }
   }
-  const Value &a = graph.values[from->second], &b = graph.values[node.output];
-  if (a.elem != b.elem || a.count() != b.count()) {
-    refuse(node.label, fmt::format("'{}' is no view of '{}': {} and {}", b.name, a.name,
-                                   type_text(b), type_text(a)));
+  if (parts.size() > 1 && (count != out.count() || node.first != 0)) {
+    refuse(node.label, fmt::format("its parts have {} elements; expected {}", count, out.count()));
   }
 }
 
@@ -100,6 +109,27 @@ int64_t Value::count() const {
   int64_t all = 1;
   for (int64_t s : shape) all *= s;
   return all;
+}
+
+std::vector<size_t> Node::parts() const {
+  std::vector<size_t> parts;
+  auto only = operands.find("X");
+  if (only != operands.end()) parts.push_back(only->second);
+  for (size_t i = 0; only == operands.end() && i < operands.size(); ++i) {
+    auto part = operands.find(fmt::format("X{}", i));
+    if (part != operands.end()) parts.push_back(part->second);
+  }
+  if (parts.empty() || parts.size() != operands.size()) {
+    throw GraphError(fmt::format("'{}': a view is of one value or more", label));
+  }
+  return parts;
+}
+
+void set_parts(Node* node, const std::vector<size_t>& parts) {
+  node->operands.clear();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    node->operands[parts.size() == 1 ? "X" : fmt::format("X{}", i)] = parts[i];
+  }
 }
 
 int64_t Value::bytes() const { return bytes_for(elem, count()); }
@@ -150,6 +180,7 @@ void verify(const Graph& graph) {
   for (size_t output : graph.outputs) {
     if (output >= made.size() || !made[output]) refuse("outputs", "one is not made");
   }
+  places_of(graph);
 }
 
 std::string type_text(const Value& value) {

@@ -6,10 +6,13 @@
 //   const "s": f32[2] = {0.5, 1}
 //   "y": f32[1, 4, 8, 8] = "conv2d:n=1,h=8,…" (W="w", X="x") for "Conv_0"
 //   "z": f32[1, 256] = view "y"
+//   "a": f32[1, 64] = view "z" from 64
+//   "j": f32[2, 256] = view "u", "v"
 //   output "z"
 //
 // A node is a workload, a spec with the values that are its operands, or a view: another name, and
-// another shape, for the same elements. Elements lie row-major. An operand of a workload may have
+// another shape, for the same elements, for neighbouring ones among them, or for those of several values
+// one after another. Elements lie row-major. An operand of a workload may have
 // another shape than the value that it is, but as many elements. Shapes are numbers.
 #pragma once
 
@@ -51,13 +54,20 @@ struct Value {
 };
 
 struct Node {
-  std::string label;                       // the model's name for it
-  std::string spec;                        // inline; "": a view
-  std::map<std::string, size_t> operands;  // values by the workload's names; of a view, "X"
+  std::string label;  // the model's name for it
+  std::string spec;   // inline; "": a view
+  // Values by the workload's names; of a view, "X", or of several values "X0", "X1", …
+  std::map<std::string, size_t> operands;
   size_t output = 0;
+  int64_t first = 0;  // of a view of one value: its first element there
 
   bool is_view() const { return spec.empty(); }
+  // The values of a view, in their order. Throws GraphError where operands have other names.
+  std::vector<size_t> parts() const;
 };
+
+// Makes the node a view of these values, which are one or more.
+void set_parts(Node* node, const std::vector<size_t>& parts);
 
 // Nodes stand behind those whose outputs they read.
 struct Graph {

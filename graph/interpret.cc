@@ -39,6 +39,17 @@ Bytes compute(const Node& node, const Value& output, const std::vector<Bytes>& v
   return made;
 }
 
+// The elements that a view names.
+Bytes viewed(const Graph& graph, const Node& node, const std::vector<Bytes>& values) {
+  const std::vector<size_t> parts = node.parts();
+  const Value& out = graph.values[node.output];
+  if (parts.size() == 1 && out.count() == graph.values[parts[0]].count()) return values[parts[0]];
+  std::string all;
+  for (size_t part : parts) all += *values[part];
+  return std::make_shared<const std::string>(
+      all, static_cast<size_t>(bytes_for(out.elem, node.first)), static_cast<size_t>(out.bytes()));
+}
+
 std::vector<ElemType> types_of(const Graph& graph) {
   std::vector<ElemType> types;
   for (const Value& v : graph.values) types.push_back(v.elem);
@@ -69,7 +80,7 @@ std::vector<Bytes> interpret(const Graph& graph, const std::map<std::string, Byt
   for (size_t i : graph.outputs) ++uses[i];
   for (const Node& node : graph.nodes) {
     values[node.output] = node.is_view()
-                              ? values[node.operands.at("X")]
+                              ? viewed(graph, node, values)
                               : compute(node, graph.values[node.output], values, types, parallel);
     for (const auto& [name, value] : node.operands) {
       if (--uses[value] == 0) values[value] = nullptr;
@@ -94,8 +105,8 @@ void fold_constants(Graph* graph, const Oracle::ParallelFn& parallel) {
       rest.push_back(std::move(node));
       continue;
     }
-    out.data = node.is_view() ? values[node.operands.at("X")]
-                              : compute(node, out, values, types, parallel);
+    out.data =
+        node.is_view() ? viewed(*graph, node, values) : compute(node, out, values, types, parallel);
     out.constant = true;
     values[node.output] = out.data;
   }

@@ -1,7 +1,6 @@
 #include "graph/plan.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace tilewright::graph {
 namespace {
@@ -19,26 +18,21 @@ int64_t rounded(int64_t bytes) {
   return (bytes + kValueAlignment - 1) / kValueAlignment * kValueAlignment;
 }
 
-std::vector<size_t> roots_of(const Graph& graph) {
-  std::vector<size_t> roots(graph.values.size());
-  std::iota(roots.begin(), roots.end(), size_t{0});
-  for (const Node& node : graph.nodes) {
-    if (node.is_view()) roots[node.output] = roots[node.operands.at("X")];
-  }
-  return roots;
-}
-
-std::vector<Life> lives_of(const Graph& graph, const std::vector<size_t>& roots) {
+std::vector<Life> lives_of(const Graph& graph, const std::vector<Place>& places) {
   const size_t end = graph.nodes.size() + 1;
   std::vector<Life> lives(graph.values.size());
   for (size_t i : graph.inputs) lives[i] = {i, rounded(graph.values[i].bytes()), 0, 0};
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
-    for (const auto& [name, value] : node.operands) lives[roots[value]].last = n + 1;
+    for (const auto& [name, value] : node.operands) lives[places[value].root].last = n + 1;
     if (node.is_view()) continue;
-    lives[node.output] = {node.output, rounded(graph.values[node.output].bytes()), n + 1, n + 1};
+    // The first of several parts begins the life of what holds them.
+    const size_t root = places[node.output].root;
+    if (lives[root].bytes == 0)
+      lives[root] = {root, rounded(graph.values[root].bytes()), n + 1, n + 1};
+    lives[root].last = n + 1;
   }
-  for (size_t i : graph.outputs) lives[roots[i]].last = end;
+  for (size_t i : graph.outputs) lives[places[i].root].last = end;
   std::erase_if(lives, [](const Life& life) { return life.bytes == 0; });
   return lives;
 }
@@ -55,9 +49,9 @@ int64_t most_alive(const std::vector<Life>& lives, size_t steps) {
 
 Plan plan_memory(const Graph& graph) {
   Plan plan;
-  plan.roots = roots_of(graph);
+  plan.places = places_of(graph);
   plan.offsets.assign(graph.values.size(), -1);
-  std::vector<Life> lives = lives_of(graph, plan.roots);
+  std::vector<Life> lives = lives_of(graph, plan.places);
   plan.least_bytes = most_alive(lives, graph.nodes.size());
   // The largest first, each in the smallest gap between those that are there at the same time.
   std::stable_sort(lives.begin(), lives.end(),

@@ -4,16 +4,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/places.h"
 
 namespace tilewright::graph {
 
-inline constexpr int64_t kValueAlignment = 64;
-
 // One block of memory, in which values that are not needed at the same time share places.
 struct Plan {
-  // The value whose elements it names: itself, or what it is a view of.
-  std::vector<size_t> roots;
+  // Each value's place in that of its root, which has one of its own.
+  std::vector<Place> places;
   // Offsets of roots that are calculated or given: from the start of the block, aligned to kValueAlignment.
   // -1 for constants and for values that are no roots.
   std::vector<int64_t> offsets;

@@ -175,7 +175,11 @@ class Parser {
     Node node;
     line.expect("=");
     if (line.take("view ")) {
-      node.operands["X"] = known(line);
+      std::vector<size_t> parts = {known(line)};
+      while (line.take(",")) parts.push_back(known(line));
+      if (parts.size() == 1 && line.take("from ")) node.first = line.number<int64_t>();
+      if (node.first < 0) line.fail("expected the place of the first element");
+      set_parts(&node, parts);
     } else {
       node.spec = line.text();
       if (node.spec.empty()) line.fail("expected a spec");
@@ -200,7 +204,11 @@ std::string node_text(const Graph& graph, const Node& node) {
   const Value& out = graph.values[node.output];
   std::string text = fmt::format("{}: {} = ", quoted(out.name), type_text(out));
   if (node.is_view()) {
-    text += "view " + quoted(graph.values[node.operands.at("X")].name);
+    std::string parts;
+    for (size_t part : node.parts()) {
+      parts += (parts.empty() ? "" : ", ") + quoted(graph.values[part].name);
+    }
+    text += "view " + parts + (node.first == 0 ? "" : fmt::format(" from {}", node.first));
   } else {
     std::string operands;
     for (const auto& [name, value] : node.operands) {

@@ -60,7 +60,7 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   }
   prepared_ = library_->prepare(prepare);
   const graph::Plan plan = graph::plan_memory(graph);
-  roots_ = plan.roots;
+  places_ = plan.places;
   offsets_ = plan.offsets;
   least_bytes_ = plan.least_bytes;
   arena_ = Workspace(plan.bytes);
@@ -85,8 +85,8 @@ void Model::add_ports(const graph::Graph& graph) {
 
 // The place of a value's elements while the model runs.
 void* Model::place_of(const graph::Graph& graph, size_t value) {
-  const size_t root = roots_[value];
-  if (offsets_[root] >= 0) return static_cast<char*>(arena_.data()) + offsets_[root];
+  const auto [root, bytes] = places_[value];
+  if (offsets_[root] >= 0) return static_cast<char*>(arena_.data()) + offsets_[root] + bytes;
   if (constants_[root] == nullptr) {
     const std::string& data = *graph.values[root].data;
     constants_[root] = std::make_shared<Workspace>(static_cast<int64_t>(data.size()));
@@ -143,7 +143,7 @@ Model::Step Model::make_step(const graph::Graph& graph, const graph::Node& node)
     t.ndim = static_cast<int32_t>(step.shapes[i].size());
     t.shape = step.shapes[i].data();
     if (o.packed != 0) {
-      const std::string& data = *graph.values[roots_[values.back()]].data;
+      const std::string& data = *graph.values[places_[values.back()].root].data;
       copies.emplace_back(static_cast<int64_t>(data.size()));  // aligned, until it is packed
       std::memcpy(copies.back().data(), data.data(), data.size());
       t.data = copies.back().data();
@@ -209,8 +209,8 @@ void Model::transfer(const DLTensor* const* tensors, size_t count, const std::ve
   }
   for (size_t i = 0; i < count; ++i) {
     const Port& port = ports[i];
-    const size_t root = roots_[port.value];
-    char* own = offsets_[root] >= 0 ? static_cast<char*>(arena_.data()) + offsets_[root]
+    const auto [root, bytes] = places_[port.value];
+    char* own = offsets_[root] >= 0 ? static_cast<char*>(arena_.data()) + offsets_[root] + bytes
                                     : static_cast<char*>(constants_[root]->data());
     if (in) {
       std::memcpy(own, first_element(*tensors[i]), static_cast<size_t>(port.bytes));

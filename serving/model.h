@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/places.h"
 #include "runtime/load/kernel.h"
 #include "serving/library.h"
 
@@ -81,7 +82,7 @@ class Model {
   std::vector<Port> inputs_, outputs_;
   std::vector<NodeLine> lines_;
   std::vector<std::shared_ptr<Step>> steps_;
-  std::vector<size_t> roots_;
+  std::vector<graph::Place> places_;
   std::vector<int64_t> offsets_;
   std::vector<std::shared_ptr<Workspace>> constants_;  // by value, where kernels read them
   Workspace arena_, scratch_;

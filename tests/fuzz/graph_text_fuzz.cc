@@ -1,5 +1,5 @@
 // The text form of graphs, which stands in model files.
-#include "graph/graph.h"
+#include "graph/plan.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tilewright::fuzz {
@@ -11,6 +11,11 @@ std::vector<std::string> seed_inputs() {
       "(S=\"s\", X=\"x\") for \"n\"\n\"z\": f32[3, 2] = view \"y\" for \"flat\"\noutput \"z\"\n",
       "const \"w\": f32[16, 8] = xxh3:0123456789abcdef\ninput \"x\": f32[4, 16]\n"
       "\"y\": f32[4, 8] = \"matmul:m=4,n=8,k=16\" (A=\"x\", B=\"w\")\noutput \"y\"\n",
+      "input \"x\": f32[16]\n\"a\": f32[16] = \"expr:expr=\\\"Y[i] = X[i] * 2\\\",dims.i=16\" "
+      "(X=\"x\")\n"
+      "\"b\": f32[16] = \"expr:expr=\\\"Y[i] = X[i] + 2\\\",dims.i=16\" (X=\"a\")\n"
+      "\"j\": f32[2, 16] = view \"b\", \"a\"\n\"s\": f32[4, 4] = view \"j\" from 16\n"
+      "output \"j\"\noutput \"s\"\n",
       "const \"i\": i64[2] = {-1, 9}\nconst \"t\": u8[1] = {1}\nconst \"o\": f16[] = {2}\n"};
 }
 
@@ -25,6 +30,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     fuzz::require(graph::to_string(graph::parse_graph(text)) == text,
                   "the text of a graph reads back as another one");
     graph::verify(graph);
+    const graph::Plan plan = graph::plan_memory(graph);
+    for (const graph::Value& v : graph.values) {
+      const graph::Place at = plan.places[graph.find(v.name)];
+      fuzz::require(at.bytes >= 0 && at.bytes + v.bytes() <= graph.values[at.root].bytes(),
+                    "a value lies outside of its place");
+    }
   } catch (const graph::GraphError&) {
   }
   return 0;

@@ -250,7 +250,7 @@ TEST(GraphPlan, SharesPlacesOfValuesThatNeverMeet) {
 TEST(GraphPlan, GivesViewsThePlaceOfTheirElements) {
   const Graph graph = parse_graph(kScaled);
   const Plan plan = plan_memory(graph);
-  EXPECT_EQ(plan.roots[graph.find("z")], graph.find("y"));
+  EXPECT_EQ(plan.places[graph.find("z")].root, graph.find("y"));
   EXPECT_EQ(plan.offsets[graph.find("z")], -1);
   EXPECT_EQ(plan.offsets[graph.find("s")], -1);
 }

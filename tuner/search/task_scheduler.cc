@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace tilewright {
 namespace {
 
@@ -9,6 +11,7 @@ constexpr size_t kWindow = 3;      // rounds of recent progress
 constexpr double kLeastRound = 3;  // seconds
 constexpr double kTrial = 0.5;     // seconds that proposing and measuring a candidate take, about
 constexpr int kMostFirst = 64;
+constexpr double kMostShare = 0.5;  // of the time that is left, for one first round
 constexpr double kOptimism = 0.05;  // of a first round's time is hoped for in the second
 
 }  // namespace
@@ -17,6 +20,11 @@ TaskScheduler::TaskScheduler(size_t workloads) : tasks_(workloads, State{0, {}, 
 
 TaskScheduler::TaskScheduler(const std::vector<double>& uses) {
   for (double u : uses) tasks_.push_back({u, {}, 0, false});
+}
+
+TaskScheduler TaskScheduler::of(size_t workloads, const std::vector<double>& uses) {
+  TW_ASSERT(uses.empty() || uses.size() == workloads, "uses are said of every workload");
+  return uses.empty() ? TaskScheduler(workloads) : TaskScheduler(uses);
 }
 
 double TaskScheduler::gain(const State& s) const {
@@ -30,13 +38,31 @@ double TaskScheduler::gain(const State& s) const {
   return s.uses > 0 ? s.uses * seconds : seconds / now;
 }
 
+void TaskScheduler::expect(int task, double seconds) {
+  State& s = tasks_[static_cast<size_t>(task)];
+  s.expected = s.uses * seconds;
+}
+
+// The first workload without a known time, else that of the most; -1 where none waits.
+int TaskScheduler::next_waiting() const {
+  int most = -1;
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    if (!tasks_[i].waits()) continue;
+    if (tasks_[i].expected == 0) return static_cast<int>(i);
+    if (most < 0 || tasks_[i].expected > tasks_[static_cast<size_t>(most)].expected) {
+      most = static_cast<int>(i);
+    }
+  }
+  return most;
+}
+
 int TaskScheduler::next() const {
+  if (const int waiting = next_waiting(); waiting >= 0) return waiting;
   int best = -1;
   double most = -1;
   for (size_t i = 0; i < tasks_.size(); ++i) {
     const State& s = tasks_[i];
     if (s.exhausted) continue;
-    if (s.best.empty()) return static_cast<int>(i);
     double g = gain(s);
     if (g > most) {
       most = g;
@@ -47,10 +73,19 @@ int TaskScheduler::next() const {
 }
 
 double TaskScheduler::round_end(double now, double end) const {
-  auto waits = [](const State& s) { return s.best.empty() && !s.exhausted; };
-  const auto waiting = std::count_if(tasks_.begin(), tasks_.end(), waits);
+  double waiting = 0, all = 0;
+  for (const State& s : tasks_) {
+    if (!s.waits()) continue;
+    ++waiting;
+    all += s.expected;
+  }
   if (waiting < 2) return end;
-  return std::min(end, now + std::max(kLeastRound, (end - now) / static_cast<double>(waiting)));
+  double share = 1 / waiting;
+  if (all > 0) {
+    const double own = tasks_[static_cast<size_t>(next_waiting())].expected / all;
+    share = std::clamp(own, share, kMostShare);
+  }
+  return std::min(end, now + std::max(kLeastRound, share * (end - now)));
 }
 
 int TaskScheduler::first_trials(double seconds) {

@@ -8,8 +8,9 @@
 namespace tilewright {
 
 // Spends rounds where they promise the most (the gradient approximation of Zheng et al., "Ansor",
-// OSDI 2020, section 6.1). Each workload gets one round. Then the largest expected gain wins,
-// estimated from recent progress and the number of rounds so far. Deterministic.
+// OSDI 2020, section 6.1). Each workload gets one round, those of one model in the order of the seconds
+// that they are known to take in it. Then the largest expected gain wins, estimated from recent progress
+// and the number of rounds so far. Deterministic.
 class TaskScheduler {
  public:
   // Independent workloads: the gain is a share of each one's own time (the geometric mean over
@@ -18,11 +19,18 @@ class TaskScheduler {
   // Workloads of one model, with the number of uses of each: the gain is in seconds of the model.
   explicit TaskScheduler(const std::vector<double>& uses);
 
+  // The one or the other: `uses` is empty, or has a number for each workload.
+  static TaskScheduler of(size_t workloads, const std::vector<double>& uses);
+
+  // How many seconds a kernel that is there takes, before the workload's first round. Workloads of which
+  // none is known go first.
+  void expect(int task, double seconds);
   // The workload of the next round, or -1 if all are exhausted.
   int next() const;
   // The end of the next round of a search that ends at `end` (both in seconds of one clock). A
   // workload's first round leaves each workload that still waits for its own as much time as it
-  // takes. It takes at least kLeastRound seconds, to be of use.
+  // takes, or more where it takes more of the model's time than the others on average. It takes at least
+  // kLeastRound seconds, to be of use, and at most half of the time that is left.
   double round_end(double now, double end) const;
   // How many candidates a first round that takes so many seconds is to propose: proposing a whole
   // batch may take longer than a short round.
@@ -38,7 +46,10 @@ class TaskScheduler {
     std::vector<double> best;  // after each round
     int64_t trials = 0;
     bool exhausted = false;
+    double expected = 0;  // seconds of the model before the first round; 0: not known
+    bool waits() const { return best.empty() && !exhausted; }
   };
+  int next_waiting() const;
   double gain(const State& s) const;
 
   std::vector<State> tasks_;

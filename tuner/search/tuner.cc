@@ -66,6 +66,7 @@ class TuneRun {
     bool default_tried = false;
     bool exhausted = false;  // no more candidates
     int64_t unlowered = 0;   // trials that lowering refused
+    double best_seconds() const { return sizes ? at_points.typical() : result.best_seconds; }
   };
 
   void search();
@@ -270,7 +271,7 @@ void TuneRun::round(size_t index, double until) {
   int most = task.result.trials == 0 ? options_.first_batch : options_.batch;
   int count = static_cast<int>(std::min<int64_t>(most, left));
   const bool shared = until < search_deadline();
-  const bool untried = task.result.trials == 0;
+  const bool untried = task.result.order.empty();  // by this run: stored trials are of earlier ones
   if (shared && untried) count = std::min(count, TaskScheduler::first_trials(until - start));
   std::vector<Candidate> batch = batch_for(task, count, shared);
   task.result.spent.proposing += steady_seconds() - start;
@@ -457,11 +458,11 @@ void TuneRun::close(db::RunState state) {
 void TuneRun::search() {
   Rng seeds(options_.seed);
   recall();
-  for (size_t i = 0; i < workloads_.size(); ++i) tasks_.push_back(make_task(i, seeds.next()));
-  TW_ASSERT(options_.uses.empty() || options_.uses.size() == workloads_.size(),
-            "uses are said of every workload");
-  TaskScheduler scheduler =
-      options_.uses.empty() ? TaskScheduler(workloads_.size()) : TaskScheduler(options_.uses);
+  TaskScheduler scheduler = TaskScheduler::of(workloads_.size(), options_.uses);
+  for (size_t i = 0; i < workloads_.size(); ++i) {
+    tasks_.push_back(make_task(i, seeds.next()));
+    scheduler.expect(static_cast<int>(i), tasks_.back().best_seconds());
+  }
   while (!cancelled_ && steady_seconds() < search_deadline()) {
     int index = scheduler.next();
     if (index < 0) break;
@@ -472,8 +473,7 @@ void TuneRun::search() {
     }
     int64_t before = task.result.trials;
     round(static_cast<size_t>(index), scheduler.round_end(steady_seconds(), search_deadline()));
-    scheduler.report(index, task.sizes ? task.at_points.typical() : task.result.best_seconds,
-                     task.result.trials);
+    scheduler.report(index, task.best_seconds(), task.result.trials);
     note_findings();
     task.exhausted = task.result.trials == before && task.waiting.empty();
     if (task.exhausted) scheduler.exhaust(index);

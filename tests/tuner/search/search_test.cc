@@ -248,6 +248,32 @@ TEST(TaskScheduler, WithoutUsesGainsAreRelative) {
   EXPECT_EQ(s.next(), 1) << "a quarter of 4 us is more than a fiftieth of 5 ms";
 }
 
+TEST(TaskScheduler, FirstRoundsGoWhereTheModelsTimeGoes) {
+  TaskScheduler s(std::vector<double>{1, 10, 1, 1});
+  s.expect(0, 1e-3);
+  s.expect(1, 1e-3);
+  s.expect(2, 9e-3);
+  EXPECT_EQ(s.next(), 3) << "its time is not known";
+  EXPECT_EQ(s.round_end(0, 80), 20);
+  s.report(3, 1e-3, 1);
+  EXPECT_EQ(s.next(), 1) << "ten uses";
+  EXPECT_EQ(s.round_end(0, 80), 40) << "10 of 20 ms";
+  s.report(1, 1e-4, 5);
+  EXPECT_EQ(s.next(), 2);
+  EXPECT_EQ(s.round_end(0, 80), 40) << "half of the time at most";
+  s.exhaust(2);
+  EXPECT_EQ(s.next(), 0);
+  s.report(0, 1e-4, 5);
+  EXPECT_EQ(s.next(), 1) << "all had a round";
+}
+
+TEST(TaskScheduler, ASmallShareIsStillAnEqualOne) {
+  TaskScheduler s(std::vector<double>{1, 1, 1, 1});
+  for (int i = 0; i < 4; ++i) s.expect(i, 1e-3);
+  EXPECT_EQ(s.next(), 0);
+  EXPECT_EQ(s.round_end(0, 80), 20);
+}
+
 TEST(TaskScheduler, WeighsByUse) {
   TaskScheduler s(std::vector<double>{100, 1});
   s.report(0, 1e-3, 16);
