@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <set>
 
 #include "kernel/instructions/mma_rows.h"
@@ -16,6 +17,9 @@ namespace {
 
 using test::cute_lines;
 using test::CuteLayout;
+using test::expect_same_table;
+
+using CuteFragments = test::CuteTables;
 
 using PlaceOf = std::function<MatrixPlace(int lane, int value)>;
 
@@ -30,7 +34,7 @@ void expect_places(const CuteLayout& theirs, int lanes, int values, int rows, co
       differ += ours(lane, v) != MatrixPlace{place % rows, place / rows};
     }
   }
-  EXPECT_EQ(differ, 0) << "of " << lanes * values << " places";
+  expect_same_table(int64_t{lanes} * values, differ);
 }
 
 // The same for an operand with a sparse row: its table counts elements as if it were dense, of which
@@ -48,7 +52,7 @@ void expect_stored(const CuteLayout& theirs, int lanes, const MmaRow& stored, in
                 MatrixPlace{place % rows, place / rows / spread};
     }
   }
-  EXPECT_EQ(differ, 0);
+  expect_same_table(theirs.size(), differ);
 }
 
 // Metadata: (lane, value) -> row + rows * k of the elements that a lane's word tells of. Two of four
@@ -68,7 +72,7 @@ void expect_metadata(const CuteLayout& theirs, const SparseMmaRow& row, int lane
       }
     }
   }
-  EXPECT_EQ(differ, 0);
+  expect_same_table(compared, differ);
   EXPECT_EQ(compared, row.selectors() * rows * row.kept());
 }
 
@@ -108,17 +112,19 @@ void expect_matrices(const CuteLayout& theirs, bool transposed) {
   constexpr int kElement = 16, kRow = 128, kMatrixRows = 8;
   ASSERT_EQ(theirs.extent(0), kWarp);
   ASSERT_EQ(theirs.extent(1), 4 * 32);
+  int differ = 0;
   for (int lane = 0; lane < kWarp; ++lane) {
     for (int v = 0; v < 8; ++v) {
       const auto bit = static_cast<int>(theirs(lane, v * kElement));
       MatrixPlace ours = ldmatrix_place(lane, v % 2, transposed);
       ours.row += v / 2 * kMatrixRows;
-      EXPECT_EQ(ours, (MatrixPlace{bit / kRow, bit % kRow / kElement})) << lane << " " << v;
+      differ += ours != MatrixPlace{bit / kRow, bit % kRow / kElement};
     }
   }
+  expect_same_table(kWarp * 8, differ);
 }
 
-TEST(CuteFragments, HoldForWarps) {
+TEST_F(CuteFragments, HoldForWarps) {
   std::set<std::string> seen;
   for (const auto& line : cute_lines("fragments.txt")) {
     SCOPED_TRACE(line[1]);
@@ -157,7 +163,7 @@ void expect_sparse_wgmma(const Name& name, const CuteLayout& theirs) {
                 [&](int lane, int r, int part) { return wgmma_a_place(stored, lane, r, part); });
 }
 
-TEST(CuteFragments, HoldForWarpgroups) {
+TEST_F(CuteFragments, HoldForWarpgroups) {
   std::set<int> columns;
   std::set<std::pair<ElemType, bool>> operands, sparse;
   for (const auto& line : cute_lines("warpgroups.txt")) {
@@ -201,16 +207,17 @@ void expect_counts(const SparseMmaRow& row, const std::vector<std::string>& line
 }
 
 // "meta NAME LANE PART ROW COLUMN": rows from 16 on are the next instruction's, which takes the
-// next sparsity selector.
-void expect_word(const SparseMmaRow& row, const std::vector<std::string>& line) {
+// next sparsity selector. Returns how many indices are elsewhere.
+int differing_indices(const SparseMmaRow& row, const std::vector<std::string>& line) {
   const int lane = std::stoi(line.at(2)), part = std::stoi(line.at(3));
   const int at = std::stoi(line.at(4)), column = std::stoi(line.at(5));
   const int indices = row.indices_in_word() / (row.whole.operand_bits() == 8 ? 1 : 2);
+  int differ = 0;
   for (int i = 0; i < indices; ++i) {
-    EXPECT_EQ(metadata_place(row, lane, part * indices + i, at / kWarpRows),
-              (MatrixPlace{at % kWarpRows, column * indices + i}))
-        << "lane " << lane << " index " << part * indices + i;
+    differ += metadata_place(row, lane, part * indices + i, at / kWarpRows) !=
+              MatrixPlace{at % kWarpRows, column * indices + i};
   }
+  return differ;
 }
 
 void expect_sparse_mma(const SparseMmaRow& row, const Name& name, const CuteLayout& theirs) {
@@ -232,8 +239,12 @@ void expect_sparse_mma(const SparseMmaRow& row, const Name& name, const CuteLayo
   }
 }
 
-TEST(CuteFragments, HoldForSparseWarps) {
-  int words = 0, layouts = 0, counts = 0;
+TEST_F(CuteFragments, HoldForSparseWarps) {
+  struct Words {
+    int count = 0, differ = 0;
+  };
+  std::map<std::string, Words> words;
+  int layouts = 0, counts = 0;
   for (const auto& line : cute_lines("sparse.txt")) {
     SCOPED_TRACE(line[1]);
     const bool is_layout = line[0] == "layout";
@@ -247,13 +258,20 @@ TEST(CuteFragments, HoldForSparseWarps) {
       ++counts;
     } else {
       ASSERT_EQ(line[0], "meta");
-      expect_word(*row, line);
-      ++words;
+      Words& table = words[line[1]];
+      ++table.count;
+      table.differ += differing_indices(*row, line);
     }
   }
   EXPECT_EQ(layouts, 4);
   EXPECT_EQ(counts, 7);
-  EXPECT_EQ(words, 3 * 64 + 2 * 32);
+  EXPECT_EQ(words.size(), 5u);
+  for (const auto& [name, table] : words) {
+    SCOPED_TRACE(name);
+    const bool bytes = find_sparse_mma(name)->whole.operand_bits() == 8;
+    EXPECT_EQ(table.count, bytes ? kWarp : 2 * kWarp);
+    expect_same_table(table.count, table.differ);
+  }
 }
 
 }  // namespace

@@ -103,8 +103,8 @@ void CuteTables::SetUp() { tally = {}; }
 
 void CuteTables::TearDown() {
   EXPECT_GT(tally.tables, 0);
-  std::cout << tally.tables << " tables compared, " << tally.differ << " differ ("
-            << tally.places << " places)\n";
+  std::cout << tally.tables << " tables compared, " << tally.differ << " differ (" << tally.places
+            << " places)\n";
 }
 
 void expect_same_table(int64_t places, int64_t differ) {
