@@ -24,6 +24,7 @@ enum class Knob : uint8_t {
   Cxx,
   Cuda,
   CudaDriver,
+  CudaWatchdog,
   Sandbox,
   Db,
   Config,

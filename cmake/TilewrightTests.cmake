@@ -193,7 +193,7 @@ endforeach()
 add_test(NAME words.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_words_test.py)
 foreach(script bench_all bench_chart bench_dynamic check_examples check_skips cli_page coverage cuda_tools docs
-    fuzz gpu_check lint peer_ggml peer_onednn quickstart release run_tidy spec_page)
+    fuzz gpu_check gpu_probe lint peer_ggml peer_onednn quickstart release run_tidy spec_page)
   add_test(NAME scripts.${script}
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/${script}_test.py)
 endforeach()
@@ -286,6 +286,11 @@ ONNX_GRAPH=$<TARGET_FILE:onnx_graph>")
   endforeach()
 endif()
 
+# CuTe's tables, printed again where its headers are (scripts/cutlass_headers).
+add_test(NAME foreign.cute COMMAND ${Python3_EXECUTABLE}
+  ${PROJECT_SOURCE_DIR}/tests/foreign/cute_test.py ${CMAKE_CXX_COMPILER})
+set_tests_properties(foreign.cute PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
+
 # The Python package, run by the interpreter that it was built for. A test that lacks a module skips
 # itself and says which.
 if(TARGET tilewright_python AND TARGET tune-cli)
@@ -306,7 +311,7 @@ endif()
 
 # ctest begins with the costliest: a long test at the end would leave the other processors idle.
 # Seconds, roughly; those of earlier runs in this folder count, too.
-foreach(cost python.packages:50 scripts.gpu_check:20 install.find_package:15 scripts.syntax:12
+foreach(cost python.packages:50 foreign.cute:45 scripts.gpu_check:20 install.find_package:15 scripts.syntax:12
     python.tune:12 scripts.fuzz:9 scripts.spec_page:8 words.check_of_the_checks:8 docs.json_schemas:8)
   string(REPLACE ":" ";" cost ${cost})
   list(GET cost 0 test)

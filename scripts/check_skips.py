@@ -56,6 +56,11 @@ def has_foreign_files() -> bool:
     return done.returncode == 0
 
 
+def has_cutlass() -> bool:
+    done = subprocess.run([ROOT / "scripts" / "cutlass_headers", "--check"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
 # Facts of a machine, by the names that the table uses.
 FACTS = {
     "avx2": lambda: "avx2" in cpu_flags(),
@@ -72,6 +77,7 @@ FACTS = {
     "aarch64 tools": lambda: all(map(shutil.which, ("aarch64-linux-gnu-gcc", "qemu-aarch64"))),
     "browser": has_browser,
     "foreign files": has_foreign_files,
+    "cutlass": has_cutlass,
     "fish": lambda: shutil.which("fish") is not None,
     "groff": lambda: shutil.which("groff") is not None,
     "script": lambda: shutil.which("script") is not None,

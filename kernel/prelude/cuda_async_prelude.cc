@@ -32,14 +32,23 @@ TW_FN void tw_mbarrier_arrive_expect_tx(unsigned long long* at, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                :: "r"(tw_shared_address(at)), "r"(bytes) : "memory");
 }
-// Loops, as the instruction gives up after a time of its own choice.
+// Loops, as the instruction gives up after a time of its own choice. With TW_WATCHDOG a wait of more
+// nanoseconds is an error of the kernel, in place of one that never ends.
 TW_FN void tw_mbarrier_wait(unsigned long long* at, int parity) {
   unsigned ended;
+#ifdef TW_WATCHDOG
+  unsigned long long begin, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+#endif
   do {
     asm volatile("{\n.reg .pred p;\n"
                  "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
                  "selp.u32 %0, 1, 0, p;\n}"
                  : "=r"(ended) : "r"(tw_shared_address(at)), "r"(parity) : "memory");
+#ifdef TW_WATCHDOG
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    if (ended == 0 && now - begin > TW_WATCHDOG) asm volatile("trap;");
+#endif
   } while (ended == 0);
 }
 )";

@@ -165,12 +165,15 @@ std::string compile_and_fetch(const Library& lib, std::string_view text, std::st
   std::string unit = cuda_translation_unit(text, file);
   std::string target = fmt::format("--gpu-architecture={}", machine);
   // No --restrict: what an earlier kernel makes may change until a dependent one has waited (TW_MADE).
-  const char* options[] = {target.c_str(), "--std=c++17"};
+  std::vector<const char*> options = {target.c_str(), "--std=c++17"};
+  const std::string watchdog =
+      fmt::format("--define-macro=TW_WATCHDOG={}000000ull", knob_integer(Knob::CudaWatchdog));
+  if (knob_integer(Knob::CudaWatchdog) > 0) options.push_back(watchdog.c_str());
   ProgramGuard guard{lib.f, nullptr};
   if (int status = lib.f.create(&guard.program, unit.c_str(), file.c_str(), 0, nullptr, nullptr)) {
     throw CompileError(fmt::format("kernel '{}': NVRTC: {}", name, lib.f.error(status)));
   }
-  if (int status = lib.f.compile(guard.program, 2, options)) {
+  if (int status = lib.f.compile(guard.program, static_cast<int>(options.size()), options.data())) {
     throw CompileError(fmt::format("kernel '{}' for {}: NVRTC: {}\n{}", name, machine,
                                    lib.f.error(status), log_of(lib.f, guard.program)));
   }

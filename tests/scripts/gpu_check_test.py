@@ -34,7 +34,9 @@ import json, pathlib, sys
 here = pathlib.Path(__file__).parent
 command, arguments = sys.argv[1], sys.argv[2:]
 with open(here / "calls", "a") as calls:
-    print(command, *arguments, file=calls)
+    import os
+    watchdog = os.environ.get("TILEWRIGHT_CUDA_WATCHDOG")
+    print(command, *arguments, *(["watchdog=" + watchdog] if watchdog else []), file=calls)
 device = (here / "device").read_text() or None
 if command == "best":
     print(json.dumps({{"results": []}}))
@@ -87,13 +89,18 @@ class GpuCheck(unittest.TestCase):
         self.folder.cleanup()
 
     def run_script(self, *arguments: str, checks: list[str] | None = None,
-                   workloads: list[pathlib.Path] | None = None) -> subprocess.CompletedProcess:
-        """With few of the kernels that are checked, each of which takes a process of tune-cli."""
+                   workloads: list[pathlib.Path] | None = None,
+                   rungs: list[dict] | None = None) -> subprocess.CompletedProcess:
+        """With few of the kernels that are checked, each of which takes a process of tune-cli, and with no
+        driver to probe."""
+        (self.here / "rungs.json").write_text(json.dumps(rungs or []))
         few = ["softmax:m=33,n=1000", "matmul:m=33,n=50,k=20,batch=3"]
         line = ["--build", str(self.here), "--out", str(self.here / "out.json"), "--workloads",
                 *map(str, workloads or [self.here / "few.json"]), *arguments]
         out, err = io.StringIO(), io.StringIO()
         with (mock.patch.object(gpu_check, "CHECKS", few if checks is None else checks),
+              mock.patch.object(gpu_check, "RUNGS", self.here / "rungs.json"),
+              mock.patch.dict("os.environ", {"TILEWRIGHT_CUDA_DRIVER": "/no/libcuda.so.1"}),
               contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)):
             code = gpu_check.main(line)
         return subprocess.CompletedProcess(line, code, out.getvalue(), err.getvalue())
@@ -134,6 +141,59 @@ class GpuCheck(unittest.TestCase):
                 self.assertEqual(ran.returncode, 3)
                 self.assertIn("wrong on the device: softmax:m=33,n=1000", ran.stderr)
                 (self.here / verdict).write_text("")
+
+    RUNGS = [{"feature": feature, "target": target, "spec": spec, "config": {"C.tile": feature}}
+             for feature, target, spec in (("cp.async", "cuda:sm_80", "softmax:m=1,n=1"),
+                                           ("TMA", "cuda:sm_80", "softmax:m=2,n=2"),
+                                           ("clusters", "cuda:sm_90a", "softmax:m=3,n=3"))]
+
+    def ladder(self) -> tuple[list[tuple], subprocess.CompletedProcess]:
+        ran = self.run_script(checks=[], rungs=self.RUNGS)
+        rows = json.loads((self.here / "out.json").read_text())["ladder"]
+        return [(row["feature"], row["state"]) for row in rows], ran
+
+    def test_a_rung_of_the_ladder_names_its_feature(self):
+        for verdict, state in (("wrong", "wrong"), ("runtime", "faults"), ("timeout", "hangs")):
+            with self.subTest(verdict):
+                (self.here / verdict).write_text("softmax:m=2,n=2")
+                rows, ran = self.ladder()
+                # The target of the device has no clusters.
+                self.assertEqual(rows, [("cp.async", "right"), ("TMA", state)])
+                self.assertEqual(ran.returncode, 3)
+                self.assertIn("wrong on the device: TMA", ran.stderr)
+                self.assertIn(f"Kernels of one feature each: ", (self.here / "out.md").read_text())
+                self.assertIn(f"TMA {state}", (self.here / "out.md").read_text())
+                (self.here / verdict).write_text("")
+
+    def test_a_rung_that_does_not_answer_takes_no_other_with_it(self):
+        (self.here / "silent").write_text("softmax:m=1,n=1")
+        with mock.patch.object(gpu_check.ladder, "MOST_RUNG", 0.5):
+            rows, _ = self.ladder()
+        self.assertEqual(rows, [("cp.async", "hangs"), ("TMA", "right")])
+
+    def test_rungs_are_watched_and_their_kernels_kept_apart(self):
+        self.ladder()
+        calls = (self.here / "calls").read_text().splitlines()
+        rungs = [call for call in calls if "--config" in call]
+        self.assertEqual(len(rungs), 2)
+        self.assertTrue(all("out.ladder.db" in call and "watchdog=2000" in call for call in rungs), rungs)
+        self.assertFalse(any("watchdog=2000" in call for call in calls if call not in rungs))
+
+    def test_the_sanitizer_and_the_profiler_run_where_they_are_installed(self):
+        for program, code in (("compute-sanitizer", 99), ("ncu", 0)):
+            fake = self.here / program
+            fake.write_text(f"#!/bin/sh\necho a race >&2\nexit {code}\n")
+            fake.chmod(0o755)
+        with mock.patch.dict("os.environ", {"PATH": str(self.here)}):
+            _, ran = self.ladder()
+        rows = json.loads((self.here / "out.json").read_text())["tools"]
+        self.assertEqual([row["state"] for row in rows], ["wrong"] * 6 + ["right"] * 2)
+        self.assertEqual(rows[0]["reason"], "a race")
+        self.assertEqual(ran.returncode, 3)
+        with mock.patch.dict("os.environ", {"PATH": "/none"}):
+            self.ladder()
+        rows = json.loads((self.here / "out.json").read_text())["tools"]
+        self.assertEqual({row["state"] for row in rows}, {"not installed"})
 
     def test_a_check_that_nothing_is_heard_of_is_an_error_that_names_it(self):
         (self.here / "silent").write_text("softmax:m=33,n=1000")

@@ -16,6 +16,7 @@ namespace {
 
 using test::error_of;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::vector<std::string> kTargets = {"sm_75",  "sm_80",  "sm_86", "sm_89",
                                            "sm_90a", "sm_100", "sm_120"};
@@ -151,6 +152,20 @@ extern "C" __global__ void __launch_bounds__(1024, 2) spill(TW_IN(float) A, TW_O
   EXPECT_EQ(small.stack_bytes, 0);
   EXPECT_EQ(small.local_accesses(), 0);
   EXPECT_EQ(small.shared_bytes, 0);
+}
+
+// A wait that does not end is an error of the kernel where the knob asks for it, and only there.
+TEST_F(Nvrtc, WaitsAtBarriersTrapUnderAWatchdog) {
+  if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
+  const std::string kernel =
+      "extern \"C\" __global__ void wait() {\n"
+      "  __shared__ unsigned long long b;\n"
+      "  tw_mbarrier_wait(&b, 0);\n}\n";
+  EXPECT_THAT(cuda::compile_to_ptx(kernel, "wait", "sm_90a"), Not(HasSubstr("trap")));
+  test::ScopedEnv watchdog("TILEWRIGHT_CUDA_WATCHDOG", "2000");
+  const std::string text = cuda::compile_to_ptx(kernel, "wait", "sm_90a");
+  EXPECT_THAT(text, HasSubstr("trap;"));
+  EXPECT_THAT(text, HasSubstr("200000000"));  // compared as more than 2e9, or no less than 1 more
 }
 
 TEST_F(Nvrtc, RefusalsNameTheKernelAndShowTheLine) {
