@@ -9,6 +9,7 @@
 #include <set>
 
 #include "graph/interpret.h"
+#include "graph/statements.h"
 #include "ir/ops/expr/expr_syntax.h"
 #include "ir/ops/spec.h"
 #include "runtime/tensor/operands.h"
@@ -50,15 +51,8 @@ std::optional<Text> text_of(const Graph& graph, const Node& node) {
     if (o.role == ParamRole::Output) continue;
     text.inputs.push_back({o.name, node.operands.at(o.name), o.shape, o.role == ParamRole::Weight});
   }
-  std::vector<Statement> statements;
-  std::string lines = tilewright::to_string(w);
-  std::replace(lines.begin(), lines.end(), '\n', ';');
-  try {
-    statements = ops::parse_statements(lines);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-  if (statements.size() != w.stages.size()) return std::nullopt;
+  std::vector<Statement> statements = statements_of(w);
+  if (statements.empty()) return std::nullopt;
   for (size_t s = 0; s < statements.size(); ++s) {
     Stage stage{std::move(statements[s]), {}};
     const tilewright::Stage& own = w.stages[s];

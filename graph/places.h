@@ -1,4 +1,4 @@
-// Where the elements of values lie: in a place of their own, or in that of another value.
+// Places of the elements of values: their own, or a part of another value's.
 #pragma once
 
 #include <cstdint>

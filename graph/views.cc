@@ -1,80 +1,20 @@
 #include "graph/views.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 
 #include "graph/places.h"
-#include "ir/ops/expr/expr_syntax.h"
+#include "graph/statements.h"
+#include "ir/ops/expr/expr_bounds.h"
 #include "ir/ops/spec.h"
+#include "ir/oracle/oracle_shape.h"
 #include "runtime/tensor/operands.h"
 
 namespace tilewright::graph {
 namespace {
 
 using ops::Syntax;
-
-constexpr int64_t kMostElements = int64_t{1} << 40;  // as of element_count
-
-// A sum of indices, each with its factor, and a number.
-struct Linear {
-  std::map<std::string, int64_t> factors;
-  int64_t number = 0;
-
-  // Whether the sum fits: a model's steps times strides may not.
-  bool add(const Linear& other, int64_t times) {
-    bool fits = add_product(&number, other.number, times);
-    for (const auto& [index, factor] : other.factors) {
-      fits = add_product(&factors[index], factor, times) && fits;
-    }
-    return fits;
-  }
-
-  static bool add_product(int64_t* sum, int64_t a, int64_t b) {
-    int64_t product = 0;
-    return !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(*sum, product, sum);
-  }
-};
-
-std::optional<int64_t> whole_number(const Syntax& s) {
-  int64_t value = 0;
-  const char* end = s.text.data() + s.text.size();
-  if (s.kind != Syntax::Kind::Number) return std::nullopt;
-  if (std::from_chars(s.text.data(), end, value).ptr != end) return std::nullopt;
-  if (value > kMostElements) return std::nullopt;
-  return value;
-}
-
-std::optional<Linear> linear_of(const Syntax& s) {
-  Linear sum;
-  if (s.kind == Syntax::Kind::Name) {
-    sum.factors[s.text] = 1;
-    return sum;
-  }
-  if (auto number = whole_number(s)) {
-    sum.number = *number;
-    return sum;
-  }
-  if (s.kind != Syntax::Kind::Binary || s.args.size() != 2) return std::nullopt;
-  const auto left = linear_of(s.args[0]), right = linear_of(s.args[1]);
-  if (!left || !right) return std::nullopt;
-  bool fits = false;
-  if (s.text == "+" || s.text == "-") {
-    fits = sum.add(*left, 1) && sum.add(*right, s.text == "+" ? 1 : -1);
-  } else if (s.text == "*" && right->factors.empty()) {
-    fits = sum.add(*left, right->number);
-  } else if (s.text == "*" && left->factors.empty()) {
-    fits = sum.add(*right, left->number);
-  }
-  return fits ? std::optional(sum) : std::nullopt;
-}
-
-Shape strides_of(const Shape& shape) {
-  Shape strides(shape.size(), 1);
-  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  return strides;
-}
 
 // A workload of one statement that assigns.
 struct Copy {
@@ -93,48 +33,43 @@ std::optional<Copy> copy_of(const Node& node) {
     if (o.elem != operands.back().elem) return std::nullopt;
     if (o.role != ParamRole::Output) copy.operands[o.name] = o.shape;
   }
-  std::string lines = tilewright::to_string(w);
-  std::replace(lines.begin(), lines.end(), '\n', ';');
-  std::vector<ops::Statement> statements;
-  try {
-    statements = ops::parse_statements(lines);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+  std::vector<ops::Statement> statements = statements_of(w);
   if (statements.size() != 1 || statements[0].assignment != "=") return std::nullopt;
   copy.statement = std::move(statements[0]);
   copy.shape = operands.back().shape;
-  copy.strides = strides_of(copy.shape);
+  copy.strides = oracle::strides_of(copy.shape);
   if (copy.shape.size() != copy.statement.indices.size()) return std::nullopt;
   return copy;
 }
 
-// Where the element that stands first in the output stands in the operand, if the others follow in the
+// The place in the operand of the element that stands first in the output, if the others follow in the
 // same order.
 std::optional<int64_t> first_of(const Copy& copy, const Syntax& read) {
   auto operand = copy.operands.find(read.text);
   if (read.kind != Syntax::Kind::Read || operand == copy.operands.end()) return std::nullopt;
-  const Shape strides = strides_of(operand->second);
+  const Shape strides = oracle::strides_of(operand->second);
   if (read.args.size() != strides.size()) return std::nullopt;
-  Linear place;
+  std::optional<ops::Linear> place = ops::Linear{};
   for (size_t d = 0; d < strides.size(); ++d) {
-    const auto at = linear_of(read.args[d]);
-    if (!at || !place.add(*at, strides[d])) return std::nullopt;
+    const auto at = ops::linear_form(read.args[d]);
+    if (at) place = ops::add_scaled(std::move(*place), *at, strides[d]);
+    if (!at || !place) return std::nullopt;
   }
   for (size_t d = 0; d < copy.shape.size(); ++d) {
-    const int64_t factor = place.factors[copy.statement.indices[d].text];
+    const int64_t factor = place->terms[copy.statement.indices[d].text];
     if (copy.shape[d] > 1 && factor != copy.strides[d]) return std::nullopt;
   }
-  return place.number;
+  return place->constant;
 }
 
 // Elements of the output in front of the first for which `test`, index < NUMBER, is false.
 std::optional<int64_t> end_of(const Copy& copy, const Syntax& test) {
   if (test.kind != Syntax::Kind::Compare || test.text != "<") return std::nullopt;
-  const auto end = whole_number(test.args[1]);
-  for (size_t d = 0; end && d < copy.shape.size(); ++d) {
+  const auto end = ops::linear_form(test.args[1]);
+  if (!end || !end->terms.empty()) return std::nullopt;
+  for (size_t d = 0; d < copy.shape.size(); ++d) {
     if (copy.statement.indices[d].text == test.args[0].text) {
-      return std::min(*end, copy.shape[d]) * copy.strides[d];
+      return std::min(end->constant, copy.shape[d]) * copy.strides[d];
     }
     if (copy.shape[d] != 1) break;  // several rows have such elements
   }

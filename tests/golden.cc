@@ -71,4 +71,16 @@ fs::path source_dir() { return TILEWRIGHT_SOURCE_DIR; }
          << text;
 }
 
+std::vector<std::vector<std::string>> golden_words(const fs::path& file) {
+  std::ifstream in(source_dir() / "tests" / "golden" / file);
+  std::vector<std::vector<std::string>> lines;
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::vector<std::string> found;
+    for (std::string word; words >> word;) found.push_back(word);
+    if (!found.empty()) lines.push_back(found);
+  }
+  return lines;
+}
+
 }  // namespace tilewright::test

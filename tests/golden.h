@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace tilewright::test {
 
@@ -19,6 +20,9 @@ std::filesystem::path source_dir();
 // The same with a file of this path under tests/golden, whatever test runs.
 ::testing::AssertionResult matches_golden_file(const std::string& text,
                                                const std::filesystem::path& file);
+
+// The words of each line of a file under tests/golden that has any. A comment, from '#' on, is none.
+std::vector<std::vector<std::string>> golden_words(const std::filesystem::path& file);
 
 }  // namespace tilewright::test
 

@@ -181,18 +181,14 @@ std::string CExpr::head_or_zeros(const StoreNode& n) {
   const Expr& rest = padded ? padded->on_false : call->args[2];
   const bool copies = load && load->type.elem == n.buffer->elem && !load->type.is_scalar();
   if (!copies || !is_zero(rest) || !buffers.at(load->buffer.get()).variables.empty()) return "";
-  auto* r = load->indices[0].as<RampNode>();
-  if (cond.type().is_scalar() && r) {  // all of them, or none
-    if (load->predicate.defined()) return "";
-    const Expr lanes = ramp(Expr(0), 1, load->type.lanes);
-    const Expr mask = lanes < broadcast(Expr(int64_t{load->type.lanes}), load->type.lanes);
-    const Expr all = broadcast(cond, load->type.lanes) && mask;
-    return stored_text(*tilewright::load(load->buffer, load->indices, all).as<LoadNode>());
+  if (load->predicate.defined() && !equal(load->predicate, cond)) return "";
+  const int lanes = load->type.lanes;
+  Expr mask = cond;
+  if (cond.type().is_scalar()) {  // all of them, or none
+    mask = broadcast(cond, lanes) && ramp(Expr(0), 1, lanes) < broadcast(Expr(lanes), lanes);
   }
-  const bool leading =
-      leading_lanes(cond).defined() && (!load->predicate.defined() || equal(load->predicate, cond));
-  if (!leading) return "";
-  return stored_text(*tilewright::load(load->buffer, load->indices, cond).as<LoadNode>());
+  if (!leading_lanes(mask).defined()) return "";
+  return stored_text(*tilewright::load(load->buffer, load->indices, mask).as<LoadNode>());
 }
 
 std::string CExpr::head_lanes(const Expr& mask) {
@@ -314,7 +310,7 @@ std::string CExpr::store(const StoreNode& n) {
   int lanes = n.value.type().lanes;
   const CBuffer& c = buffers.at(n.buffer.get());
   if (std::string text = tile_text(n); !text.empty()) return text;
-  tile_operands_.reset(tile_operands_.first());  // this store may change an operand
+  tile_operands_.forget();  // this store may change an operand
   if (!c.variables.empty() && c.as_stored && !n.predicate.defined()) {
     return fmt::format("{} = {}", element(n.buffer, index), bits(n));
   }

@@ -46,7 +46,7 @@ class CExpr {
   void close_pointers() {
     pointers_.clear();
     factors_.clear();
-    tile_operands_.reset(tile_operands_.first());
+    tile_operands_.forget();
   }
   // Operands of products of tiles come into the registers behind the first `accumulators` ones.
   void hold_tiles(size_t accumulators) { tile_operands_.reset(static_cast<int>(accumulators)); }

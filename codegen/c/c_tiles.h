@@ -25,9 +25,9 @@ bool fit_tile_registers(const Buffer& buffer, const std::map<int64_t, int>& vari
 // used longest ago makes room for the next one.
 class TileOperands {
  public:
-  // Forgets all operands; registers from `first` on are free.
+  // Registers from `first` on are free, and hold no operand.
   void reset(int first);
-  int first() const { return first_; }
+  void forget() { reset(first_); }
   // The register of the tile at the address `text`, and whether it holds that tile already. The
   // register `kept` is not taken.
   std::pair<int, bool> take(const std::string& text, int kept = -1);

@@ -28,19 +28,6 @@ static inline void tw_amx_end(void) { __asm__ volatile("tilerelease"); }
 #endif
 )c";
 
-std::string multiplies(const std::string& instruction) {
-  return R"c(static inline {T} {name}({T} acc, const void* a, const void* b) {
-  tw_tile_load(0, &acc);
-  tw_tile_load(1, a);
-  tw_tile_load(2, b);
-  tw_tile_multiply()c" +
-         instruction + R"c(, 0, 1, 2);
-  tw_tile_store(0, &acc);
-  return acc;
-}
-)c";
-}
-
 const KernelSection kSection{kBegin, "tw_amx_begin();", "tw_amx_end();"};
 
 constexpr const char* kTileBf16 =
@@ -52,31 +39,30 @@ constexpr const char* kTileMixed =
 constexpr const char* kTileSigned =
     R"(expr:expr="C[i,j] += A[i,k,p] * B[k,j,p]",dims.i=16,dims.j=16,dims.k=16,dims.p=4,dtype=i8)";
 
+// The row of an instruction on tiles that the processor has with `feature`.
+Intrinsic tile_row(std::string_view name, std::string_view computes, const std::string& feature,
+                   std::string_view instruction) {
+  std::string code = R"c(static inline {T} {name}({T} acc, const void* a, const void* b) {
+  tw_tile_load(0, &acc);
+  tw_tile_load(1, a);
+  tw_tile_load(2, b);
+  tw_tile_multiply()c";
+  code += instruction;
+  code += R"c(, 0, 1, 2);
+  tw_tile_store(0, &acc);
+  return acc;
+}
+)c";
+  return {name, computes, {"amx-tile", feature}, code, 0, kSection, instruction};
+}
+
 }  // namespace
 
 std::vector<Intrinsic> amx_rows() {
   return {
-      {"amx.tdpbf16ps",
-       kTileBf16,
-       {"amx-tile", "amx-bf16"},
-       multiplies("tdpbf16ps"),
-       0,
-       kSection,
-       "tdpbf16ps"},
-      {"amx.tdpbusd",
-       kTileMixed,
-       {"amx-tile", "amx-int8"},
-       multiplies("tdpbusd"),
-       0,
-       kSection,
-       "tdpbusd"},
-      {"amx.tdpbssd",
-       kTileSigned,
-       {"amx-tile", "amx-int8"},
-       multiplies("tdpbssd"),
-       0,
-       kSection,
-       "tdpbssd"},
+      tile_row("amx.tdpbf16ps", kTileBf16, "amx-bf16", "tdpbf16ps"),
+      tile_row("amx.tdpbusd", kTileMixed, "amx-int8", "tdpbusd"),
+      tile_row("amx.tdpbssd", kTileSigned, "amx-int8", "tdpbssd"),
   };
 }
 

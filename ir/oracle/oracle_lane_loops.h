@@ -11,8 +11,8 @@ void multiply_lanes(const LaneValues& b, double u, int count, LaneValues& a);
 void add_lanes(const LaneValues& b, double sign, double u, int count, LaneValues& a);
 
 bool any_apart(const LaneValues& values, int count);
-// What is apart in a sum or product of `a` and `b` at most, together with the result itself. `takes`: it
-// has parts of its own; else a product has those of its factors.
+// The most that a sum or product of `a` and `b` amounts to with its parts apart. `takes`: it has parts of
+// its own; else a product has those of its factors.
 void most_apart(const LaneValues& a, const LaneValues& b, bool takes, bool product, int count,
                 double* most);
 // Keeps what lies beyond the result.

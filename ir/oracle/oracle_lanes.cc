@@ -235,14 +235,17 @@ void LaneEvaluator::elements(Evaluator::Slots& slots, int count, LaneValues& out
   LaneValues term;
   while (true) {
     values(s_.value, slots, count, term);
-    if (sums && floats) add_term(term, count, out, magnitude.data(), apart.data());
-    for (int l = 0; l < (sums && floats ? 0 : count); ++l) {
-      magnitude[l] += std::abs(term.v[l]);
-      apart[l] += term.apart[l];
-      if (sums) {
+    if (sums && floats) {
+      add_term(term, count, out, magnitude.data(), apart.data());
+    } else if (sums) {
+      for (int l = 0; l < count; ++l) {
+        magnitude[l] += std::abs(term.v[l]);
+        apart[l] += term.apart[l];
         out.v[l] = wrapped_sum(s_.type, out.v[l], term.v[l]);
         out.e[l] += term.e[l];
-      } else {
+      }
+    } else {
+      for (int l = 0; l < count; ++l) {
         const bool better =
             s_.reducer == Reducer::Max ? term.v[l] > out.v[l] : term.v[l] < out.v[l];
         if (better || std::isnan(term.v[l])) out.v[l] = term.v[l];

@@ -43,7 +43,8 @@ void StoreOwners::claim(size_t begin, size_t end) {
 }
 
 void StoreOwners::end_loop() {
-  for (size_t i = 0; watching_ && i < memory_.size(); ++i) {
+  if (!watching_) return;
+  for (size_t i = 0; i < memory_.size(); ++i) {
     if (owned_[i]) memory_[i] = static_cast<unsigned char>(~memory_[i]);
   }
   watching_ = false;

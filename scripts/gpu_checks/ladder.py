@@ -15,7 +15,7 @@ SKETCH = "gpu_tiles"
 # Exit codes of `tune` when it found no kernel for every workload.
 TUNED = (0, 3, 6)
 STATES = (("timeout", "hangs"), ("runtime", "faults"), ("wrong", "wrong"))
-# What the sanitizer looks for, and what it ends with where it finds it.
+# The sanitizer's tools, and its exit code where one finds something.
 SANITIZED, ERRORS = ("memcheck", "racecheck", "synccheck"), 99
 
 

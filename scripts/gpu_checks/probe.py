@@ -10,7 +10,7 @@ import pathlib
 import sys
 import time
 
-# Where containers put a driver that the loader does not know.
+# Folders in which containers have a driver that the loader does not know.
 DRIVERS = ("libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1",
            "/usr/lib/x86_64-linux-gnu/libcuda.so.1")
 # Tensor maps, and so the kernels for sm_90a, are of this version.

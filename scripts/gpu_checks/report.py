@@ -1,6 +1,9 @@
 """The report of scripts/gpu-check as markdown."""
 import collections
 
+# States of a kernel that is not right.
+BAD = ("wrong", "faults", "hangs")
+
 
 def states(rows: list[dict]) -> str:
     """"31 right, 2 refused"."""
@@ -32,7 +35,7 @@ def first_steps(report: dict) -> list[str]:
         rows = report.get(part, [])
         if rows:
             bad = [f"{row['feature']} {row['state']}" for row in rows
-                   if row["state"] in ("wrong", "faults", "hangs")]
+                   if row["state"] in BAD]
             lines += [f"{title}: {states(rows)}{'; ' + ', '.join(bad) if bad else ''}.", ""]
     return lines
 

@@ -6,12 +6,12 @@
 
 #include <cmath>
 #include <cstring>
-#include <random>
 
 #include "graph/fuse.h"
 #include "graph/interpret.h"
 #include "graph/plan.h"
 #include "runtime/tensor/element.h"
+#include "tests/graph/graphs.h"
 
 namespace tilewright::graph {
 namespace {
@@ -26,33 +26,10 @@ const "s": f32[3] = {0.5, 1, -2}
 output "z"
 )";
 
-Bytes floats(const std::vector<float>& values) {
-  auto bytes = std::make_shared<std::string>(values.size() * sizeof(float), '\0');
-  std::memcpy(bytes->data(), values.data(), bytes->size());
-  return bytes;
-}
-
 std::vector<float> numbers(const Bytes& bytes) {
   std::vector<float> values(bytes->size() / sizeof(float));
   std::memcpy(values.data(), bytes->data(), bytes->size());
   return values;
-}
-
-std::vector<float> random_floats(size_t count, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::uniform_real_distribution<float> uniform(-2, 2);
-  std::vector<float> values(count);
-  for (float& v : values) v = uniform(generator);
-  return values;
-}
-
-std::string refusal(const std::string& text) {
-  try {
-    verify(parse_graph(text));
-  } catch (const GraphError& e) {
-    return e.what();
-  }
-  return "";
 }
 
 std::string replaced(std::string text, const std::string& what, const std::string& by) {

@@ -41,7 +41,7 @@ std::vector<float> run(const OnnxFile& file, const std::map<std::string, Bytes>&
   return values;
 }
 
-std::string refusal(const OnnxFile& file, const std::map<std::string, DimSize>& sizes = {}) {
+std::string import_refusal(const OnnxFile& file, const std::map<std::string, DimSize>& sizes = {}) {
   try {
     imported(file, sizes);
   } catch (const Error& e) {
@@ -165,7 +165,7 @@ TEST(ImportOnnx, NamesAllNodesWithoutAKernel) {
       .node("Sin", {"x"}, {"s"})
       .node("Add", {"c", "s"}, {"y"})
       .output("y");
-  const std::string text = refusal(file);
+  const std::string text = import_refusal(file);
   EXPECT_THAT(text, HasSubstr("m.onnx: 2 of its 5 nodes have no kernel:"));
   EXPECT_THAT(text, HasSubstr("make_c (Cos): there is no kernel for this operator"));
   EXPECT_THAT(text, HasSubstr("make_s (Sin): there is no kernel for this operator"));
@@ -175,12 +175,12 @@ TEST(ImportOnnx, NamesAllNodesWithoutAKernel) {
 TEST(ImportOnnx, RefusesRangesAndCircles) {
   OnnxFile ranged;
   ranged.input("x", {"n", 3}).node("Relu", {"x"}, {"y"}).output("y");
-  EXPECT_THAT(refusal(ranged, {{"n", {1, 4}}}), HasSubstr("its shape is not known"));
-  EXPECT_EQ(refusal(ranged, {{"n", {4, 4}}}), "");
+  EXPECT_THAT(import_refusal(ranged, {{"n", {1, 4}}}), HasSubstr("its shape is not known"));
+  EXPECT_EQ(import_refusal(ranged, {{"n", {4, 4}}}), "");
   OnnxFile circle;
   circle.input("x", {2}).note("a", {2}).note("b", {2});
   circle.node("Add", {"x", "b"}, {"a"}).node("Add", {"x", "a"}, {"b"}).output("a");
-  EXPECT_NE(refusal(circle), "");
+  EXPECT_NE(import_refusal(circle), "");
 }
 
 }  // namespace

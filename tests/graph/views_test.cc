@@ -4,35 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <random>
-
 #include "graph/fuse.h"
 #include "graph/interpret.h"
 #include "graph/plan.h"
+#include "tests/graph/graphs.h"
 
 namespace tilewright::graph {
 namespace {
 
 using testing::HasSubstr;
-
-Bytes floats_from(unsigned seed, size_t count) {
-  std::mt19937 generator(seed);
-  std::uniform_real_distribution<float> uniform(-2, 2);
-  std::vector<float> values(count);
-  for (float& v : values) v = uniform(generator);
-  return std::make_shared<std::string>(reinterpret_cast<const char*>(values.data()),
-                                       values.size() * sizeof(float));
-}
-
-std::string refusal_of(const std::string& text) {
-  try {
-    verify(parse_graph(text));
-  } catch (const GraphError& e) {
-    return e.what();
-  }
-  return "";
-}
 
 // "name": f32[shape] = "expr:…" (X="from"), with an index per axis.
 std::string doubled(const std::string& name, const std::string& from, int64_t rows) {
@@ -60,7 +40,7 @@ void expect_same(const Graph& before, const Graph& after) {
   std::map<std::string, Bytes> inputs;
   for (size_t i : before.inputs) {
     inputs[before.values[i].name] =
-        floats_from(static_cast<unsigned>(i), before.values[i].shape[0] * 16);
+        floats(random_floats(before.values[i].shape[0] * 16, static_cast<unsigned>(i)));
   }
   const std::string text = to_string(after);
   EXPECT_EQ(to_string(parse_graph(text)), text);
@@ -167,7 +147,7 @@ TEST(GraphViews, KeepsSumsThatDoNotFit) {
 }
 
 TEST(GraphViews, VerifierNamesWhatCannotBe) {
-  auto view = [](const std::string& line) { return refusal_of(kPair + line + "\n"); };
+  auto view = [](const std::string& line) { return refusal(kPair + line + "\n"); };
   EXPECT_EQ(view("\"v\": f32[5, 16] = view \"a\", \"b\""), "");
   EXPECT_THAT(view("\"v\": f32[4, 16] = view \"a\", \"b\""), HasSubstr("'v' is no view of 'b'"));
   EXPECT_THAT(view("\"v\": f32[6, 16] = view \"a\", \"b\""), HasSubstr("80 elements; expected 96"));
@@ -181,7 +161,7 @@ TEST(GraphViews, VerifierNamesWhatCannotBe) {
               HasSubstr("no view of 'a'"));
   EXPECT_THAT(view("\"v\": f32[16] = view \"a\" from -16"),
               HasSubstr("the place of the first element"));
-  EXPECT_THAT(refusal_of("const \"c\": f32[32] = xxh3:00\n\"v\": f32[16] = view \"c\" from 16\n"),
+  EXPECT_THAT(refusal("const \"c\": f32[32] = xxh3:00\n\"v\": f32[16] = view \"c\" from 16\n"),
               HasSubstr("a part of a constant"));
 }
 

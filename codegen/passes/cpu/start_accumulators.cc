@@ -1,6 +1,7 @@
 // Initial values that are stored just before an accumulating loop start in the loop's registers.
 // The loop writes the elements back, so it would overwrite the stores before it unread. Compilers
 // keep these stores, since the loop lies between (GCC 12 does, for every vector).
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -111,7 +112,6 @@ std::optional<int64_t> part_of(const StoreNode& store, const LoadNode& whole) {
 void join_parts(const LoadNode& whole, std::vector<Stmt>& stmts) {
   std::map<int64_t, size_t> parts;  // by offset
   Expr value;
-  int64_t elements = 0;
   for (size_t i = stmts.size(); i-- > 0;) {
     auto* store = stmts[i].as<StoreNode>();
     if (!store || reads_any(stmts[i], {whole.buffer.get()})) break;
@@ -120,22 +120,19 @@ void join_parts(const LoadNode& whole, std::vector<Stmt>& stmts) {
     const Expr& element = store->value.as<BroadcastNode>()->value;
     if (!value.defined()) value = element;
     if (!equal(value, element) || !parts.emplace(*offset, i).second) return;
-    elements += store->value.type().lanes;
   }
-  const int lanes = whole.type.lanes;
-  if (parts.empty() || elements != lanes) return;
   int64_t end = 0;
+  size_t last = 0;
   for (const auto& [offset, at] : parts) {
     if (offset != end) return;
     end += stmts[at].as<StoreNode>()->value.type().lanes;
+    last = std::max(last, at);
   }
-  std::set<size_t> places;
-  for (const auto& [offset, at] : parts) places.insert(at);
-  stmts[*places.rbegin()] = make_store(whole.buffer, whole.indices, broadcast(value, lanes));
-  places.erase(*places.rbegin());
-  for (auto at = places.rbegin(); at != places.rend(); ++at) {
-    stmts.erase(stmts.begin() + static_cast<std::ptrdiff_t>(*at));
-  }
+  const int lanes = whole.type.lanes;
+  if (parts.empty() || end != lanes) return;
+  for (const auto& [offset, at] : parts) stmts[at] = {};
+  stmts[last] = make_store(whole.buffer, whole.indices, broadcast(value, lanes));
+  std::erase_if(stmts, [](const Stmt& s) { return !s.defined(); });
 }
 
 class Starter : public Mutator {

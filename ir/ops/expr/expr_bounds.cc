@@ -18,7 +18,12 @@ std::optional<int64_t> whole_number(const Syntax& s) {
   return value;
 }
 
-// a + factor * b, or nothing when a number grows beyond the limit.
+int64_t floor_quotient(int64_t a, int64_t b) {
+  return a / b - ((a % b != 0) && (a < 0) != (b < 0));
+}
+
+}  // namespace
+
 std::optional<Linear> add_scaled(Linear a, const Linear& b, int64_t factor) {
   auto fits = [](__int128 v) { return v <= kLimit && v >= -kLimit; };
   __int128 constant = a.constant + static_cast<__int128>(b.constant) * factor;
@@ -32,12 +37,6 @@ std::optional<Linear> add_scaled(Linear a, const Linear& b, int64_t factor) {
   }
   return a;
 }
-
-int64_t floor_quotient(int64_t a, int64_t b) {
-  return a / b - ((a % b != 0) && (a < 0) != (b < 0));
-}
-
-}  // namespace
 
 std::optional<Linear> linear_form(const Syntax& s) {
   if (s.kind == Syntax::Kind::Name) return Linear{0, {{s.text, 1}}};

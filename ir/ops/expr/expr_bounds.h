@@ -18,6 +18,8 @@ struct Linear {
   std::map<std::string, int64_t> terms;  // no zero coefficients
 };
 
+// a + factor * b, or nothing when a number grows beyond what any allowed tensor needs.
+std::optional<Linear> add_scaled(Linear a, const Linear& b, int64_t factor);
 // The linear form, or nothing for an expression that is not affine: products of indices, floors,
 // reads, fractions.
 std::optional<Linear> linear_form(const Syntax& s);

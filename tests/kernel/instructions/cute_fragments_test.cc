@@ -10,14 +10,15 @@
 #include "kernel/instructions/sparse_mma_rows.h"
 #include "kernel/instructions/sparse_wgmma_rows.h"
 #include "kernel/instructions/wgmma_rows.h"
+#include "tests/golden.h"
 #include "tests/kernel/instructions/cute_tables.h"
 
 namespace tilewright {
 namespace {
 
-using test::cute_lines;
 using test::CuteLayout;
 using test::expect_same_table;
+using test::golden_words;
 
 using CuteFragments = test::CuteTables;
 
@@ -126,7 +127,7 @@ void expect_matrices(const CuteLayout& theirs, bool transposed) {
 
 TEST_F(CuteFragments, HoldForWarps) {
   std::set<std::string> seen;
-  for (const auto& line : cute_lines("fragments.txt")) {
+  for (const auto& line : golden_words("cute/fragments.txt")) {
     SCOPED_TRACE(line[1]);
     const CuteLayout theirs = layout_of(line);
     if (line[1].find("matrix.x4") != std::string::npos) {
@@ -166,7 +167,7 @@ void expect_sparse_wgmma(const Name& name, const CuteLayout& theirs) {
 TEST_F(CuteFragments, HoldForWarpgroups) {
   std::set<int> columns;
   std::set<std::pair<ElemType, bool>> operands, sparse;
-  for (const auto& line : cute_lines("warpgroups.txt")) {
+  for (const auto& line : golden_words("cute/warpgroups.txt")) {
     SCOPED_TRACE(line[1]);
     const CuteLayout theirs = layout_of(line);
     const Name name(line[1]);
@@ -245,7 +246,7 @@ TEST_F(CuteFragments, HoldForSparseWarps) {
   };
   std::map<std::string, Words> words;
   int layouts = 0, counts = 0;
-  for (const auto& line : cute_lines("sparse.txt")) {
+  for (const auto& line : golden_words("cute/sparse.txt")) {
     SCOPED_TRACE(line[1]);
     const bool is_layout = line[0] == "layout";
     const SparseMmaRow* row = find_sparse_mma(is_layout ? Name(line[1]).row : line[1]);

@@ -7,15 +7,16 @@
 
 #include "kernel/instructions/wgmma_rows.h"
 #include "kernel/tensor_map.h"
+#include "tests/golden.h"
 #include "tests/kernel/instructions/cute_tables.h"
 
 namespace tilewright {
 namespace {
 
-using test::cute_lines;
 using test::CuteHash;
 using test::CuteLayout;
 using test::expect_same_table;
+using test::golden_words;
 
 using CuteShared = test::CuteTables;
 
@@ -113,7 +114,7 @@ bool same_step(const Operand& o, int64_t rows, const CuteLayout& tile,
 }
 
 TEST_F(CuteShared, OperandsLieAsTheAtomsSay) {
-  const auto lines = cute_lines("shared.txt");
+  const auto lines = golden_words("cute/shared.txt");
   int atoms = 0;
   for (size_t at = 0; at < lines.size(); ++at) {
     if (lines[at][0] != "atom") continue;
@@ -125,7 +126,7 @@ TEST_F(CuteShared, OperandsLieAsTheAtomsSay) {
 }
 
 TEST_F(CuteShared, DescriptorsHaveTheSameFields) {
-  const auto lines = cute_lines("shared.txt");
+  const auto lines = golden_words("cute/shared.txt");
   int tiles = 0, steps = 0;
   for (size_t at = 0; at < lines.size(); ++at) {
     if (lines[at][0] != "descriptor") continue;
@@ -151,7 +152,7 @@ TEST_F(CuteShared, TmaTilesHaveTheSameSwizzles) {
       {"tma.64", {TensorSwizzle::B64, WgmmaSwizzle::Bytes64}},
       {"tma.32", {TensorSwizzle::B32, WgmmaSwizzle::Bytes32}}};
   size_t seen = 0;
-  for (const auto& line : cute_lines("shared.txt")) {
+  for (const auto& line : golden_words("cute/shared.txt")) {
     if (line[0] != "swizzle" || !ours.count(line[1])) continue;
     ++seen;
     const CuteSwizzle theirs = swizzle_of(line);

@@ -1,17 +1,13 @@
 #include "tests/kernel/instructions/cute_tables.h"
 
 #include <cctype>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 #include <stdexcept>
-
-#include "tests/golden.h"
 
 namespace tilewright::test {
 namespace {
 
-// Of the test that runs.
+// Counts of the test that runs.
 struct Tally {
   int64_t tables = 0, differ = 0, places = 0;
 } tally;
@@ -112,18 +108,6 @@ void expect_same_table(int64_t places, int64_t differ) {
   tally.differ += differ != 0;
   tally.places += places;
   EXPECT_EQ(differ, 0) << "of " << places << " places";
-}
-
-std::vector<std::vector<std::string>> cute_lines(const std::string& file) {
-  std::ifstream in(source_dir() / "tests" / "golden" / "cute" / file);
-  std::vector<std::vector<std::string>> lines;
-  for (std::string line; std::getline(in, line);) {
-    std::istringstream words(line.substr(0, line.find('#')));
-    std::vector<std::string> found;
-    for (std::string word; words >> word;) found.push_back(word);
-    if (!found.empty()) lines.push_back(found);
-  }
-  return lines;
 }
 
 }  // namespace tilewright::test

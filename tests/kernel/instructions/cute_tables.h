@@ -49,7 +49,4 @@ class CuteTables : public ::testing::Test {
 // Counts a table and expects that none of its `places` places differs.
 void expect_same_table(int64_t places, int64_t differ);
 
-// The words of each line of tests/golden/cute/`file`. A comment, from '#' on, is none.
-std::vector<std::vector<std::string>> cute_lines(const std::string& file);
-
 }  // namespace tilewright::test

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <sstream>
 
 #include "kernel/instructions/wgmma_rows.h"
@@ -19,13 +18,10 @@ constexpr int64_t kImages = 2;
 struct CutlassConvolution {
   std::vector<int64_t> image, filter, pad, stride, dilation, lower, upper;
 
-  explicit CutlassConvolution(const std::string& line) {
-    std::istringstream words(line);
-    std::string word;
-    words >> word >> word;
+  explicit CutlassConvolution(const std::vector<std::string>& words) {
+    size_t at = 2;
     for (auto* list : {&image, &filter, &pad, &stride, &dilation, &lower, &upper}) {
-      words >> word;
-      std::istringstream numbers(word);
+      std::istringstream numbers(words.at(at++));
       for (std::string number; std::getline(numbers, number, ',');) {
         list->push_back(std::stoll(number));
       }
@@ -48,10 +44,9 @@ struct CutlassConvolution {
 };
 
 std::vector<CutlassConvolution> cutlass_convolutions() {
-  std::ifstream in(test::source_dir() / "tests" / "golden" / "cute" / "windows.txt");
   std::vector<CutlassConvolution> all;
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("conv ")) all.emplace_back(line);
+  for (const auto& words : test::golden_words("cute/windows.txt")) {
+    if (words[0] == "conv") all.emplace_back(words);
   }
   return all;
 }
