@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu/chain/gpu_product_chain.h"
 #include "tuner/rules/gpu/gpu.h"
@@ -12,11 +13,48 @@
 namespace tilewright {
 namespace {
 
+// The loop that should be innermost in a reduction whose own loops walk through memory in strides: the
+// one along the result's last dimension, where no read has its iterator in another dimension than its
+// last. Nothing where that is the outermost loop or a short one.
+std::optional<Loop> loop_along_neighbours(const Schedule& s, const Block& block) {
+  constexpr int64_t kLong = 8;
+  const BlockNode& n = s.node(block);
+  if (store_of(n).indices.empty()) return std::nullopt;
+  const int last = plain_iterator(n, store_of(n).indices.back());
+  if (last < 0) return std::nullopt;
+  const IterVar& along = n.iters[static_cast<size_t>(last)];
+  const std::optional<Loop> loop = loop_of(along);
+  if (!loop || *loop == s.loops(block)[0] || largest_extent(s, s.node(*loop).extent) < kLong) {
+    return std::nullopt;
+  }
+  bool strided = false;
+  for_each_expr(store_of(n).value, [&](const Expr& e) {
+    auto* load = e.as<LoadNode>();
+    for (size_t d = 0; load && d + 1 < load->indices.size(); ++d) {
+      strided |= uses_var(load->indices[d], along.var);
+    }
+  });
+  return strided ? std::nullopt : loop;
+}
+
+// The loops as written, the outermost one parallel. A sum whose elements stand in strides adds up rows
+// instead of elements, as anybody would write it: the same sums in the same order, from memory that is
+// read in order.
 void schedule_default(Schedule& s, Trial&, const SketchInput&) {
   for (const Block& block : s.blocks()) {
-    BlockFacts facts = analyze(s, block);
-    std::vector<Loop> loops = s.loops(block);
-    if (!facts.spatial.empty() && !loops.empty() && facts.spatial[0] == 0) s.parallel(loops[0]);
+    const BlockFacts facts = analyze(s, block);
+    const std::vector<Loop> loops = s.loops(block);
+    if (facts.spatial.empty() || loops.empty() || facts.spatial[0] != 0) continue;
+    const std::optional<Loop> inner = loop_along_neighbours(s, block);
+    if (!facts.reduce.empty() && inner) {
+      std::vector<Loop> order;
+      for (int i : facts.reduce)
+        order.push_back(*loop_of(s.node(block).iters[static_cast<size_t>(i)]));
+      order.push_back(*inner);
+      s.reorder(order);
+      s.decompose_reduction(block, order.front());
+    }
+    s.parallel(loops[0]);
   }
 }
 
@@ -88,7 +126,7 @@ const std::vector<Sketch>& cuda_sketches() {
 }
 
 const Sketch& default_sketch() {
-  static const Sketch sketch{"default", 1, schedule_default};
+  static const Sketch sketch{"default", 2, schedule_default};
   return sketch;
 }
 
