@@ -29,7 +29,8 @@ struct Sketch {
 
 // The sketches that a search explores for any workload on a CPU.
 const std::vector<Sketch>& cpu_sketches();
-// The untuned CPU schedule: the loops as written, the outermost one parallel. It has no knobs.
+// The untuned CPU schedule: the loops as written, the outermost one parallel. A reduction whose elements
+// stand in strides runs outside the loop along its result's rows. It has no knobs.
 const Sketch& default_sketch();
 // The untuned GPU schedule: the first choice of every knob of cuda_sketches().
 const Sketch& cuda_default_sketch();

@@ -13,22 +13,21 @@ constexpr int64_t kTermsOfTask = 1 << 22;  // about
 }  // namespace
 
 FactorTable make_table(
-    const StageCode& s, int64_t lanes, bool exact, const Oracle::ParallelFn& parallel,
+    const StageCode& s, int64_t lanes, TableFields fields, const Oracle::ParallelFn& parallel,
     const std::function<void(int64_t term, Evaluator::Slots& slots, FactorTable& table)>& fill) {
   const int64_t terms = product(s.reduce_extents);
   const auto size = static_cast<size_t>(lanes * terms);
-  FactorTable table{std::vector<double>(size), {}, {}};
-  if (!exact) {
-    table.e.resize(size);
-    table.apart.resize(size);
-  }
+  FactorTable table{std::vector<double>(size), {}, {}, fields == TableFields::WholeErrors};
+  if (fields != TableFields::Values) table.e.resize(size);
+  if (fields == TableFields::All) table.apart.resize(size);
   parallel(terms, [&](int64_t term) {
     Evaluator::Slots slots(s.extents.size() + s.reduce_extents.size(), 0);
     unflatten(term, s.reduce_extents, slots.data() + s.extents.size());
     fill(term, slots, table);
   });
   for (std::vector<double>* field : {&table.e, &table.apart}) {
-    if (std::all_of(field->begin(), field->end(), [](double x) { return x == 0; })) *field = {};
+    if (!table.whole && std::all_of(field->begin(), field->end(), [](double x) { return x == 0; }))
+      *field = {};
   }
   return table;
 }
@@ -65,8 +64,12 @@ ProductOperand Panels::near(int64_t step, size_t factor, const ProductOperand& o
     }
     return to.data();
   };
-  return {copy(operand.v, panel.v), copy(operand.e, panel.e), copy(operand.apart, panel.apart), 1,
-          width};
+  return {copy(operand.v, panel.v),
+          copy(operand.e, panel.e),
+          copy(operand.apart, panel.apart),
+          1,
+          width,
+          operand.whole};
 }
 
 ProductRun::ProductRun(Evaluator& evaluator, const StageCode& stage, const ProductPlan& plan,
@@ -93,7 +96,7 @@ ProductOperand ProductRun::in_table(const FactorTable& table, const Evaluator::S
   }
   at = at * lanes_ + first_lane;
   auto from = [&](const std::vector<double>& x) { return x.empty() ? nullptr : x.data() + at; };
-  return {from(table.v), from(table.e), from(table.apart), 1, table_inner_step_};
+  return {from(table.v), from(table.e), from(table.apart), 1, table_inner_step_, table.whole};
 }
 
 ProductOperand ProductRun::in_array(const Factor& f, Evaluator::Slots& slots, int64_t width) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -15,13 +16,19 @@ namespace tilewright::oracle {
 // first are empty where they are zero.
 struct FactorTable {
   std::vector<double> v, e, apart;
+  // `e` has the errors of all that is made of the factor: those of the products with another factor,
+  // which is exact, and of their sum. By it, one sum gives what three give otherwise.
+  bool whole = false;
 };
 
-// Makes a table of `lanes` lanes, of one that is `exact` the values alone. `fill` writes the lanes of
+// The fields of a table that are not left out.
+enum class TableFields { Values, WholeErrors, All };
+
+// Makes a table of `lanes` lanes with these fields. `fill` writes the lanes of
 // one term, which begin at term * lanes of each field; `slots` are the stage's, with the reduce axes at
 // that term and all else at 0.
 FactorTable make_table(
-    const StageCode& stage, int64_t lanes, bool exact, const Oracle::ParallelFn& parallel,
+    const StageCode& stage, int64_t lanes, TableFields fields, const Oracle::ParallelFn& parallel,
     const std::function<void(int64_t term, Evaluator::Slots& slots, FactorTable& table)>& fill);
 
 // The relative error that the roundings of a stage's sums make of their magnitude, and of what they
@@ -29,6 +36,11 @@ FactorTable make_table(
 struct SumRoundings {
   double sum, apart;
   explicit SumRoundings(const StageCode& stage);
+
+  // The error in a sum that a term of this value makes, by the term's own error and what it has apart.
+  double of_term(double value, double error, double term_apart) const {
+    return error + sum * std::abs(value) + apart * term_apart;
+  }
 };
 
 // Below this, f64 sums of integers have all of their digits.

@@ -30,6 +30,30 @@ TW_ORACLE_CLONES void add_one(const double* x, int64_t x_lane, const double* y, 
   }
 }
 
+// The same, and error[l] += sum over four k of |x[k]| * e[k][l].
+TW_ORACLE_CLONES void add_four_bounded(const double* x, int64_t x_step, const double* y,
+                                       const double* e, int64_t y_step, int64_t lanes,
+                                       double* __restrict value, double* __restrict error) {
+  const double x0 = x[0], x1 = x[x_step], x2 = x[2 * x_step], x3 = x[3 * x_step];
+  const double a0 = std::fabs(x0), a1 = std::fabs(x1), a2 = std::fabs(x2), a3 = std::fabs(x3);
+  const double *y0 = y, *y1 = y + y_step, *y2 = y + 2 * y_step, *y3 = y + 3 * y_step;
+  const double *e0 = e, *e1 = e + y_step, *e2 = e + 2 * y_step, *e3 = e + 3 * y_step;
+  for (int64_t l = 0; l < lanes; ++l) {
+    value[l] += (x0 * y0[l] + x1 * y1[l]) + (x2 * y2[l] + x3 * y3[l]);
+    error[l] += (a0 * e0[l] + a1 * e1[l]) + (a2 * e2[l] + a3 * e3[l]);
+  }
+}
+
+TW_ORACLE_CLONES void add_one_bounded(const double* x, int64_t x_lane, const double* y,
+                                      const double* e, int64_t y_lane, int64_t lanes,
+                                      double* __restrict value, double* __restrict error) {
+  for (int64_t l = 0; l < lanes; ++l) {
+    const double factor = x[l * x_lane];
+    value[l] += factor * y[l * y_lane];
+    error[l] += std::fabs(factor) * e[l * y_lane];
+  }
+}
+
 // sum[l] += sum over four k of |x[k] * y[k][l]|.
 TW_ORACLE_CLONES void add_four_magnitudes(const double* x, int64_t x_step, const double* y,
                                           int64_t y_step, int64_t lanes, double* __restrict sum) {
@@ -73,6 +97,22 @@ void add_second(const ProductOperand& x, const double* dx, const ProductOperand&
   add(dx, x, dy, y);
 }
 
+// The products of an exact operand and one whose errors are whole.
+void add_bounded(const ProductOperand& x, const ProductOperand& y, int64_t inner,
+                 ProductSums& sums) {
+  const auto lanes = static_cast<int64_t>(sums.value.size());
+  double *value = sums.value.data(), *error = sums.error.data();
+  int64_t k = 0;
+  for (; x.lane_step == 0 && y.lane_step == 1 && k + 4 <= inner; k += 4) {
+    add_four_bounded(x.v + k * x.inner_step, x.inner_step, y.v + k * y.inner_step,
+                     y.e + k * y.inner_step, y.inner_step, lanes, value, error);
+  }
+  for (; k < inner; ++k) {
+    add_one_bounded(x.v + k * x.inner_step, x.lane_step, y.v + k * y.inner_step,
+                    y.e + k * y.inner_step, y.lane_step, lanes, value, error);
+  }
+}
+
 constexpr double kOne = 1;
 
 }  // namespace
@@ -87,6 +127,8 @@ void ProductSums::add(std::span<const ProductOperand> operands, int64_t inner) {
   const auto lanes = static_cast<int64_t>(value.size());
   ProductOperand x = operands.size() > 1 ? operands[1] : ProductOperand{.v = &kOne};
   ProductOperand y = operands[0];
+  if (x.whole) std::swap(x, y);
+  if (y.whole) return add_bounded(x, y, inner, *this);
   if (y.lane_step == 0) std::swap(x, y);
   int64_t k = 0;
   if (x.lane_step == 0 && y.lane_step == 1) {

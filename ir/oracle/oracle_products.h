@@ -13,9 +13,11 @@ namespace tilewright::oracle {
 struct ProductOperand {
   const double *v = nullptr, *e = nullptr, *apart = nullptr;
   int64_t lane_step = 0, inner_step = 0;
+  bool whole = false;  // FactorTable::whole; the other operand is then exact
 };
 
-// Sums, a lane each.
+// Sums, a lane each. Where an operand's errors are whole, `error` has all of the sum's error, and
+// `magnitude` and `apart` stay zero.
 struct ProductSums {
   std::vector<double> value, magnitude, error, apart;
 

@@ -34,8 +34,7 @@ void fold_lanes(const LaneValues& found, int count, std::span<const int> weights
     for (int l = first; l < std::min(count, first + static_cast<int>(width)); ++l) {
       if (weights[l] == 0) continue;
       sum += weights[l] * found.v[l];
-      const double e =
-          roundings.sum * std::abs(found.v[l]) + roundings.apart * found.apart[l] + found.e[l];
+      const double e = roundings.of_term(found.v[l], found.e[l], found.apart[l]);
       squares += weights[l] * weights[l] * e * e;
     }
     *value++ = sum;
@@ -109,14 +108,15 @@ FactorTable Whole::fold(const SumsPlan& plan, Oracle::Sums& sums,
                  sums.width, roundings, table.v.data() + at, table.e.data() + at);
     }
   };
-  FactorTable table = make_table(s, sums.per_row(), /*exact=*/false, parallel, fill);
+  const auto fields = is_float(s.type) ? TableFields::WholeErrors : TableFields::All;
+  FactorTable table = make_table(s, sums.per_row(), fields, parallel, fill);
   bool again = false;
   for (size_t l = 0; l < undefined.size(); ++l) {
     if (!undefined[l]) continue;
     sums.weights[l] = 0;
     again = true;
   }
-  return again ? make_table(s, sums.per_row(), /*exact=*/false, parallel, fill) : table;
+  return again ? make_table(s, sums.per_row(), fields, parallel, fill) : table;
 }
 
 Oracle::Sums Whole::run_sums(int64_t width, uint64_t seed, const Oracle::ParallelFn& asked) {

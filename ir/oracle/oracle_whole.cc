@@ -97,10 +97,21 @@ bool Whole::is_exact_value(const StageCode& s, int value) {
   return s.values[value].op == ValueCode::Op::Input;
 }
 
-FactorTable Whole::tabulate(const StageCode& s, const ProductPlan& plan, int value,
+bool Whole::has_exact_partner(const StageCode& s, const ProductPlan& plan, size_t factor) const {
+  if (!is_float(s.type) || plan.factors.size() != 2) return false;
+  const Factor& other = plan.factors[1 - factor];
+  if (other.is_stage) return evaluator_.computed[other.source].e.empty();
+  return !other.tabled || is_exact_value(s, other.value);
+}
+
+FactorTable Whole::tabulate(const StageCode& s, const ProductPlan& plan, size_t factor,
                             const Oracle::ParallelFn& parallel) {
   const int64_t lanes = s.extents[plan.lane];
-  const bool exact = is_exact_value(s, value);
+  const int value = plan.factors[factor].value;
+  const auto fields = is_exact_value(s, value)             ? TableFields::Values
+                      : has_exact_partner(s, plan, factor) ? TableFields::WholeErrors
+                                                           : TableFields::All;
+  const SumRoundings roundings(s);
   auto fill = [&](int64_t term, Evaluator::Slots& slots, FactorTable& table) {
     LaneEvaluator evaluator(evaluator_, s, plan.lane);
     LaneValues found;
@@ -110,12 +121,16 @@ FactorTable Whole::tabulate(const StageCode& s, const ProductPlan& plan, int val
       evaluator.values(value, slots, count, found);
       const int64_t at = term * lanes + first;
       std::copy_n(found.v.begin(), count, table.v.begin() + at);
-      if (exact) continue;
+      if (fields == TableFields::Values) continue;
+      for (int l = 0; table.whole && l < count; ++l) {
+        table.e[at + l] = roundings.of_term(found.v[l], found.e[l], found.apart[l]);
+      }
+      if (table.whole) continue;
       std::copy_n(found.e.begin(), count, table.e.begin() + at);
       std::copy_n(found.apart.begin(), count, table.apart.begin() + at);
     }
   };
-  return make_table(s, lanes, exact, parallel, fill);
+  return make_table(s, lanes, fields, parallel, fill);
 }
 
 void Whole::run_lanes(int stage, int lane, const PutFn& put, const Oracle::ParallelFn& parallel) {
@@ -158,7 +173,7 @@ void Whole::run_product(int stage, const ProductPlan& plan, const PutFn& put,
   for (size_t i = 0; i < plan.factors.size(); ++i) {
     const Factor& f = plan.factors[i];
     decode_input(f, parallel);
-    if (f.tabled) tables[i] = tabulate(s, plan, f.value, parallel);
+    if (f.tabled) tables[i] = tabulate(s, plan, i, parallel);
   }
   const LaneAxis axis(s.extents, plan.lane);
   const SumRoundings roundings(s);

@@ -43,7 +43,10 @@ class Whole {
   void decode_input(const Factor& f, const Oracle::ParallelFn& parallel);
   // Whether the value has no error, whatever is read.
   static bool is_exact_value(const StageCode& s, int value);
-  FactorTable tabulate(const StageCode& s, const ProductPlan& plan, int value,
+  // Whether the sums of the plan are of floats, with a factor that has no error beside the one of this
+  // number.
+  bool has_exact_partner(const StageCode& s, const ProductPlan& plan, size_t factor) const;
+  FactorTable tabulate(const StageCode& s, const ProductPlan& plan, size_t factor,
                        const Oracle::ParallelFn& parallel);
   void keep_stage(int stage, const Oracle::ParallelFn& parallel);
   void run_stage(int stage, const PutFn& put, const Oracle::ParallelFn& parallel);
