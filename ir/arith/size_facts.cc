@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "ir/arith/linear.h"
@@ -50,6 +51,12 @@ class Quantities : public Visitor {
   }
   void visit_binary(const BinaryNode& n) override {
     Visitor::visit_binary(n);
+    // Lanes of a vector count on from the first.
+    if (n.a.type().lanes > 1 && n.a.type().with_lanes(1) == Type(ElemType::index)) {
+      const auto a = first_lane(n.a), b = first_lane(n.b);
+      if (is_comparison(n.op) && a && b) consider(*a - *b, /*signs=*/true);
+      return;
+    }
     if (n.a.type() != Type(ElemType::index)) return;
     const bool chooses = n.op == BinaryOp::Min || n.op == BinaryOp::Max || is_comparison(n.op);
     if (chooses) consider(n.a - n.b, /*signs=*/true);
@@ -76,6 +83,16 @@ class Quantities : public Visitor {
     return part;
   }
 
+  // The value in lane 0, where that is plain to see.
+  static std::optional<Expr> first_lane(const Expr& e) {
+    if (auto* ramp = e.as<RampNode>()) return ramp->base;
+    if (auto* broadcast = e.as<BroadcastNode>()) return broadcast->value;
+    auto* sum = e.as<BinaryNode>();
+    if (!sum || (sum->op != BinaryOp::Add && sum->op != BinaryOp::Sub)) return std::nullopt;
+    const auto a = first_lane(sum->a), b = first_lane(sum->b);
+    if (!a || !b) return std::nullopt;
+    return sum->op == BinaryOp::Add ? *a + *b : *a - *b;
+  }
   // Splits a sum into dimensions and other variables; each of the latter counts tiles of one
   // length. With `signs`, the program tests whether the sum is negative.
   void consider(const Expr& e, bool signs = false) try {

@@ -28,9 +28,9 @@ class BoundKernel {
               ThreadPool& pool);
 
   void run() const { kernel_.launch(args_.data(), dims_.data(), context_); }
-  // How parallel loops are carried out: all iterations at once by one worker, or each by itself,
-  // the last one first, by workers in turn.
-  enum class Order : uint8_t { AtOnce, Backwards };
+  // How parallel loops are carried out: all iterations at once by one worker, a half by the first and a
+  // half by the last worker, or each by itself, the last one first, by workers in turn.
+  enum class Order : uint8_t { AtOnce, Halves, Backwards };
   // In this thread alone; bodies find the garbage on their stack. Returns a fault that the results need
   // not show: a store behind a local array, as far as guarded_call() sees, or, backwards, iterations of
   // a parallel loop that store to the same bytes.

@@ -12,6 +12,7 @@ using Point = std::map<std::string, int64_t>;
 
 // Rows of a tile whose tails may each have code of their own (codegen/passes/cpu/peel_dynamic_tails.cc).
 constexpr int64_t kMostTails = 28;
+constexpr int64_t kShortRange = 64;  // sizes
 // About what one core does.
 constexpr double kFlopsPerSecond = 1e11, kBytesPerSecond = 4e9;
 
@@ -62,6 +63,10 @@ class SizesOf {
     last_of_inner();
     around_later();
     add((d.min + (d.max - d.min) / 3) | 1);
+    if (has_tails) tails_behind_a_tile();
+    if (d.max - d.min < kShortRange) {
+      for (int64_t size = d.min; size <= d.max; ++size) add(size);
+    }
   }
   std::vector<int64_t> list() && { return std::move(list_); }
 
@@ -94,6 +99,13 @@ class SizesOf {
     const bool short_range = d_.max - d_.min < kMostTails;  // all of it
     if (short_range) most = d_.max - d_.min;
     for (int64_t i = 1; i < most; ++i) add(d_.min + i);
+  }
+  // The code of a tail may depend on how many tiles stand before it.
+  void tails_behind_a_tile() {
+    for (const SizeStep& s : steps_) {
+      if (s.step == 0 || s.step > kMostTails) continue;
+      for (int64_t i = 1; i < s.step; ++i) add(s.first + i);
+    }
   }
   // The last multiples of the innermost tile.
   void last_of_inner() {

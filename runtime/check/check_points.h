@@ -11,7 +11,7 @@
 
 namespace tilewright {
 
-constexpr size_t kMostCheckPoints = 40;
+constexpr size_t kMostCheckPoints = 64;
 
 // How long the checks besides that of the largest sizes may take together.
 struct CheckBudget {
@@ -26,7 +26,8 @@ struct CheckBudget {
 // Where a kernel is checked besides the largest sizes, at which it is timed, those first that tell most:
 // around the first sizes at which its code takes another way (`facts`: multiples of its tiles, and one
 // or two to each side), at each tail that a tile of few rows may leave, at parts of a tile, the last
-// multiples, both ends of each range, one inside each end, and primes. Several dimensions are combined so that each of
+// multiples, both ends of each range, one inside each end, primes, and the tails behind a whole tile; of a
+// range of few sizes at all of them. Several dimensions are combined so that each of
 // their sizes meets some of the others'. Where nothing is known of the kernel, multiples of common
 // tiles stand in. Fewer where the budget does not last; empty without dynamic dimensions.
 std::vector<std::map<std::string, int64_t>> check_points(const Workload& workload,

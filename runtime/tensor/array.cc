@@ -134,7 +134,12 @@ void HostArray::read(int64_t first, std::span<double> out) const {
   load_elements(elem_, data(), first, out);
 }
 
-uint64_t HostArray::hash() const { return XXH3_64bits(data_, static_cast<size_t>(bytes_)); }
+uint64_t HostArray::hash() const {
+  const int64_t whole = count() * bits_of(elem()) / 8;
+  const auto left = static_cast<unsigned>(count() * bits_of(elem()) % 8);
+  const uint64_t seed = left == 0 ? 0 : data_[whole] & ((1u << left) - 1);
+  return XXH3_64bits_withSeed(data_, static_cast<size_t>(whole), seed);
+}
 
 namespace {
 

@@ -58,6 +58,16 @@ TEST(SizeSteps, OfAConditionOnTheSizeAloneIsOneSize) {
   EXPECT_THAT(steps("if (m < 16) { C[0, 0] = 0f32 }"), ElementsAre(SizeStep{0, 16}));
 }
 
+// Where a mask cuts a vector.
+TEST(SizeSteps, OfAMaskOverLanesAreThoseOfItsFirstLane) {
+  EXPECT_THAT(steps("C[0, ramp(0, 1, 8)] = broadcast(0f32, 8) if "
+                    "(ramp(32, 1, 8) < broadcast(m, 8))\n"),
+              ElementsAre(SizeStep{0, 32}));
+  EXPECT_THAT(steps("for i in 0..floordiv(m + 7, 8) { C[i, ramp(0, 1, 8)] = broadcast(0f32, 8) if "
+                    "((broadcast(i * 8, 8) + ramp(0, 1, 8)) < broadcast(m, 8))\n }"),
+              ElementsAre(SizeStep{8, 8}));
+}
+
 TEST(SizeSteps, NoneWithoutTiles) {
   EXPECT_THAT(steps("for i in 0..m { for k in 0..8 { C[i, k] = A[i, k] } }"), IsEmpty());
 }

@@ -47,6 +47,17 @@ TEST(CheckPoints, LieAtEachTailOfATileOfFewRows) {
   EXPECT_THAT(sizes(kCheckPointsSpec, facts, {.has_tails = false}), Not(Contains(5)));
 }
 
+// Code of a tail may run only behind whole tiles.
+TEST(CheckPoints, LieAtEachTailBehindATile) {
+  const SizeFacts facts{.steps = {{{12, 12}, {36, 36}}}};
+  const std::vector<int64_t> list = sizes(kCheckPointsSpec, facts);
+  for (int64_t left = 1; left < 12; ++left) EXPECT_THAT(list, Contains(12 + left));
+}
+
+TEST(CheckPoints, AreAllSizesOfSixtyFour) {
+  EXPECT_EQ(sizes("matmul:m=1..50,n=64,k=20", {.steps = {{}}}).size(), 49u) << "and the largest";
+}
+
 // There arrays may end where a protected page begins, behind a partial vector.
 TEST(CheckPoints, LieAtPartsOfATile) {
   const SizeFacts facts{.steps = {{{32, 32}}}};

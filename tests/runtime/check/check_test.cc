@@ -130,7 +130,10 @@ TEST(Check, AnyShareOfAParallelLoopIsRight) {
        {"if (worker == 0 && end < 1000) return; for (int64_t i = begin; i < end; ++i) c[i] = a[i] "
         "+ 1;",
         "for (int64_t i = 0; i < end; ++i) c[i] = a[i] + 1 + (end == 1);",
-        "if (begin > 0) return; for (int64_t i = 0; i < end; ++i) c[i] = a[i] + 1;"}) {
+        "if (begin > 0) return; for (int64_t i = 0; i < end; ++i) c[i] = a[i] + 1;",
+        // Wrong only where a share of several iterations ends before the last ones.
+        "for (int64_t i = begin; i < end; ++i) c[i] = a[i] + 1; if (end - begin > 1 && end < 1000) "
+        "c[end - 1] = 0;"}) {
     CheckResult result = check_part(wrong);
     EXPECT_EQ(result.verdict, Verdict::Wrong) << wrong;
     EXPECT_THAT(result.message, ::testing::AnyOf(HasSubstr("shared out among threads"),
@@ -212,6 +215,40 @@ CheckResult check_packed(const std::string& pack_body) {
 TEST(Check, PackedWeightsAreMadeBeforeTheKernelRuns) {
   EXPECT_EQ(check_packed("for (int i = 0; i < 8; ++i) p[i] = w[7 - i];").verdict, Verdict::Ok);
   EXPECT_EQ(check_packed("for (int i = 0; i < 8; ++i) p[i] = w[i];").verdict, Verdict::Wrong);
+}
+
+// The second function finds what the first has left on the stack, and its elements are parts of bytes.
+TEST(Check, PackingFindsNothingOnTheStack) {
+  KernelSource source = packed_kernel("for (int i = 0; i < 8; ++i) p[i] = w[7 - i];");
+  KernelFunction& first = source.description.packs[0];
+  KernelFunction second = first;
+  second.symbol = "pack2";
+  second.params.back().name = "B.codes";
+  second.params.back().elem = ElemType::u2;
+  source.description.packs.push_back(second);
+  source.description.main.params.insert(source.description.main.params.end() - 1,
+                                        second.params.back());
+  const size_t at = source.code.find("int32_t kernel(");
+  ASSERT_NE(at, std::string::npos);
+  const auto check_second = [&](const std::string& body) {
+    KernelSource changed = source;
+    changed.code.insert(at,
+                        "int32_t pack2(void* const* args, const int64_t* dims, const "
+                        "tw_context* context) {\n" +
+                            body + "\nreturn 0;\n}\n");
+    Kernel kernel(compile(changed).object, changed.description);
+    OperandSet operands({{"B", ElemType::f32, {8}, ParamRole::Weight, {}},
+                         {"C", ElemType::f32, {8}, ParamRole::Output, {}}},
+                        5);
+    ThreadPool pool(1);
+    return BoundKernel(kernel, operands, {}, pool).pack_fault();
+  };
+  const std::string codes = "unsigned char* q = args[1]; q[0] = 27; q[1] = 0;";
+  EXPECT_EQ(check_second(codes), std::nullopt);
+  const auto fault =
+      check_second("volatile unsigned char left[4096]; " + codes + " q[1] = left[2000] & 0x80;");
+  ASSERT_TRUE(fault);
+  EXPECT_THAT(*fault, HasSubstr("what memory held before"));
 }
 
 TEST(Check, GuardsStandAroundPackedWeights) {

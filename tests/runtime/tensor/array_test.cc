@@ -168,6 +168,16 @@ TEST(HostArray, HashChangesWithAnyElement) {
   EXPECT_NE(a.hash(), before);
 }
 
+TEST(HostArray, HashLeavesOutBitsBehindTheLastElement) {
+  HostArray a("A", ElemType::u2, {5});
+  for (int64_t i = 0; i < 5; ++i) a.set(i, 1);
+  const uint64_t before = a.hash();
+  static_cast<unsigned char*>(a.data())[1] ^= 0xfc;
+  EXPECT_EQ(a.hash(), before);
+  a.set(4, 2);
+  EXPECT_NE(a.hash(), before);
+}
+
 TEST(HostArray, RefusesShapesThatAreNone) {
   EXPECT_THAT(test::error_of<Error>([] {
                 HostArray("A", ElemType::f32, {4, 0});
