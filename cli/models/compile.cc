@@ -15,6 +15,7 @@
 #include "cli/output/progress.h"
 #include "graph/fuse.h"
 #include "graph/import_onnx.h"
+#include "graph/layouts.h"
 #include "graph/interpret.h"
 #include "graph/plan.h"
 #include "graph/views.h"
@@ -73,6 +74,7 @@ graph::Graph read_graph(const CompileArguments& a) {
   if (!a.no_fusion) {
     graph::use_views(&graph);
     graph::fuse(&graph);
+    graph::use_channels_last(&graph);
   }
   graph::verify(graph);
   return graph;

@@ -1,0 +1,418 @@
+#include "graph/layouts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "graph/interpret.h"
+#include "graph/minimum_cut.h"
+#include "graph/statements.h"
+#include "ir/ops/spec.h"
+#include "ir/oracle/oracle_shape.h"
+
+namespace tilewright::graph {
+namespace {
+
+using ops::Syntax;
+
+// Estimates, in nanoseconds. Only their proportions count.
+constexpr double kOperation = 0.01;  // of a product that channels share
+constexpr double kLone = 0.1;        // of a sum within a channel
+constexpr double kSaved = 0.2;       // of a sum's time, with the channels last
+constexpr double kByte = 0.1;        // read or written by a copy
+
+constexpr std::array<size_t, 4> kLast = {0, 2, 3, 1};  // the axes of [n, h, w, c] in [n, c, h, w]
+constexpr std::array<size_t, 4> kWeight = {2, 3, 1,
+                                           0};  // those of [h, w, ci, co] in [co, ci, h, w]
+
+template <class T>
+void permute(std::vector<T>* list, const std::array<size_t, 4>& axes) {
+  const std::vector<T> before = *list;
+  for (size_t d = 0; d < axes.size(); ++d) (*list)[d] = before[axes[d]];
+}
+
+// What a node does about layouts.
+struct Role {
+  enum class Kind {
+    Fixed,    // reads and makes values with the channels first
+    Text,     // takes each of its values in any layout
+    Mean,     // a `reduce` over h and w
+    Channels  // a view that joins values along their channels, or slices one
+  };
+  Kind kind = Kind::Fixed;
+  std::optional<graph::Text> text = {};
+};
+
+class ChannelsLast {
+ public:
+  explicit ChannelsLast(Graph* graph) : graph_(*graph) {}
+
+  // Nothing where no value changes, or where a node cannot be said in the layouts that were chosen.
+  std::optional<int> run() {
+    for (size_t v = 0; v < graph_.values.size(); ++v) maps_.push_back(is_map(graph_.values[v]));
+    for (const Node& node : graph_.nodes) roles_.push_back(role_of(node));
+    choose();
+    if (std::ranges::count(last_, true) == 0) return std::nullopt;
+    const std::vector<Node> before = std::move(graph_.nodes);
+    graph_.nodes.clear();
+    for (size_t n = 0; n < before.size(); ++n) {
+      if (!rewrite(before[n], roles_[n])) return std::nullopt;
+    }
+    for (size_t v = 0; v < last_.size(); ++v) {
+      if (last_[v]) permute(&graph_.values[v].shape, kLast);
+    }
+    if (!restore_outputs()) return std::nullopt;
+    drop_unused(&graph_);
+    return static_cast<int>(std::ranges::count(last_, true));
+  }
+
+ private:
+  // Whether the two layouts of a value differ.
+  static bool is_map(const Value& v) {
+    return v.shape.size() == 4 && !v.constant && v.shape[1] > 1 && v.shape[2] * v.shape[3] > 1;
+  }
+
+  // Whether the node reads the value in the shape that it has.
+  bool is_map_of(const TextInput& input) const {
+    return maps_[input.value] && input.shape == graph_.values[input.value].shape;
+  }
+
+  Role role_of(const Node& node) const {
+    if (node.is_view()) return {slices_channels(node) ? Role::Kind::Channels : Role::Kind::Fixed};
+    if (auto text = text_of(node)) {
+      bool all = true;
+      for (const TextInput& i : text->inputs) all &= !maps_[i.value] || is_map_of(i);
+      if (maps_[node.output]) {
+        Shape made;
+        for (const auto& [name, size] : text->stages.back().axes()) made.push_back(size);
+        all &= made == graph_.values[node.output].shape;
+      }
+      if (all) return {Role::Kind::Text, std::move(text)};
+    }
+    const Spec spec = parse_spec(node.spec);
+    const bool mean = spec.op == "reduce" && maps_[node.operands.at("X")] &&
+                      spec.get<std::vector<DimSize>>("shape").size() == 4 &&
+                      spec.get<std::vector<int64_t>>("axes") == std::vector<int64_t>{2, 3};
+    return {mean ? Role::Kind::Mean : Role::Kind::Fixed};
+  }
+
+  // Whether a view has all rows and columns of whole channels of its parts, which have one batch.
+  bool slices_channels(const Node& node) const {
+    const Shape& made = graph_.values[node.output].shape;
+    if (!maps_[node.output] || made[0] != 1) return false;
+    return std::ranges::all_of(node.parts(), [&](size_t part) {
+      const Shape& from = graph_.values[part].shape;
+      return maps_[part] && from[0] == 1 && from[2] == made[2] && from[3] == made[3] &&
+             node.first % (made[2] * made[3]) == 0;
+    });
+  }
+
+  int64_t copy_cost(size_t value) const {
+    return std::llround(2 * kByte * static_cast<double>(graph_.values[value].bytes()));
+  }
+
+  // What the channels last save of a text.
+  static double saved(const Text& text) {
+    double most = 0;
+    for (const Stage& stage : text.stages) {
+      if (stage.is_function() || stage.statement.indices.size() != 4) continue;
+      double terms = 1;
+      for (const auto& [name, size] : stage.indices) terms *= static_cast<double>(size);
+      // A product has reduce axes of rows, columns and channels; a window of one channel has less.
+      const bool shared =
+          stage.indices.size() == 7 &&
+          stage.indices[4].second * stage.indices[5].second * stage.indices[6].second > 16;
+      most = std::max(most, kSaved * terms * (shared ? kOperation : kLone));
+    }
+    return most;
+  }
+
+  void choose() {
+    constexpr int64_t kNever = int64_t{1} << 50;
+    TwoSides sides(maps_.size());
+    std::vector<bool> made(maps_.size(), false), copied(maps_.size(), false);
+    for (size_t n = 0; n < roles_.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      const size_t out = node.output;
+      made[out] = roles_[n].kind == Role::Kind::Text || roles_[n].kind == Role::Kind::Channels;
+      for (const auto& [name, value] : node.operands) {
+        if (!maps_[value]) continue;
+        if (roles_[n].kind == Role::Kind::Fixed) copied[value] = true;
+        if (made[out] && maps_[out]) sides.add_apart(value, out, copy_cost(value));
+      }
+      if (!maps_[out]) continue;
+      if (roles_[n].text) sides.add(out, std::llround(saved(*roles_[n].text)), 0);
+      if (roles_[n].kind == Role::Kind::Channels) sides.add(out, 0, copy_cost(out));
+    }
+    for (size_t v : graph_.outputs) copied[v] = true;
+    for (size_t v = 0; v < maps_.size(); ++v) {
+      if (maps_[v] && !made[v]) sides.add(v, 0, kNever);
+      if (maps_[v] && copied[v]) sides.add(v, 0, copy_cost(v));
+    }
+    last_ = sides.choose();
+    for (size_t v = 0; v < maps_.size(); ++v) last_[v] = last_[v] && maps_[v];
+  }
+
+  bool rewrite(const Node& node, const Role& role) {
+    const bool moved = last_[node.output] || std::ranges::any_of(node.operands, [&](const auto& o) {
+                         return last_[o.second];
+                       });
+    if (!moved) return push(node);
+    switch (role.kind) {
+      case Role::Kind::Text: return add_text(node, *role.text);
+      case Role::Kind::Mean: return add_mean(node);
+      case Role::Kind::Channels: return add_channels(node);
+      case Role::Kind::Fixed: break;
+    }
+    Node copy = node;
+    for (auto& [name, value] : copy.operands) {
+      if (!last_[value]) continue;
+      const auto found = first_.find(value);
+      if (found == first_.end() && !add_first(value)) return false;
+      value = first_.at(value);
+    }
+    graph_.nodes.push_back(std::move(copy));
+    return true;
+  }
+
+  // A copy of the value with the channels first.
+  bool add_first(size_t value) {
+    Value copy = graph_.values[value];
+    copy.name += "/first";
+    // Shapes change at the end: both still have the model's.
+    first_[value] = graph_.add(copy);
+    maps_.push_back(false);
+    last_.push_back(false);
+    return add_copy(value, first_[value]);
+  }
+
+  // A node that copies a value with the channels last to one with the channels first.
+  bool add_copy(size_t from, size_t to) {
+    const Value& v = graph_.values[to];
+    Shape shape = v.shape;
+    permute(&shape, kLast);
+    Text text;
+    Stage stage;
+    stage.statement.target = "Y";
+    stage.statement.assignment = "=";
+    std::vector<Syntax> at;
+    for (size_t d = 0; d < 4; ++d) {
+      const std::string name = fmt::format("i{}", d);
+      stage.indices.emplace_back(name, v.shape[d]);
+      at.push_back(name_syntax(name));
+    }
+    stage.statement.indices = at;
+    permute(&at, kLast);
+    stage.statement.value = read_syntax("X", at);
+    text.stages.push_back(std::move(stage));
+    text.inputs.push_back({"X", from, shape, v.elem, false});
+    return push(node_of(std::move(text), v.name, to));
+  }
+
+  bool push(std::optional<Node> node) {
+    if (!node) return false;
+    graph_.nodes.push_back(std::move(*node));
+    return true;
+  }
+
+  bool add_text(const Node& node, Text text) {
+    std::map<std::string, const std::array<size_t, 4>*> moved;  // by tensor
+    const bool last = last_[node.output];
+    for (Stage& stage : text.stages) {
+      const bool is_output = &stage == &text.stages.back();
+      if (!last || stage.statement.indices.size() != 4) continue;
+      if (!is_output) moved[stage.statement.target] = &kLast;
+      drop_unit_sums(&stage);
+      move_weights(&text, stage);
+      permute(&stage.statement.indices, kLast);
+      const Indices left = stage.axes();
+      for (size_t d = 0; d < 4; ++d) stage.indices[d] = left[kLast[d]];
+    }
+    for (TextInput& input : text.inputs) {
+      if (!last_[input.value]) continue;
+      moved[input.name] = &kLast;
+      permute(&input.shape, kLast);
+    }
+    for (Stage& stage : text.stages) {
+      walk(&stage.statement.value, [&](Syntax* s) {
+        const auto found = s->kind == Syntax::Kind::Read ? moved.find(s->text) : moved.end();
+        if (found != moved.end()) permute(&s->args, *found->second);
+      });
+    }
+    return push(node_of(std::move(text), node.label, node.output));
+  }
+
+  // Makes a sum with this name the other addend.
+  static void drop_addend(Syntax* s, const std::string& name) {
+    const bool drop = s->kind == Syntax::Kind::Binary && s->text == "+" &&
+                      s->args[1].kind == Syntax::Kind::Name && s->args[1].text == name;
+    if (drop) *s = Syntax(s->args[0]);
+  }
+
+  // Reduce axes of one element go away, but the last one that there is.
+  static void drop_unit_sums(Stage* stage) {
+    const size_t left = stage->statement.indices.size();
+    for (size_t i = stage->indices.size(); i-- > left && stage->indices.size() > left + 1;) {
+      if (stage->indices[i].second != 1) continue;
+      walk(&stage->statement.value, [&](Syntax* s) { drop_addend(s, stage->indices[i].first); });
+      substitute(&stage->statement.value, {{stage->indices[i].first, number_syntax(0)}});
+      stage->indices.erase(stage->indices.begin() + static_cast<int64_t>(i));
+    }
+  }
+
+  // Constants that a stage reads at the channel of its result get that axis last.
+  void move_weights(Text* text, Stage& stage) {
+    const std::string& channel = stage.indices[1].first;
+    walk(&stage.statement.value, [&](Syntax* s) {
+      if (s->kind != Syntax::Kind::Read || s->args.size() != 4) return;
+      const bool along = s->args[0].kind == Syntax::Kind::Name && s->args[0].text == channel;
+      const auto input = std::ranges::find(text->inputs, s->text, &TextInput::name);
+      if (!along || input == text->inputs.end()) return;
+      const Value& v = graph_.values[input->value];
+      if (!v.constant || !v.data || input->shape != v.shape) return;
+      // Read once: elsewhere the name would still be of the constant as it was.
+      if (reads(*text, s->text) != 1) return;
+      input->value = weight_last(input->value);
+      permute(&input->shape, kWeight);
+      permute(&s->args, kWeight);
+    });
+  }
+
+  static int reads(const Text& text, const std::string& tensor) {
+    int count = 0;
+    for (Stage stage : text.stages) {
+      walk(&stage.statement.value,
+           [&](Syntax* s) { count += s->kind == Syntax::Kind::Read && s->text == tensor ? 1 : 0; });
+    }
+    return count;
+  }
+
+  // The constant [co, ci, h, w] as [h, w, ci, co].
+  size_t weight_last(size_t value) {
+    const auto found = weights_.find(value);
+    if (found != weights_.end()) return found->second;
+    Value moved = graph_.values[value];
+    moved.name += "/last";
+    const Shape from = moved.shape;
+    permute(&moved.shape, kWeight);
+    std::vector<int64_t> strides = oracle::strides_of(from);
+    permute(&strides, kWeight);
+    const std::string& data = *graph_.values[value].data;
+    const auto size = static_cast<int64_t>(data.size()) / moved.count();
+    std::string out(data.size(), '\0');
+    int64_t to = 0;
+    for (int64_t h = 0; h < moved.shape[0]; ++h) {
+      for (int64_t w = 0; w < moved.shape[1]; ++w) {
+        for (int64_t i = 0; i < moved.shape[2]; ++i) {
+          for (int64_t o = 0; o < moved.shape[3]; ++o, to += size) {
+            const int64_t at = h * strides[0] + w * strides[1] + i * strides[2] + o * strides[3];
+            std::memcpy(out.data() + to, data.data() + at * size, static_cast<size_t>(size));
+          }
+        }
+      }
+    }
+    moved.data = std::make_shared<const std::string>(std::move(out));
+    const size_t added = graph_.add(std::move(moved));
+    maps_.push_back(false);
+    last_.push_back(false);
+    return weights_[value] = added;
+  }
+
+  bool add_mean(const Node& node) {
+    Node copy = node;
+    Spec spec = parse_spec(node.spec);
+    auto shape = spec.get<std::vector<DimSize>>("shape");
+    permute(&shape, kLast);
+    spec.params["shape"] = shape;
+    spec.params["axes"] = std::vector<int64_t>{1, 2};
+    copy.spec = spec_to_inline(spec);
+    return push(std::move(copy));
+  }
+
+  bool add_channels(const Node& node) {
+    const std::vector<size_t> parts = node.parts();
+    const Shape& made = graph_.values[node.output].shape;
+    Text text;
+    Stage stage;
+    stage.statement.target = "Y";
+    stage.statement.assignment = "=";
+    std::vector<Syntax> at;
+    for (size_t d = 0; d < 4; ++d) {
+      const std::string name = fmt::format("i{}", d);
+      stage.indices.emplace_back(name, made[d]);
+      at.push_back(name_syntax(name));
+    }
+    // The last part, behind the parts in front of it.
+    int64_t begin = made[1];
+    for (size_t p = parts.size(); p-- > 0;) {
+      const int64_t channels = graph_.values[parts[p]].shape[1];
+      begin = parts.size() > 1 ? begin - channels : -(node.first / (made[2] * made[3]));
+      std::vector<Syntax> read = at;
+      if (begin != 0) {
+        read[1] = binary_syntax(begin > 0 ? "-" : "+", at[1], number_syntax(std::abs(begin)));
+      }
+      Shape shape = graph_.values[parts[p]].shape;
+      if (last_[parts[p]]) {
+        permute(&read, kLast);
+        permute(&shape, kLast);
+      }
+      const std::string name = fmt::format("X{}", p);
+      text.inputs.push_back({name, parts[p], shape, graph_.values[parts[p]].elem, false});
+      Syntax value = read_syntax(name, std::move(read));
+      stage.statement.value = p + 1 == parts.size()
+                                  ? value
+                                  : select_below(at[1], begin + channels, std::move(value),
+                                                 std::move(stage.statement.value));
+    }
+    stage.statement.indices = at;
+    if (last_[node.output]) {
+      permute(&stage.statement.indices, kLast);
+      permute(&stage.indices, kLast);
+    }
+    text.stages.push_back(std::move(stage));
+    return push(node_of(std::move(text), node.label, node.output));
+  }
+
+  static Syntax select_below(const Syntax& index, int64_t end, Syntax there, Syntax else_there) {
+    Syntax test = binary_syntax("<", index, number_syntax(end));
+    test.kind = Syntax::Kind::Compare;
+    Syntax select;
+    select.kind = Syntax::Kind::Call;
+    select.text = "select";
+    select.args = {std::move(test), std::move(there), std::move(else_there)};
+    return select;
+  }
+
+  // Outputs of the graph are copies with the channels first.
+  bool restore_outputs() {
+    for (size_t& output : graph_.outputs) {
+      if (!last_[output]) continue;
+      Value copy = graph_.values[output];
+      graph_.values[output].name += "/last";
+      copy.shape = {copy.shape[0], copy.shape[3], copy.shape[1], copy.shape[2]};
+      const size_t last = std::exchange(output, graph_.add(copy));
+      if (!add_copy(last, output)) return false;
+    }
+    return true;
+  }
+
+  Graph& graph_;
+  std::vector<bool> maps_, last_;     // by value
+  std::vector<Role> roles_;           // by node of the graph as it was
+  std::map<size_t, size_t> first_;    // copies with the channels first, by value
+  std::map<size_t, size_t> weights_;  // constants with the channels last, by value
+};
+
+}  // namespace
+
+int use_channels_last(Graph* graph) {
+  Graph changed = *graph;
+  const std::optional<int> count = ChannelsLast(&changed).run();
+  if (count) *graph = std::move(changed);
+  return count.value_or(0);
+}
+
+}  // namespace tilewright::graph

@@ -1,0 +1,220 @@
+// Feature maps with their channels last, and the cut that chooses them.
+#include "graph/layouts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/fuse.h"
+#include "graph/interpret.h"
+#include "graph/minimum_cut.h"
+#include "graph/views.h"
+#include "tests/graph/graphs.h"
+
+namespace tilewright::graph {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A graph's text, with random data for its constants.
+class Net {
+ public:
+  Net& line(const std::string& text) {
+    lines_ += text + "\n";
+    return *this;
+  }
+  Net& constant(const std::string& name, const Shape& shape) {
+    int64_t count = 1;
+    std::string sizes;
+    for (int64_t size : shape) {
+      count *= size;
+      sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+    }
+    const Bytes data = floats(random_floats(static_cast<size_t>(count), ++seed_));
+    constants_[name] = data;
+    return line("const \"" + name + "\": f32[" + sizes + "] = " + data_hash(*data));
+  }
+  Graph graph() const {
+    Graph g = parse_graph(lines_);
+    for (const auto& [name, data] : constants_) g.values[g.find(name)].data = data;
+    verify(g);
+    return g;
+  }
+
+ private:
+  std::string lines_;
+  std::map<std::string, Bytes> constants_;
+  unsigned seed_ = 0;
+};
+
+constexpr const char* kProduct =
+    "conv2d:n=1,h=5,w=6,ci=64,co=64,kernel=3,pad=1,layout=nchw,epilogue=[bias,relu]";
+
+// Inputs x, and weights w and u with biases b and c of two products of 64 channels.
+Net products() {
+  Net net;
+  net.line("input \"x\": f32[1, 64, 5, 6]");
+  net.constant("w", {64, 64, 3, 3}).constant("b", {64});
+  net.constant("u", {64, 64, 3, 3}).constant("c", {64});
+  return net;
+}
+
+std::string product(const std::string& to, const std::string& from, const std::string& weight,
+                    const std::string& bias) {
+  return "\"" + to + "\": f32[1, 64, 5, 6] = \"" + kProduct + "\" (W=\"" + weight + "\", X=\"" +
+         from + "\", bias=\"" + bias + "\")";
+}
+
+std::string expr(const std::string& shape, const std::string& text, const std::string& dims,
+                 const std::string& operands) {
+  return "f32[" + shape + "] = \"expr:expr=\\\"" + text + "\\\"," + dims + "\" (" + operands + ")";
+}
+
+// The layouts change as many values as expected, and no element of an output by more than roundings.
+Graph with_layouts(const Graph& before, int expected) {
+  Graph after = before;
+  EXPECT_EQ(use_channels_last(&after), expected) << to_string(after);
+  verify(after);
+  std::map<std::string, Bytes> inputs;
+  for (size_t i : before.inputs) {
+    const auto count = static_cast<size_t>(before.values[i].count());
+    inputs[before.values[i].name] = floats(random_floats(count, 77));
+  }
+  const auto wanted = interpret(before, inputs), got = interpret(after, inputs);
+  for (size_t o = 0; o < before.outputs.size(); ++o) {
+    const Value &was = before.values[before.outputs[o]], &is = after.values[after.outputs[o]];
+    EXPECT_EQ(was.name, is.name);
+    EXPECT_EQ(was.shape, is.shape);
+    EXPECT_EQ(wanted[o]->size(), got[o]->size());
+    std::vector<float> a(wanted[o]->size() / 4), b(a.size());
+    std::memcpy(a.data(), wanted[o]->data(), wanted[o]->size());
+    std::memcpy(b.data(), got[o]->data(), got[o]->size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_NEAR(a[i], b[i], 1e-4 * (1 + std::abs(a[i]))) << was.name << " " << i;
+    }
+  }
+  return after;
+}
+
+Shape shape_of(const Graph& graph, const std::string& name) {
+  return graph.values[graph.find(name)].shape;
+}
+
+TEST(GraphLayouts, StoreChannelsLastBetweenProducts) {
+  Net net = products();
+  net.line(product("p", "x", "w", "b")).line(product("q", "p", "u", "c"));
+  net.line("\"y\": " + expr("1, 64", "Y[i, j] max= Q[i, j, h, w]",
+                            "dims.i=1,dims.j=64,dims.h=5,dims.w=6", "Q=\"q\""));
+  const Graph graph = with_layouts(net.line("output \"y\"").graph(), 2);
+  EXPECT_THAT(shape_of(graph, "x"), ElementsAre(1, 64, 5, 6));
+  EXPECT_THAT(shape_of(graph, "p"), ElementsAre(1, 5, 6, 64));
+  EXPECT_THAT(shape_of(graph, "q"), ElementsAre(1, 5, 6, 64));
+  EXPECT_THAT(shape_of(graph, "w/last"), ElementsAre(3, 3, 64, 64));
+  EXPECT_EQ(graph.nodes.size(), 3u) << "nothing is copied";
+}
+
+TEST(GraphLayouts, RestoreOutputs) {
+  Net net = products();
+  net.line(product("p", "x", "w", "b")).line(product("q", "p", "u", "c"));
+  const Graph graph = with_layouts(net.line("output \"q\"").graph(), 2);
+  EXPECT_THAT(shape_of(graph, "q/last"), ElementsAre(1, 5, 6, 64));
+  EXPECT_EQ(graph.nodes.size(), 3u);
+}
+
+TEST(GraphLayouts, CopyOnceForNodesThatNeedTheOther) {
+  Net net = products();
+  net.line(product("p", "x", "w", "b")).line(product("q", "p", "u", "c"));
+  net.line("\"s\": f32[1, 1920] = \"softmax:m=1,n=1920\" (X=\"q\")");
+  net.line("\"t\": f32[1, 1920] = \"softmax:m=1,n=1920\" (X=\"q\")");
+  const Graph graph = with_layouts(net.line("output \"s\"").line("output \"t\"").graph(), 2);
+  EXPECT_EQ(graph.nodes.size(), 5u);
+  EXPECT_THAT(shape_of(graph, "q/first"), ElementsAre(1, 64, 5, 6));
+}
+
+TEST(GraphLayouts, TakeWindowsMeansAndFactorsOfChannels) {
+  Net net = products();
+  net.constant("d", {64, 1, 3, 3}).line(product("p", "x", "w", "b"));
+  net.line("\"m\": f32[1, 64, 1, 1] = \"reduce:shape=[1,64,5,6],axes=[2,3],kind=mean\" (X=\"p\")");
+  net.line("\"f\": " +
+           expr("1, 64, 5, 6", "Y[n, c, h, w] = P[0, c, h, w] * M[0, c, 0, 0]",
+                "dims.n=1,dims.c=64,dims.h=5,dims.w=6,shapes.P=[1,64,5,6],shapes.M=[1,64,1,1]",
+                "P=\"p\", M=\"m\""));
+  net.line(
+      "\"e\": f32[1, 64, 5, 6] = "
+      "\"conv2d:n=1,h=5,w=6,ci=64,co=64,kernel=3,pad=1,groups=64,layout=nchw\" (W=\"d\", X=\"f\")");
+  net.line("\"l\": " + expr("1, 64, 2, 3", "Y[n, c, h, w] max= E[n, c, h * 2 + i, w * 2 + j]",
+                            "dims.n=1,dims.c=64,dims.h=2,dims.w=3,dims.i=2,dims.j=2,"
+                            "shapes.E=[1,64,5,6]",
+                            "E=\"e\""));
+  net.line("\"y\": " + expr("1, 64", "Y[i, j] += L[i, j, h, w]",
+                            "dims.i=1,dims.j=64,dims.h=2,dims.w=3", "L=\"l\""));
+  const Graph graph = with_layouts(net.line("output \"y\"").graph(), 4);
+  EXPECT_THAT(shape_of(graph, "d/last"), ElementsAre(3, 3, 1, 64));
+  EXPECT_EQ(graph.nodes.size(), 6u);
+  EXPECT_THAT(to_string(graph), HasSubstr("reduce:shape=[1,5,6,64],axes=[1,2],kind=mean"));
+}
+
+TEST(GraphLayouts, CopyJoinsAndSlicesOfChannels) {
+  Net net = products();
+  net.constant("v", {64, 128, 3, 3}).line(product("p", "x", "w", "b"));
+  net.line(product("q", "p", "u", "c"));
+  net.line("\"j\": f32[1, 128, 5, 6] = view \"p\", \"q\"");
+  net.line(
+      "\"k\": f32[1, 64, 5, 6] = "
+      "\"conv2d:n=1,h=5,w=6,ci=128,co=64,kernel=3,pad=1,layout=nchw\" (W=\"v\", X=\"j\")");
+  net.line("\"s\": f32[1, 32, 5, 6] = view \"k\" from 960");
+  net.line("\"y\": " + expr("1, 32", "Y[i, j] += L[i, j, h, w]",
+                            "dims.i=1,dims.j=32,dims.h=5,dims.w=6", "L=\"s\""));
+  const Graph graph = with_layouts(net.line("output \"y\"").graph(), 5);
+  EXPECT_THAT(shape_of(graph, "j"), ElementsAre(1, 5, 6, 128));
+  EXPECT_THAT(shape_of(graph, "s"), ElementsAre(1, 5, 6, 32));
+}
+
+TEST(GraphLayouts, StayWhereSumsSaveLessThanCopiesTake) {
+  Net net;
+  net.line("input \"x\": f32[1, 4, 5, 6]").constant("w", {4, 4, 1, 1});
+  net.line(
+      "\"p\": f32[1, 4, 5, 6] = \"conv2d:n=1,h=5,w=6,ci=4,co=4,kernel=1,layout=nchw\" (W=\"w\", "
+      "X=\"x\")");
+  with_layouts(net.line("output \"p\"").graph(), 0);
+}
+
+// Every choice of eight items.
+TEST(TwoSides, ChooseTheLeastOfAllChoices) {
+  std::mt19937 generator(5);
+  for (int round = 0; round < 200; ++round) {
+    constexpr size_t kItems = 8;
+    const auto below = [&](int64_t end) { return static_cast<int64_t>(generator()) % end; };
+    TwoSides sides(kItems);
+    std::vector<std::array<int64_t, 2>> own;
+    std::vector<std::array<int64_t, 3>> apart;
+    for (size_t i = 0; i < kItems; ++i) {
+      own.push_back({below(20), below(20)});
+      sides.add(i, own[i][0], own[i][1]);
+    }
+    for (int k = 0; k < 12; ++k) {
+      const int64_t a = below(kItems), b = below(kItems), cost = below(15);
+      if (a == b) continue;
+      apart.push_back({a, b, cost});
+      sides.add_apart(static_cast<size_t>(a), static_cast<size_t>(b), cost);
+    }
+    const auto cost_of = [&](unsigned choice) {
+      int64_t cost = 0;
+      for (size_t i = 0; i < kItems; ++i) cost += own[i][choice >> i & 1];
+      for (const auto& [a, b, c] : apart) cost += (choice >> a & 1) != (choice >> b & 1) ? c : 0;
+      return cost;
+    };
+    unsigned chosen = 0;
+    const std::vector<bool> second = sides.choose();
+    for (size_t i = 0; i < kItems; ++i) chosen |= second[i] ? 1u << i : 0;
+    for (unsigned choice = 0; choice < 1u << kItems; ++choice) {
+      ASSERT_LE(cost_of(chosen), cost_of(choice)) << "round " << round;
+      if (cost_of(chosen) == cost_of(choice)) {
+        ASSERT_EQ(chosen & ~choice, 0u) << "the first side where costs are equal";
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tilewright::graph
