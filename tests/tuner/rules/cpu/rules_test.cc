@@ -5,6 +5,7 @@
 #include "ir/interpreter/interpreter.h"
 #include "ir/ops/spec.h"
 #include "ir/text/printer.h"
+#include "ir/visitor.h"
 #include "tests/tuner/choices.h"
 #include "tuner/candidate.h"
 #include "tuner/rules/analysis.h"
@@ -185,7 +186,6 @@ TEST(Rows, PartialResultsBelongToOneRow) {
     ASSERT_TRUE(c) << spec;
     expect_same_results(w, c->module);
     const Program lowered = lower_for_cpu(c->module.main, Target::parse("avx512"), {});
-
     for_each_stmt(lowered.body, [&](const Stmt& s) {
       auto* alloc = s.as<AllocateNode>();
       if (!alloc || alloc->buffer->name.find("_rf") == std::string::npos) return;
@@ -204,7 +204,7 @@ TEST(TileContraction, PutsTheChannelsOfADepthwiseWindowLast) {
     ASSERT_TRUE(c) << place;
     expect_same_results(w, c->module);
   }
-  EXPECT_THROW(candidate(w, {{"Y.lanes", "vco"}, {"Y.X_pad", "inline"}}), Error);
+  EXPECT_FALSE(candidate(w, {{"Y.lanes", "vco"}, {"Y.X_pad", "inline"}})) << "no such choice";
 }
 
 }  // namespace
