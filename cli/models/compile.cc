@@ -274,14 +274,18 @@ void add_compile(CLI::App& app, Runners& runners) {
       ->capture_default_str();
   sub->add_option("--time", a->time, "Time limit for tuning, in place of --trials")
       ->type_name("TIME");
-  sub->add_option("--precision", a->precision,
-                  "Type of the factors of products and convolutions; sums and all else stay f32")
+  sub->add_option(
+         "--precision", a->precision,
+         "Type of the factors of products and convolutions, f32 or bf16; sums and all else "
+         "stay f32")
+      ->type_name("TYPE")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
   sub->add_option(
          "--tolerance", a->tolerance,
          "Compare the outputs with the model's in f32 on random inputs, and refuse a larger "
          "difference, as a share of the largest magnitude (0.03 with --precision bf16)")
+      ->type_name("SHARE")
       ->check(CLI::PositiveNumber);
   sub->add_flag("--no-fusion", a->no_fusion, "Keep functions of elements as nodes of their own");
   sub->add_flag("--text", a->text, "Print the program and do nothing else");
