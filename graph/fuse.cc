@@ -8,6 +8,7 @@
 #include "graph/interpret.h"
 #include "graph/moves.h"
 #include "graph/statements.h"
+#include "ir/ops/spec.h"
 
 namespace tilewright::graph {
 namespace {
@@ -119,12 +120,39 @@ bool follow(Text* consumer, std::set<std::string> read, const Text& producer) {
   });
 }
 
+// The producer with the type that its only reader converts its output to; nothing for other readers, and
+// operators whose output has one type alone.
+std::optional<Node> converted(const Node& producer, const Node& consumer) {
+  const auto reader = typed_text_of(consumer);
+  if (!reader || reader->stages.size() != 1 || reader->inputs.size() != 1) return std::nullopt;
+  const ops::Statement& s = reader->stages[0].statement;
+  auto names = [](const std::vector<Syntax>& at) {
+    std::vector<std::string> all;
+    for (const Syntax& index : at) all.push_back(index.text);
+    return all;
+  };
+  if (s.assignment != "=" || s.value.kind != Syntax::Kind::Read) return std::nullopt;
+  if (names(s.value.args) != names(s.indices)) return std::nullopt;
+  Node node = producer;
+  node.output = consumer.output;
+  try {
+    Spec spec = parse_spec(producer.spec);
+    spec.params["out"] = std::string(to_string(reader->stages[0].elem));
+    node.spec = spec_to_inline(spec);
+    const Workload made = parse_workload(node.spec);
+    if (made.output()->elem != reader->stages[0].elem) return std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return node;
+}
+
 // One node of a producer and the only node that reads it; nothing where they do not make one.
 std::optional<Node> fused(const Node& producer, const Node& consumer) {
-  auto second = text_of(consumer);
+  auto second = typed_text_of(consumer);
   if (!second || !std::ranges::all_of(second->stages, &Stage::is_function)) return std::nullopt;
-  auto first = text_of(producer);
-  if (!first) return std::nullopt;
+  auto first = typed_text_of(producer);
+  if (!first) return converted(producer, consumer);
   prefix(&*second, "c_");
   prefix(&*first, "p_");
   std::set<std::string> read;  // tensors of which each statement reads the element that it makes

@@ -82,7 +82,7 @@ class ChannelsLast {
 
   Role role_of(const Node& node) const {
     if (node.is_view()) return {slices_channels(node) ? Role::Kind::Channels : Role::Kind::Fixed};
-    if (auto text = text_of(node)) {
+    if (auto text = typed_text_of(node)) {
       bool all = true;
       for (const TextInput& i : text->inputs) all &= !maps_[i.value] || is_map_of(i);
       if (maps_[node.output]) {
@@ -198,6 +198,7 @@ class ChannelsLast {
     Stage stage;
     stage.statement.target = "Y";
     stage.statement.assignment = "=";
+    stage.elem = v.elem;
     std::vector<Syntax> at;
     for (size_t d = 0; d < 4; ++d) {
       const std::string name = fmt::format("i{}", d);
@@ -339,6 +340,7 @@ class ChannelsLast {
     Stage stage;
     stage.statement.target = "Y";
     stage.statement.assignment = "=";
+    stage.elem = graph_.values[node.output].elem;
     std::vector<Syntax> at;
     for (size_t d = 0; d < 4; ++d) {
       const std::string name = fmt::format("i{}", d);

@@ -16,9 +16,11 @@ namespace {
 using ops::Statement;
 using ops::Syntax;
 
+bool is_taken(ElemType elem) { return elem == ElemType::f32 || elem == ElemType::bf16; }
+
 std::optional<Stage> stage_of(Statement statement, const tilewright::Stage& own) {
-  if (own.output->elem != ElemType::f32) return std::nullopt;
-  Stage stage{std::move(statement), {}};
+  if (!is_taken(own.output->elem)) return std::nullopt;
+  Stage stage{std::move(statement), {}, own.output->elem};
   for (size_t d = 0; d < own.axes.size(); ++d) {
     auto extent = as_int(own.output->shape[d]);
     if (!extent) return std::nullopt;
@@ -64,17 +66,21 @@ nlohmann::ordered_json spec_of(Text text, std::map<std::string, size_t>* operand
   std::map<std::string, std::string> names;
   nlohmann::ordered_json shapes = nlohmann::ordered_json::object(), types = shapes,
                          weights = nlohmann::ordered_json::array();
+  auto note_type = [&](const std::string& name, ElemType elem) {
+    if (elem != ElemType::f32) types[name] = std::string(to_string(elem));
+  };
   for (const TextInput& input : text.inputs) {
     const std::string name = fmt::format("X{}", operands->size());
     names[input.name] = name;
     (*operands)[name] = input.value;
     shapes[name] = input.shape;
-    if (input.elem != ElemType::f32) types[name] = to_string(input.elem);
+    note_type(name, input.elem);
     if (input.weight) weights.push_back(name);
   }
   for (size_t s = 0; s < text.stages.size(); ++s) {
-    names[text.stages[s].statement.target] =
-        s + 1 == text.stages.size() ? "Y" : fmt::format("T{}", s);
+    const std::string name = s + 1 == text.stages.size() ? "Y" : fmt::format("T{}", s);
+    names[text.stages[s].statement.target] = name;
+    note_type(name, text.stages[s].elem);
   }
   std::map<std::string, int64_t> dims;
   std::vector<Statement> statements;
@@ -97,6 +103,8 @@ std::vector<Statement> statements_of(const Workload& workload) {
   std::replace(lines.begin(), lines.end(), '\n', ';');
   std::vector<Statement> statements;
   try {
+    // An expression's own text has no conversions between types.
+    if (workload.op == "expr") lines = parse_spec(workload.canonical).get<std::string>("expr");
     statements = ops::parse_statements(lines);
   } catch (const Error&) {
     return {};
@@ -110,6 +118,12 @@ Indices Stage::axes() const {
 }
 
 std::optional<Text> text_of(const Node& node) {
+  auto text = typed_text_of(node);
+  const auto is_f32 = [](const Stage& s) { return s.elem == ElemType::f32; };
+  return text && std::ranges::all_of(text->stages, is_f32) ? text : std::nullopt;
+}
+
+std::optional<Text> typed_text_of(const Node& node) {
   static const std::set<std::string> kOps = {"expr", "matmul", "conv1d", "conv2d", "conv3d"};
   if (node.is_view()) return std::nullopt;
   const Spec spec = parse_spec(node.spec);

@@ -18,10 +18,11 @@ std::vector<ops::Statement> statements_of(const Workload& workload);
 
 using Indices = std::vector<std::pair<std::string, int64_t>>;  // names with sizes
 
-// One statement, with the sizes of its indices: those on the left first.
+// One statement, with the sizes of its indices, those on the left first, and the type of its result.
 struct Stage {
   ops::Statement statement;
   Indices indices;
+  ElemType elem = ElemType::f32;
 
   bool is_function() const { return statement.assignment == "="; }
   // The indices on the left.
@@ -44,6 +45,8 @@ struct Text {
 
 // Nothing for a workload that an `expr` whose stages are all of f32 cannot say.
 std::optional<Text> text_of(const Node& node);
+// The same, where stages may be of f32 or bf16, computed in f32 and rounded.
+std::optional<Text> typed_text_of(const Node& node);
 // The node that computes a text: inputs X0, …, stages in between T0, …, and Y. Nothing where that is no
 // legal workload.
 std::optional<Node> node_of(Text text, const std::string& label, size_t output);

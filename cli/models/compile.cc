@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -10,14 +11,17 @@
 #include "cli/line/duration.h"
 #include "cli/line/interrupt.h"
 #include "cli/lookup.h"
+#include "cli/models/model_error.h"
 #include "cli/models/onnx_file.h"
 #include "cli/output/output_file.h"
 #include "cli/output/progress.h"
+#include "codegen/intrinsics/intrinsics.h"
 #include "graph/fuse.h"
 #include "graph/import_onnx.h"
 #include "graph/layouts.h"
 #include "graph/interpret.h"
 #include "graph/plan.h"
+#include "graph/precision.h"
 #include "graph/views.h"
 #include "models/onnx/external.h"
 #include "models/weights/mapped_file.h"
@@ -36,11 +40,16 @@ using Json = nlohmann::ordered_json;
 
 struct CompileArguments {
   CommonOptions common;
-  std::string model, out, time;
+  std::string model, out, time, precision = "f32";
   std::vector<std::string> dims;
   int trials = 16;
+  double tolerance = 0;  // 0: the precision's own
   bool text = false, no_fusion = false;
+
+  bool is_narrow() const { return precision != "f32"; }
 };
+
+constexpr double kNarrowTolerance = 0.03;  // of the largest magnitude of an output
 
 // Each workload once, with its number of uses.
 struct Uses {
@@ -63,6 +72,7 @@ Uses uses_of(const graph::Graph& graph) {
   return uses;
 }
 
+// The model as it says, with what depends on constants alone computed.
 graph::Graph read_graph(const CompileArguments& a) {
   const weights::MappedFile file(a.model);
   onnx::Model model = read_onnx(file.bytes(), a.model);
@@ -71,6 +81,30 @@ graph::Graph read_graph(const CompileArguments& a) {
   graph::verify(graph);
   ThreadPool pool(thread_count(a.common));
   graph::fold_constants(&graph, parallel_on(pool));
+  return graph;
+}
+
+// Throws UsageError where the target has no instructions for such products.
+void require_products(const CompileArguments& a, ElemType type) {
+  const Target target = Target::parse(a.common.target);
+  const bool has = std::ranges::any_of(intrinsics_of(target), [&](const Intrinsic* row) {
+    return row->semantics().operands()[1]->elem == type;
+  });
+  if (has) return;
+  throw UsageError(fmt::format(
+      "--precision {0}: this processor has no instructions for products of {0}, which are those of "
+      "avx512bf16 and of amx-bf16; --precision f32 computes in f32",
+      a.precision));
+}
+
+graph::Graph optimized(graph::Graph graph, const CompileArguments& a) {
+  if (a.is_narrow()) {
+    const ElemType type = *parse_elem_type(a.precision);
+    require_products(a, type);
+    graph::narrow_products(&graph, type);
+    ThreadPool pool(thread_count(a.common));
+    graph::fold_constants(&graph, parallel_on(pool));
+  }
   if (!a.no_fusion) {
     graph::use_views(&graph);
     graph::fuse(&graph);
@@ -163,8 +197,39 @@ database::ServingContent content_of(const graph::Graph& graph, const Uses& uses)
   return content;
 }
 
+// Says what was made. Removes a file whose outputs are off by more than the tolerance.
+int report_made(const CompileArguments& a, Json said, const std::optional<ModelError>& error) {
+  const double tolerance = a.tolerance > 0 ? a.tolerance : kNarrowTolerance;
+  const bool wrong = error && !(error->worst <= tolerance);
+  if (wrong) std::filesystem::remove(a.out);
+  said["precision"] = a.precision;
+  said["error"] = error ? Json(error->worst) : Json();
+  if (wrong) said["out"] = nullptr;
+  if (a.common.json) print_json(said);
+  if (wrong) {
+    const std::string off = fmt::format(
+        "output '{}' is off by {:.2g} of its largest magnitude on random inputs; --tolerance "
+        "allows "
+        "{:.2g}, and no file was kept",
+        error->output, error->worst, tolerance);
+    fmt::print(stderr, "tune-cli: {}{}\n", off, a.is_narrow() ? "; --precision f32 is nearer" : "");
+    return kNoValidCandidate;
+  }
+  if (a.common.json) return kDone;
+  fmt::print("{}: {} nodes, {} workloads, {} kernels, {:.1f} MB; a run takes {:.1f} MB\n", a.out,
+             said["nodes"].get<size_t>(), said["workloads"].get<size_t>(),
+             said["kernels"].get<size_t>(), said["bytes"].get<double>() * 1e-6,
+             said["memory"].get<double>() * 1e-6);
+  if (error) {
+    fmt::print("{}: outputs are off by {:.2g} of their largest magnitude, on random inputs\n",
+               a.precision, error->worst);
+  }
+  return kDone;
+}
+
 int run_compile(const CompileArguments& a) {
-  const graph::Graph graph = read_graph(a);
+  const graph::Graph model = read_graph(a);
+  const graph::Graph graph = optimized(model, a);
   if (a.text) {
     fmt::print("{}", to_string(graph));
     return kDone;
@@ -178,22 +243,18 @@ int run_compile(const CompileArguments& a) {
     return kInterrupted;
   }
   const database::ServingReport written = store.export_serving(a.out, content_of(graph, uses));
-  const Json said = {{"model", a.model},
-                     {"out", a.out},
-                     {"nodes", graph.nodes.size()},
-                     {"workloads", uses.workloads.size()},
-                     {"kernels", written.artifacts},
-                     {"memory", plan.bytes},
-                     {"least_memory", plan.least_bytes},
-                     {"bytes", written.bytes}};
-  if (a.common.json) {
-    print_json(said);
-  } else {
-    fmt::print("{}: {} nodes, {} workloads, {} kernels, {:.1f} MB; a run takes {:.1f} MB\n", a.out,
-               graph.nodes.size(), uses.workloads.size(), written.artifacts,
-               static_cast<double>(written.bytes) * 1e-6, static_cast<double>(plan.bytes) * 1e-6);
-  }
-  return kDone;
+  std::optional<ModelError> error;
+  if (a.is_narrow() || a.tolerance > 0) error = error_of_model(a.out, model, a.common);
+  return report_made(a,
+                     {{"model", a.model},
+                      {"out", a.out},
+                      {"nodes", graph.nodes.size()},
+                      {"workloads", uses.workloads.size()},
+                      {"kernels", written.artifacts},
+                      {"memory", plan.bytes},
+                      {"least_memory", plan.least_bytes},
+                      {"bytes", written.bytes}},
+                     error);
 }
 
 }  // namespace
@@ -215,11 +276,25 @@ void add_compile(CLI::App& app, Runners& runners) {
       ->capture_default_str();
   sub->add_option("--time", a->time, "Time limit for tuning, in place of --trials")
       ->type_name("TIME");
+  sub->add_option(
+         "--precision", a->precision,
+         "Type of the factors of products and convolutions, f32 or bf16; sums and all else "
+         "stay f32")
+      ->type_name("TYPE")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
+  sub->add_option(
+         "--tolerance", a->tolerance,
+         "Compare the outputs with the model's in f32 on random inputs, and refuse a larger "
+         "difference, as a share of the largest magnitude (0.03 with --precision bf16)")
+      ->type_name("SHARE")
+      ->check(CLI::PositiveNumber);
   sub->add_flag("--no-fusion", a->no_fusion, "Keep functions of elements as nodes of their own");
   sub->add_flag("--text", a->text, "Print the program and do nothing else");
   sub->footer(
       "Examples:\n  tune-cli compile model.onnx --dim batch=1 -o model.tw --db kernels.db\n"
       "  tune-cli compile model.onnx -o model.tw --trials 0\n"
+      "  tune-cli compile model.onnx -o model.tw --precision bf16 --tolerance 0.01\n"
       "  tune-cli compile model.onnx --text");
   runners["compile"] = [a] { return run_compile(*a); };
 }

@@ -91,6 +91,37 @@ TEST_F(Limits, ConfirmingSlowKernelsIsExpectedToTakeTheirRunsOnly) {
   EXPECT_LT(Measurer::compare_seconds({1e-6, 1e-6}), 0.25);
 }
 
+// A failure does not end the haste for a first kernel that works.
+TEST_F(ShortBudget, AFirstRoundGoesOnUntilSomethingIsValid) {
+  std::ofstream(dir_ / "failing-cc") << R"(#!/bin/sh
+if [ "$1" != --version ] && mkdir "$TW_TEST_FAILED" 2>/dev/null; then exit 1; fi
+exec cc "$@"
+)";
+  fs::permissions(dir_ / "failing-cc", fs::perms::owner_all);
+  setenv("TILEWRIGHT_CACHE", "off", 1);
+  setenv("TILEWRIGHT_CC", (dir_ / "failing-cc").c_str(), 1);
+  setenv("TW_TEST_FAILED", (dir_ / "failed").c_str(), 1);
+  const Workload workload = make_workload(parse_spec("matmul:m=24,n=32,k=16"));
+  const Target target = Target::parse("native");
+  CandidateMaker maker(workload, target, 1);
+  std::vector<Candidate> batch;
+  for (uint64_t seed = 0; batch.size() < 4; ++seed) {
+    if (auto c = maker.make(cpu_sketches()[0], Trial::random(seed))) batch.push_back(std::move(*c));
+  }
+  MeasureOptions options;
+  options.builders = 1;
+  Measurer measurer({TILEWRIGHT_BINARY_DIR "/tune-cli", "worker"}, target, options);
+  const std::atomic<bool> cancelled{false};
+  const double now = steady_seconds();
+  std::vector<TrialVerdict> measured;
+  measurer.measure(workload, batch, {cancelled, now, true, now + 60}, 0,
+                   [&](size_t, const Measurement& m) { measured.push_back(m.verdict); });
+  unsetenv("TILEWRIGHT_CACHE");
+  unsetenv("TILEWRIGHT_CC");
+  unsetenv("TW_TEST_FAILED");
+  EXPECT_THAT(measured, testing::ElementsAre(TrialVerdict::CompileError, TrialVerdict::Valid));
+}
+
 // Compilers that take longer than each workload's share of the time are not ended with it.
 TEST_F(ShortBudget, OverManySpecsEndsWithSomethingTried) {
   std::ofstream(dir_ / "slow-cc")

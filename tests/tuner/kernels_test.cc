@@ -65,9 +65,13 @@ INSTANTIATE_TEST_SUITE_P(
         "capsule_conv2d:n=1,h=6,w=6,ci=4,co=4,kernel=3,stride=2,pad=1", "softmax:m=20,n=130",
         "layer_norm:m=12,n=100", "rms_norm:m=9,n=200", "norm:b=2,m=30,n=200",
         "reduce:shape=40x70,axes=1,kind=max", "reduce:shape=40x70,axes=0,kind=sum",
-        "reduce:shape=40x70,axes=[0,1],kind=mean", "elementwise:shape=33x65,fn=gelu",
-        "elementwise:shape=33x65,fn=tanh", "elementwise:shape=33x65,fn=add",
-        "gather:rows=50,cols=40,index=30", "grouped_matmul:groups=3,blocks=5,rows=6,n=40,k=24",
+        "reduce:shape=40x70,axes=[0,1],kind=mean",
+        // Rows behind an axis of one element, windows as rows, rows that no width divides, short rows.
+        "reduce:shape=1x12x108,axes=2,kind=max", "reduce:shape=1x20x10x10,axes=[2,3],kind=mean",
+        "reduce:shape=3x4x5,axes=2,kind=sum", "softmax:m=20,n=40",
+        "elementwise:shape=33x65,fn=gelu", "elementwise:shape=33x65,fn=tanh",
+        "elementwise:shape=33x65,fn=add", "gather:rows=50,cols=40,index=30",
+        "grouped_matmul:groups=3,blocks=5,rows=6,n=40,k=24",
         "grouped_matmul:groups=3,blocks=5,rows=6,n=40,k=24,trans_b=true,dtype=bf16,"
         "epilogue=[silu]",
         "grouped_matmul:groups=3,blocks=4,rows=8,n=48,k=64,w.dtype=u4,w.group=32,"

@@ -356,7 +356,9 @@ std::vector<Measurement> Measurer::measure(const Workload& workload,
         if (m.verdict == TrialVerdict::Valid && best) best_seconds = m.median;
       }
       bool left_out = m.verdict == TrialVerdict::Illegal && m.reason.empty();
-      if (!left_out) now.deadline = limits.deadline;
+      // One that failed, and the default, leave the search with nothing to go on from.
+      const bool found = m.verdict == TrialVerdict::Valid && !batch[i].is_default;
+      if (found) now.deadline = limits.deadline;
       if (measured && !left_out) measured(i, m);
     }
   }

@@ -83,8 +83,9 @@ struct MeasureLimits {
   double deadline = std::numeric_limits<double>::infinity();
   // Another round follows: a default that may run past the deadline is left to that round.
   bool another_round = false;
-  // A deadline of its own until a first candidate was measured; 0: there is none. Without it compilers
-  // that take longer than a round would be ended in each.
+  // A deadline of its own until a first candidate other than the default was found valid; 0: there is
+  // none. Without it compilers that take longer than a round would be ended in each, and a round whose
+  // first candidates fail would end with nothing.
   double first_deadline = 0;
 
   bool reached() const { return cancelled || steady_seconds() >= deadline; }

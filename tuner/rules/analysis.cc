@@ -69,6 +69,21 @@ int plain_iterator(const BlockNode& block, const Expr& index) {
   return -1;
 }
 
+std::optional<size_t> dimension_across(const BlockNode& block, const std::vector<Expr>& indices,
+                                       int iter, int64_t lanes) {
+  const Var& var = block.iters[static_cast<size_t>(iter)].var;
+  const Var vector("vector"), lane("lane");
+  Analyzer known;
+  known.bind(lane, 0, lanes);
+  known.bind(vector, 0, block.iters[static_cast<size_t>(iter)].extent);
+  for (size_t d = 0; d + 1 < indices.size(); ++d) {
+    if (!uses_var(indices[d], var)) continue;
+    const Expr of_lane = substitute(indices[d], {{var.get(), vector * lanes + lane}});
+    if (uses_var(known.simplify(of_lane), lane)) return d;
+  }
+  return std::nullopt;
+}
+
 bool covers_iterators(const BlockNode& block, const std::string& buffer) {
   const std::vector<Expr> indices = indices_of(block, buffer);
   if (indices.size() != block.iters.size()) return false;

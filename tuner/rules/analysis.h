@@ -48,6 +48,10 @@ std::optional<Loop> loop_of(const IterVar& iter);
 ElemType read_elem(const BlockNode& block, const std::string& buffer);
 // The iterator that equals this index, or -1.
 int plain_iterator(const BlockNode& block, const Expr& index);
+// The dimension, not the last one, whose index differs between `lanes` neighbours along the iterator: they
+// are not neighbours in memory.
+std::optional<size_t> dimension_across(const BlockNode& block, const std::vector<Expr>& indices,
+                                       int iter, int64_t lanes);
 // Whether the block reads `buffer` at its own iterators, one to one, in any order.
 bool covers_iterators(const BlockNode& block, const std::string& buffer);
 // Per dimension of an injective block's result: s if all elements but every s-th are zero, else 1.

@@ -30,7 +30,8 @@ TaskScheduler TaskScheduler::of(size_t workloads, const std::vector<double>& use
 double TaskScheduler::gain(const State& s) const {
   size_t rounds = s.best.size();
   double now = s.best.back();
-  if (now == 0) return 1e9 / static_cast<double>(rounds);  // nothing valid yet: keep trying
+  // Nothing valid yet: keeps trying, but not at the cost of all others.
+  if (now == 0) return rounds > kWindow ? 0 : 1e9 / static_cast<double>(rounds);
   double before = s.best[rounds > kWindow ? rounds - 1 - kWindow : 0];
   double recent = before > 0 ? (before - now) / static_cast<double>(std::min(rounds, kWindow)) : 0;
   double hoped = kOptimism * now / static_cast<double>(rounds);

@@ -142,8 +142,8 @@ void TuneRun::restore(Task& task) {
   filter.workload_hash = task.workload->hash();
   filter.target_hash = identity_.hash;
   for (const db::Record& r : store_.records(filter).records) {
-    if (r.offline || r.confirmed) continue;  // a confirmed record repeats a trial's record
-    if (r.threads != options_.threads) continue;
+    // A confirmed record repeats a trial's record.
+    if (r.offline || r.confirmed || r.threads != options_.threads) continue;
     const std::string problem = replay_problem(r.sketch, r.sketch_version);
     if (!problem.empty()) {
       ++task.result.not_resumed[problem];
@@ -196,10 +196,8 @@ std::vector<Candidate> TuneRun::batch_for(Task& task, int count, bool shared) {
 }
 
 void TuneRun::keep_finalist(Task& task, Finalist f) {
-  auto slower = [](const Finalist& a, const Finalist& b) {
-    return a.kernel.median < b.kernel.median;
-  };
-  auto at = std::upper_bound(task.finalists.begin(), task.finalists.end(), f, slower);
+  const auto median = [](const Finalist& x) { return x.kernel.median; };
+  auto at = std::ranges::upper_bound(task.finalists, f.kernel.median, {}, median);
   task.finalists.insert(at, std::move(f));
   if (static_cast<int>(task.finalists.size()) > options_.finalists) task.finalists.pop_back();
 }
@@ -267,18 +265,19 @@ void TuneRun::round(size_t index, double until) {
   Task& task = tasks_[index];
   const SpendingClock clock(measurer_, task.result.elapsed, task.result.spent);
   double start = steady_seconds();
-  int64_t left = options_.trials - task.result.trials;
-  int most = task.result.trials == 0 ? options_.first_batch : options_.batch;
-  int count = static_cast<int>(std::min<int64_t>(most, left));
+  const int most = task.result.trials == 0 ? options_.first_batch : options_.batch;
+  int count = static_cast<int>(std::min<int64_t>(most, options_.trials - task.result.trials));
   const bool shared = until < search_deadline();
-  const bool untried = task.result.order.empty();  // by this run: stored trials are of earlier ones
-  if (shared && untried) count = std::min(count, TaskScheduler::first_trials(until - start));
+  const bool first = task.result.order.empty();  // by this run: stored trials are of earlier ones
+  if (shared && first) count = std::min(count, TaskScheduler::first_trials(until - start));
   std::vector<Candidate> batch = batch_for(task, count, shared);
   task.result.spent.proposing += steady_seconds() - start;
   std::vector<bool> measured_now(batch.size());
+  // Until something is found, a round may take half of the time that it leaves to others.
+  const double longest = shared ? (until + deadline()) / 2 : deadline();
+  const double found_by = first || !task.result.found() ? longest : 0;
   measurer_.measure(
-      *task.workload, batch, {cancelled_, until, shared, untried ? deadline() : 0},
-      task.result.best_seconds,
+      *task.workload, batch, {cancelled_, until, shared, found_by}, task.result.best_seconds,
       [&](size_t i, const Measurement& m) {
         measured_now[i] = true;
         record(task, batch[i], m);
@@ -473,7 +472,7 @@ void TuneRun::search() {
     }
     int64_t before = task.result.trials;
     round(static_cast<size_t>(index), scheduler.round_end(steady_seconds(), search_deadline()));
-    scheduler.report(index, task.best_seconds(), task.result.trials);
+    scheduler.report(index, task.result.found() ? task.best_seconds() : 0, task.result.trials);
     note_findings();
     task.exhausted = task.result.trials == before && task.waiting.empty();
     if (task.exhausted) scheduler.exhaust(index);

@@ -120,6 +120,41 @@ TEST_F(Compile, RefusesWithTheReason) {
   EXPECT_EQ(run("run no.tw --in x=x.npy --out y=y.npy").code, 5);
 }
 
+TEST_F(Compile, PrecisionByRequestSaysItsError) {
+  OnnxFile file;
+  std::vector<float> w;
+  for (int i = 0; i < 64 * 32; ++i) w.push_back(static_cast<float>(i * 37 % 101) / 50 - 1);
+  file.input("x", {8, 64}).floats("w", {64, 32}, w);
+  file.node("MatMul", {"x", "w"}, {"a"}).node("Relu", {"a"}, {"y"}).output("y");
+  write("p.onnx", file.bytes());
+  const std::string compile = "compile p.onnx --db k.db --threads 1 --quiet --trials 2 -o p.tw ";
+  Ran ran = run(compile + "--precision bf16 --json");
+  if (ran.code == 2) {
+    EXPECT_THAT(ran.err, HasSubstr("no instructions for products of bf16"));
+    GTEST_SKIP() << "this processor multiplies no bf16";
+  }
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.json()["precision"], "bf16");
+  EXPECT_GT(ran.json()["error"], 0);
+  EXPECT_LT(ran.json()["error"], 0.01);
+  EXPECT_TRUE(fs::exists(dir_ / "p.tw"));
+  EXPECT_THAT(run(compile + "--precision bf16").out, HasSubstr("outputs are off by"));
+  ran = run(compile + "--precision bf16 --tolerance 1e-6");
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_THAT(ran.err, HasSubstr("'y' is off by"));
+  EXPECT_FALSE(fs::exists(dir_ / "p.tw"));
+  ran = run(compile + "--tolerance 1e-4 --json");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_LT(ran.json()["error"], 1e-5) << "sums in f32";
+}
+
+TEST_F(Compile, PrecisionNeedsInstructions) {
+  const Ran ran = run("compile m.onnx --dim batch=2 --text --precision bf16 --target avx2");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("no instructions for products of bf16"));
+  EXPECT_THAT(ran.err, HasSubstr("--precision f32"));
+}
+
 TEST_F(Compile, RunNamesInputsAndOutputs) {
   ASSERT_EQ(run(kCompile + "-o m.tw --trials 0").code, 0);
   write_input();

@@ -233,6 +233,20 @@ TEST(TaskScheduler, FirstRoundsShareTheTime) {
   EXPECT_EQ(s.round_end(160, HUGE_VAL), HUGE_VAL);
 }
 
+TEST(TaskScheduler, WhereNothingIsValidAFewRoundsFollow) {
+  TaskScheduler s(std::vector<double>{1, 1});
+  s.report(0, 5e-3, 8);
+  s.report(1, 0, 8);
+  s.report(1, 0, 16);
+  EXPECT_EQ(s.next(), 1);
+  s.report(1, 0, 24);
+  EXPECT_EQ(s.next(), 1);
+  s.report(1, 0, 32);
+  EXPECT_EQ(s.next(), 0) << "the other one may still be sped up";
+  s.exhaust(0);
+  EXPECT_EQ(s.next(), 1);
+}
+
 TEST(TaskScheduler, AShortRoundProposesLittle) {
   EXPECT_EQ(TaskScheduler::first_trials(0), 2);
   EXPECT_EQ(TaskScheduler::first_trials(4), 8);

@@ -23,6 +23,15 @@ std::vector<Block> padded_by(const Schedule& s, const Block& padding) {
   return result;
 }
 
+void put_dimension_last(RuleContext& c, const Block& producer, size_t dimension) {
+  const Buffer buffer = c.s.output(producer);
+  const size_t rank = static_cast<size_t>(buffer->rank());
+  if (c.s.node(producer).iters.size() != rank) return;
+  const IndexMap map = moved_index(rank, dimension, rank - 1);
+  c.s.transform_layout(buffer->name, map);
+  c.s.transform_block_layout(producer, map);
+}
+
 void choose_blocked_layout(RuleContext& c, const Block& producer, const std::string& question,
                            int64_t lanes) {
   const Buffer buffer = c.s.output(producer);

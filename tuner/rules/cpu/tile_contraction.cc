@@ -88,7 +88,7 @@ class ContractionTiler {
         pack_looked_up(name, indices);
       } else if (plan_.reuse(indices) >= kWorthACopy) {
         std::vector<std::string> ways = {"none", "copy"};
-        if (reads_across(indices)) std::swap(ways[0], ways[1]);
+        if (across(indices)) std::swap(ways[0], ways[1]);
         const std::optional<ElemType> wide = widened(name);
         if (wide) ways.insert(ways.begin(), "widened");
         const std::string way = c_.t.choose(key(name), ways);
@@ -158,7 +158,7 @@ class ContractionTiler {
     std::vector<Expr> indices = indices_of(node(), c_.s.output(*value)->name);
     if (groups_) return c_.s.compute_inline(*value);
     std::vector<std::string> ways = {"inline", "root"};
-    if (!reads_across(indices)) {
+    if (!across(indices)) {
       ways.insert(plan_.worth_a_tile(indices) ? ways.begin() : ways.begin() + 1, "tile");
     }
     dequantize_ = c_.t.choose(key(value->name), ways);
@@ -273,12 +273,9 @@ class ContractionTiler {
     copies_.push_back(copy);
   }
 
-  // Whether a vector of the output needs elements that are not neighbours here.
-  bool reads_across(const std::vector<Expr>& indices) {
-    for (size_t d = 0; d + 1 < indices.size(); ++d) {
-      if (plain_iterator(node(), indices[d]) == plan_.vector_iter()) return true;
-    }
-    return false;
+  // The dimension along which a vector of the output needs elements that are not neighbours here.
+  std::optional<size_t> across(const std::vector<Expr>& indices) {
+    return dimension_across(node(), indices, plan_.vector_iter(), plan_.lanes());
   }
 
   // Loops ----------------------------------------------------------------------------------------
@@ -338,9 +335,10 @@ class ContractionTiler {
       // Integer sums that correct a weight's offset are computed ahead.
       bool summed = groups_ && groups_->sums == ElemType::i32;
       if (ours && !summed) ways = {"root", "tile"};
-      // Instead of a vector load, a condition that differs between lanes costs a branch per lane.
-      // An intrinsic takes operands from memory.
-      if (ours && !plan_.tensor() && !guards_lanes(p)) ways.push_back("inline");
+      const auto turned = across(indices_of(node(), c_.s.output(p)->name));
+      // Instead of a vector load, lanes that are no neighbours cost a load per lane, and a condition
+      // that differs between them a branch. An intrinsic takes operands from memory.
+      if (ours && !plan_.tensor() && !turned && !guards_lanes(p)) ways.push_back("inline");
       std::string way = c_.t.choose(key(p.name), ways);
       const std::vector<Block> padded = padded_by(c_.s, p);
       if (way == "inline") {
@@ -348,9 +346,10 @@ class ContractionTiler {
         for (const Block& q : padded) block_layout(q);
         continue;
       }
+      if (ours && !plan_.tensor() && turned) put_dimension_last(c_, p, *turned);
       if (way == "root") {
         schedule_injective(c_, p);
-        if (!padded.empty()) block_layout(p);
+        if (!padded.empty() && !turned) block_layout(p);
       } else {
         c_.s.compute_at(p, s1_loop_);
         vectorize_innermost(c_, p, 1);

@@ -161,11 +161,23 @@ std::optional<int> TilePlan::weight_lanes(int last) const {
     if (used(last)) continue;
     for (const Expr& index : store_of(node()).indices) {
       int i = plain_iterator(node(), index);
-      if (i >= 0 && used(i) && !dynamic(i) && 2 * facts_.extents[static_cast<size_t>(i)] > lanes())
-        return i;
+      const bool fits = i >= 0 && used(i) && !dynamic(i);
+      if (fits && 2 * facts_.extents[static_cast<size_t>(i)] > lanes() && !scatters(i)) return i;
     }
   }
   return std::nullopt;
+}
+
+// Whether lanes along the iterator would be loaded one by one from a parameter that no copy puts in
+// order: a window over each channel.
+bool TilePlan::scatters(int iter) const {
+  return std::ranges::any_of(inputs_of(node()), [&](const std::string& name) {
+    const std::vector<Expr> indices = indices_of(node(), name);
+    if (!find_param(c_.s, name) || is_weight(c_.s, name)) return false;
+    auto is_plain = [&](const Expr& e) { return plain_iterator(node(), e) >= 0; };
+    return dimension_across(node(), indices, iter, lanes()) &&
+           !std::ranges::all_of(indices, is_plain);
+  });
 }
 
 void TilePlan::choose_registers(int64_t budget) {

@@ -85,6 +85,7 @@ class TilePlan {
   int64_t extent(int iter) const;  // of one phase
   int pick_vector_iter();
   std::optional<int> weight_lanes(int last) const;
+  bool scatters(int iter) const;
   bool is_terms(int iter) const { return tensor_ && tensor_->has_terms(iter); }
   // The rows of an intrinsic's tiles.
   bool is_rows(int iter) const { return tensor_ && tensor_->is_tile() && iter == tensor_->rows; }

@@ -5,6 +5,7 @@
 #include "ir/interpreter/interpreter.h"
 #include "ir/ops/spec.h"
 #include "ir/text/printer.h"
+#include "ir/visitor.h"
 #include "tests/tuner/choices.h"
 #include "tuner/candidate.h"
 #include "tuner/rules/analysis.h"
@@ -174,6 +175,36 @@ TEST(ChainedContractions, ShareABlockedLayoutAcrossPadding) {
     EXPECT_NE(text.find(shape), std::string::npos) << text;
     expect_same_results(w, c->module);
   }
+}
+
+// One loop over all rows, whose partial results are in vectors of their own, however the rows' axes are cut.
+TEST(Rows, PartialResultsBelongToOneRow) {
+  for (const char* spec : {"reduce:shape=1x12x108,axes=2,kind=max", "softmax:m=12,n=108",
+                           "reduce:shape=1x3x4x54,axes=3,kind=mean"}) {
+    const Workload w = make_workload(parse_spec(spec));
+    const auto c = candidate(w, {});
+    ASSERT_TRUE(c) << spec;
+    expect_same_results(w, c->module);
+    const Program lowered = lower_for_cpu(c->module.main, Target::parse("avx512"), {});
+    for_each_stmt(lowered.body, [&](const Stmt& s) {
+      auto* alloc = s.as<AllocateNode>();
+      if (!alloc || alloc->buffer->name.find("_rf") == std::string::npos) return;
+      EXPECT_LE(*as_int(alloc->buffer->shape[0]), 128) << spec;
+    });
+  }
+}
+
+// A window over each channel: lanes along channels would be loaded one by one, so the padded copy has
+// channels last.
+TEST(TileContraction, PutsTheChannelsOfADepthwiseWindowLast) {
+  const Workload w = make_workload(
+      parse_spec("conv2d:n=1,h=6,w=7,ci=32,co=32,kernel=3,pad=1,groups=32,layout=nchw"));
+  for (const char* place : {"root", "tile"}) {
+    const auto c = candidate(w, {{"Y.lanes", "vco"}, {"Y.X_pad", place}});
+    ASSERT_TRUE(c) << place;
+    expect_same_results(w, c->module);
+  }
+  EXPECT_FALSE(candidate(w, {{"Y.lanes", "vco"}, {"Y.X_pad", "inline"}})) << "no such choice";
 }
 
 }  // namespace
