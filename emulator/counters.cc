@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <set>
-#include <tuple>
+#include <span>
+#include <utility>
 
 namespace tilewright::emulator {
 namespace {
@@ -32,13 +31,16 @@ void for_each_group(const std::vector<LaneAccess>& lanes, Each each) {
   if (!group.empty()) each(group);
 }
 
-std::set<int64_t> words_of(const std::vector<LaneAccess>& lanes) {
-  std::set<int64_t> words;
+// The units of so many bytes that the lanes touch, each once.
+std::vector<int64_t> units_of(const std::vector<LaneAccess>& lanes, int64_t unit_bytes) {
+  std::vector<int64_t> units;
   for (const LaneAccess& lane : lanes) {
-    int64_t last = (lane.address + lane.bytes - 1) / kBankBytes;
-    for (int64_t word = lane.address / kBankBytes; word <= last; ++word) words.insert(word);
+    const int64_t last = (lane.address + lane.bytes - 1) / unit_bytes;
+    for (int64_t unit = lane.address / unit_bytes; unit <= last; ++unit) units.push_back(unit);
   }
-  return words;
+  std::sort(units.begin(), units.end());
+  units.erase(std::unique(units.begin(), units.end()), units.end());
+  return units;
 }
 
 void count_instruction(Space space, AccessKind kind, const std::vector<LaneAccess>& lanes,
@@ -65,7 +67,7 @@ int bank_passes(const std::vector<LaneAccess>& lanes) {
   int passes = 0;
   for_each_group(lanes, [&](const std::vector<LaneAccess>& group) {
     std::array<int, kBanks> wanted{};
-    for (int64_t word : words_of(group)) ++wanted[static_cast<size_t>(word % kBanks)];
+    for (int64_t word : units_of(group, kBankBytes)) ++wanted[static_cast<size_t>(word % kBanks)];
     passes += *std::max_element(wanted.begin(), wanted.end());
   });
   return passes;
@@ -78,12 +80,7 @@ int ideal_passes(const std::vector<LaneAccess>& lanes) {
 }
 
 int sectors(const std::vector<LaneAccess>& lanes) {
-  std::set<int64_t> touched;
-  for (const LaneAccess& lane : lanes) {
-    int64_t last = (lane.address + lane.bytes - 1) / kSectorBytes;
-    for (int64_t s = lane.address / kSectorBytes; s <= last; ++s) touched.insert(s);
-  }
-  return static_cast<int>(touched.size());
+  return static_cast<int>(units_of(lanes, kSectorBytes).size());
 }
 
 void count_shared(const std::vector<LaneAccess>& lanes, EmulatorCounters& counters) {
@@ -92,26 +89,47 @@ void count_shared(const std::vector<LaneAccess>& lanes, EmulatorCounters& counte
 }
 
 void count_warp(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters) {
-  // An asynchronous copy stands twice in a log, once for each of its ends.
-  using Key = std::tuple<const void*, Space, int>;
-  struct Instruction {
-    AccessKind kind;
-    std::vector<LaneAccess> lanes;
+  struct Entry {
+    int lane;
+    const Access* access;
+    // An asynchronous copy stands twice in a log, once for each of its ends.
+    std::pair<const void*, Space> key() const { return {access->site, access->space}; }
   };
-  std::map<Key, Instruction> instructions;
-  for (ThreadState* lane : lanes) {
-    std::map<std::pair<const void*, Space>, int> occurrences;
-    for (const Access& a : lane->log) {
-      int n = occurrences[{a.site, a.space}]++;
-      Instruction& instruction = instructions[{a.site, a.space, n}];
-      instruction.kind = a.kind;
-      instruction.lanes.push_back({a.address, a.bytes});
+  std::vector<Entry> entries;
+  for (size_t lane = 0; lane < lanes.size(); ++lane) {
+    for (const Access& a : lanes[lane]->log) entries.push_back({static_cast<int>(lane), &a});
+  }
+  // Those of an instruction together, lane by lane, each lane's in its order.
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& a, const Entry& b) { return a.key() < b.key(); });
+  std::vector<std::span<const Entry>> by_lane;
+  std::vector<LaneAccess> together;
+  for (size_t at = 0; at < entries.size();) {
+    by_lane.clear();
+    const auto key = entries[at].key();
+    size_t most = 0;
+    while (at < entries.size() && entries[at].key() == key) {
+      const size_t begin = at;
+      while (at < entries.size() && entries[at].key() == key &&
+             entries[at].lane == entries[begin].lane) {
+        ++at;
+      }
+      by_lane.emplace_back(&entries[begin], at - begin);
+      most = std::max(most, at - begin);
     }
-    lane->log.clear();
+    for (size_t n = 0; n < most; ++n) {
+      together.clear();
+      AccessKind kind = AccessKind::Load;
+      for (const std::span<const Entry>& of_lane : by_lane) {
+        if (n >= of_lane.size()) continue;
+        const Access& access = *of_lane[n].access;
+        together.push_back({access.address, access.bytes});
+        kind = access.kind;
+      }
+      count_instruction(key.second, kind, together, counters);
+    }
   }
-  for (const auto& [key, instruction] : instructions) {
-    count_instruction(std::get<Space>(key), instruction.kind, instruction.lanes, counters);
-  }
+  for (ThreadState* lane : lanes) lane->log.clear();
 }
 
 }  // namespace tilewright::emulator

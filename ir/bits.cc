@@ -35,8 +35,8 @@ uint64_t encode(SmallFloat f, double value) {
   if (std::isinf(value)) return sign | (f.exponent_mask() << f.mantissa_bits);
   double magnitude = std::abs(value);
   int least = 1 - f.bias();  // the exponent of subnormals
-  int exponent = magnitude == 0 ? least : std::max(std::ilogb(magnitude), least);
-  auto units = static_cast<uint64_t>(std::ldexp(magnitude, f.mantissa_bits - exponent));
+  int exponent = std::max(exponent_of(magnitude), least);
+  auto units = static_cast<uint64_t>(magnitude * power_of_two(f.mantissa_bits - exponent));
   bool normal = units > f.mantissa_mask();
   uint64_t field = normal ? static_cast<uint64_t>(exponent + f.bias()) : 0;
   return sign | (field << f.mantissa_bits) | (units & f.mantissa_mask());
@@ -56,7 +56,7 @@ double decode(SmallFloat f, uint64_t bits) {
   }
   uint64_t units = field ? mantissa + f.mantissa_mask() + 1 : mantissa;
   int exponent = static_cast<int>(field ? field : 1) - f.bias();
-  return sign * std::ldexp(static_cast<double>(units), exponent - f.mantissa_bits);
+  return sign * static_cast<double>(units) * power_of_two(exponent - f.mantissa_bits);
 }
 
 uint64_t nf4_code(double value) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/bits.h"
+
 namespace tilewright {
 namespace {
 
@@ -59,8 +61,8 @@ double round_float(FloatFormat f, double value) {
   if (std::isnan(value) || std::isinf(value) || value == 0) {
     return std::isinf(value) && f.saturates ? std::copysign(f.max_finite, value) : value;
   }
-  int exponent = std::max(std::ilogb(value), f.min_exponent);
-  double ulp = std::ldexp(1.0, exponent - f.mantissa_bits);
+  int exponent = std::max(exponent_of(value), f.min_exponent);
+  double ulp = power_of_two(exponent - f.mantissa_bits);
   double rounded = std::nearbyint(value / ulp) * ulp;  // ties to even in the default mode
   if (std::abs(rounded) > f.max_finite) {
     return std::copysign(f.saturates ? f.max_finite : std::numeric_limits<double>::infinity(),

@@ -4,13 +4,14 @@
 #include <bit>
 #include <cmath>
 
+#include "ir/bits.h"
+
 namespace tilewright::emulator {
 namespace {
 
 constexpr int kNone = -10000;  // the exponent of zero, below those of all products
 constexpr int kLeastOfSums = -126;
 constexpr int kFractionBits = 52;  // of f64
-constexpr int kBias = 1023;
 
 // That of the least number that is stored with a leading one.
 int least_exponent(const MmaRow& row, ElemType type) {
@@ -23,15 +24,7 @@ int least_exponent(const MmaRow& row, ElemType type) {
   }
 }
 
-int exponent_of(double x, int least) {
-  if (x == 0) return kNone;
-  const auto biased = static_cast<int>(std::bit_cast<uint64_t>(x) >> kFractionBits & 0x7ff);
-  return std::max(biased - kBias, least);
-}
-
-double power_of_two(int exponent) {
-  return std::bit_cast<double>(static_cast<uint64_t>(kBias + exponent) << kFractionBits);
-}
+int exponent_from(double x, int least) { return x == 0 ? kNone : std::max(exponent_of(x), least); }
 
 // `x` cut behind so many bits of its fraction, toward zero.
 double cut(double x, int bits) {
@@ -51,9 +44,11 @@ SumsOfProducts::SumsOfProducts(const MmaRow& row, const TensorSums& how, Matrix&
   auto take = [&](Operand& operand, double value, int least) {
     operand.values.push_back(value);
     if (!is_cut_) return;
-    operand.exponents.push_back(exponent_of(value, least));
+    operand.exponents.push_back(exponent_from(value, least));
     is_cut_ = std::isfinite(value);
   };
+  a_.reserve(static_cast<size_t>(m) * static_cast<size_t>(k_));
+  b_.reserve(static_cast<size_t>(row.n) * static_cast<size_t>(k_));
   for (int i = 0; i < m; ++i) {
     for (int k = 0; k < k_; ++k) {
       take(a_, a.at({i, k}), least_exponent(row, row.operand));
@@ -84,7 +79,7 @@ double SumsOfProducts::add_to(double sum, int i, int j) const {
 
 double SumsOfProducts::add_part(double sum, size_t a, size_t b, int terms) const {
   const auto end = static_cast<size_t>(terms);
-  int top = exponent_of(sum, kLeastOfSums);
+  int top = exponent_from(sum, kLeastOfSums);
   for (size_t k = 0; k < end; ++k) {
     top = std::max(top, a_.exponents[a + k] + b_.exponents[b + k]);
   }

@@ -1,6 +1,7 @@
 // Sums of products as tensor cores form them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -22,6 +23,10 @@ class SumsOfProducts {
   struct Operand {
     std::vector<double> values;
     std::vector<int> exponents;
+    void reserve(size_t elements) {
+      values.reserve(elements);
+      exponents.reserve(elements);
+    }
   };
 
   double add_part(double sum, size_t a, size_t b, int terms) const;

@@ -69,19 +69,15 @@ void Memory::bulk_read(ThreadState& by, tw_emu_array& array, int64_t offset, int
   check_fenced(array, offset, bytes, "copies from", line);
   ByteState* state = states_at(array, offset);
   const bool shared = array.storage->space == Space::Shared;
-  for (int64_t i = 0; i < bytes; ++i) {
-    if (array.storage->written) note_read(by, state[i], line, true);
-    if (shared) state[i].use = ByteUse::BulkSource;
-  }
+  if (array.storage->written) note_reads(by, state, bytes, line, true);
+  for (int64_t i = 0; shared && i < bytes; ++i) state[i].use = ByteUse::BulkSource;
   std::memcpy(out, bytes_at(array, offset), static_cast<size_t>(bytes));
 }
 
 void Memory::end_bulk_read(const ThreadState& by, const BulkCopy::Stretch& source, int line) {
   ByteState* state = states_at(*source.to, source.offset);
-  for (int64_t i = 0; i < source.bytes; ++i) {
-    state[i].use = ByteUse::Plain;
-    note_read(by, state[i], line, true);  // whoever is to write there has to come behind this
-  }
+  for (int64_t i = 0; i < source.bytes; ++i) state[i].use = ByteUse::Plain;
+  note_reads(by, state, source.bytes, line, true);  // whoever is to write there has to come behind
 }
 
 void Memory::begin_bulk_write(ThreadState& by, tw_emu_array& array, int64_t offset, int64_t bytes,

@@ -50,6 +50,12 @@ void note_unfenced(ThreadState& by, const tw_emu_array& array, int64_t offset, i
                            does, name_place(array, offset, 1), state.readers[0].line));
 }
 
+// Whether the same threads wrote and read both bytes at the same times.
+bool is_touched_alike(const ByteState& a, const ByteState& b) {
+  return a.writer == b.writer && a.readers[0] == b.readers[0] && a.readers[1] == b.readers[1] &&
+         a.other_lane[0] == b.other_lane[0] && a.other_lane[1] == b.other_lane[1];
+}
+
 }  // namespace
 
 std::string name_place(const tw_emu_array& array, int64_t offset, int64_t bytes) {
@@ -232,6 +238,8 @@ void Memory::check_read(const ThreadState& by, const tw_emu_array& array, int64_
                    fmt::format("reads {}, which nothing has written so far",
                                name_place(array, offset + i, 1)));
     }
+    // Neighbours were mostly written together, and the first of them tells for all.
+    if (i > 0 && state->writer == state[-1].writer) continue;
     if (unordered(by, state->writer)) {
       race(by, array, offset + i, state->writer, "reads", "writes", line);
     }
@@ -256,6 +264,7 @@ void Memory::check_write(const ThreadState& by, const tw_emu_array& array, int64
                    fmt::format("writes {}, which a wgmma reads that was not waited for",
                                name_place(array, offset + i, 1)));
     }
+    if (i > 0 && is_touched_alike(state[-1], *state)) continue;
     if (unordered(by, state->writer)) {
       race(by, array, offset + i, state->writer, "writes", "writes", line);
     }
@@ -280,19 +289,27 @@ bool Memory::is_unfenced(const ByteState& state, int r) const {
   return state.other_fences[r] == fences_of(other);
 }
 
-void Memory::note_read(const ThreadState& by, ByteState& state, int line, bool by_proxy) const {
+void Memory::note_reads(const ThreadState& by, ByteState* states, int64_t bytes, int line,
+                        bool by_proxy) const {
   Mark mark = mark_of(by, line);
   if (by_proxy) mark.fences = kByProxy;
+  const auto threads = static_cast<uint32_t>(threads_);
+  const uint32_t index = (by.id - 1) % threads, first_lane = by.id - index % kWarp;
+  const uint32_t behind_warp = std::min(first_lane + kWarp, by.id - index + threads);
+  for (int64_t i = 0; i < bytes; ++i) note_read(mark, first_lane, behind_warp, states[i]);
+}
+
+void Memory::note_read(const Mark& mark, uint32_t first_lane, uint32_t behind_warp,
+                       ByteState& state) const {
   for (int r = 0; r < 2; ++r) {
     Mark& known = state.readers[r];
-    if (known.thread == 0 || known.epoch < first_epoch_ || !same_warp(known.thread, by.id)) {
-      continue;
+    if (known.thread < first_lane || known.thread >= behind_warp || known.epoch < first_epoch_) {
+      continue;  // another warp, or nobody
     }
-    bool same_time = known.epoch == by.epoch && known.warp_epoch == by.warp_epoch;
+    bool same_time = known.epoch == mark.epoch && known.warp_epoch == mark.warp_epoch;
     if (!same_time) state.other_lane[r] = -1;
-    if (same_time && known.thread != by.id) {
-      auto threads = static_cast<uint32_t>(threads_);
-      state.other_lane[r] = static_cast<int8_t>((known.thread - 1) % threads % kWarp);
+    if (same_time && known.thread != mark.thread) {
+      state.other_lane[r] = static_cast<int8_t>(known.thread - first_lane);
       state.other_fences[r] = known.fences;
     }
     known = mark;
@@ -312,10 +329,7 @@ void Memory::load(ThreadState& by, tw_emu_array& array, int64_t offset, int byte
                   int line) {
   check_place(by, array, offset, bytes, "reads", line);
   check_read(by, array, offset, bytes, line);
-  if (array.storage->written) {
-    ByteState* state = states_at(array, offset);
-    for (int i = 0; i < bytes; ++i) note_read(by, state[i], line);
-  }
+  if (array.storage->written) note_reads(by, states_at(array, offset), bytes, line);
   std::memcpy(out, bytes_at(array, offset), static_cast<size_t>(bytes));
 }
 
@@ -324,10 +338,11 @@ void Memory::store(ThreadState& by, tw_emu_array& array, int64_t offset, int byt
   check_place(by, array, offset, bytes, "writes", line);
   check_write(by, array, offset, bytes, line);
   ByteState* state = states_at(array, offset);
+  const Mark mark = mark_of(by, line);
   for (int i = 0; i < bytes; ++i) {
     state[i].initialized = true;
     state[i].fenced = false;
-    state[i].writer = mark_of(by, line);
+    state[i].writer = mark;
   }
   note_unfenced(by, array, offset, bytes);
   std::memcpy(bytes_at(array, offset), value, static_cast<size_t>(bytes));
@@ -358,9 +373,7 @@ AsyncCopy Memory::copy_async(ThreadState& by, tw_emu_array& to, int64_t to_offse
       check_place(by, from, from_offset + i, 1, "copies from", line);
     }
     check_read(by, from, from_offset, valid, line);
-    if (from.storage->written) {
-      for (int i = 0; i < valid; ++i) note_read(by, states_at(from, from_offset)[i], line);
-    }
+    if (from.storage->written) note_reads(by, states_at(from, from_offset), valid, line);
     std::memcpy(copy.bytes.data(), bytes_at(from, from_offset), static_cast<size_t>(valid));
   }
   ByteState* state = states_at(to, to_offset);
@@ -401,7 +414,7 @@ void Memory::end_async_read(const ThreadState& by, const tw_emu_array& array, in
                             int line) {
   ByteState& state = *states_at(array, offset);
   --state.async_readers;
-  note_read(by, state, line, true);
+  note_reads(by, &state, 1, line, true);
 }
 
 }  // namespace tilewright::emulator

@@ -18,6 +18,7 @@ struct Mark {
   uint32_t copy = 0;  // 1 + the number of the mbarrier that counted it; 0: the thread itself did it
   int32_t line = 0;
   uint32_t fences = 0;  // to the asynchronous proxy that the thread had made by then, or kByProxy
+  bool operator==(const Mark&) const = default;
 };
 constexpr uint32_t kByProxy = ~uint32_t{0};  // the asynchronous proxy itself did it
 
@@ -142,7 +143,10 @@ class Memory {
   // Whether that one of a byte's readers, or the other lane of its warp, has made no fence to the
   // asynchronous proxy since.
   bool is_unfenced(const ByteState& state, int r) const;
-  void note_read(const ThreadState& by, ByteState& state, int line, bool by_proxy = false) const;
+  void note_reads(const ThreadState& by, ByteState* states, int64_t bytes, int line,
+                  bool by_proxy = false) const;
+  void note_read(const Mark& mark, uint32_t first_lane, uint32_t behind_warp,
+                 ByteState& state) const;
   // Checks that threads' reads of shared memory that a copy is to fill have come before it.
   void check_reads_fenced(const tw_emu_array& array, int64_t offset, int64_t bytes, int line) const;
   uint32_t& fences_of(uint32_t thread);

@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kProbeVersion = 6;  // another one where the loops of runtime/machine/peak.cc change
+constexpr int kProbeVersion = 7;  // another one where the loops of runtime/machine/peak.cc change
 
 json rates_to_json(const MachineRates& r) {
   return {{"threads", r.threads},       {"f32_flops", r.f32_flops}, {"read_bytes", r.read_bytes},
@@ -197,7 +197,9 @@ double Machine::roofline_seconds(double flops, double bytes, int threads, ElemTy
 
 std::string Machine::to_json() const { return describe(*this).dump(); }
 
-MeasuredRates measure_rates(int threads) {
+namespace {
+
+MeasuredRates measure_rates_on(const HostArray& words, int threads) {
   ThreadPool pool(threads);
   // The caller takes part in the work: it keeps to a processor meanwhile.
   const CpuClaim caller = CpuClaim::take();
@@ -209,15 +211,19 @@ MeasuredRates measure_rates(int threads) {
   rates.f32_flops = measure_peak_flops(pool);
   rates.i8_ops = measure_peak(pool, ElemType::i8);
   rates.bf16_flops = measure_peak(pool, ElemType::bf16);
-  rates.read_bytes = measure_read_bandwidth(pool, beyond_caches());
+  rates.read_bytes = measure_read_bandwidth(pool, words, words.bytes());
   // Half of a cache: the rest is for what else wants room in it.
-  rates.l2_bytes = measure_read_bandwidth(pool, caches.l2_of(threads) / 2);
+  rates.l2_bytes = measure_read_bandwidth(pool, words, caches.l2_of(threads) / 2);
   const int64_t half = caches.l3_of(threads) / 2;
   rates.l3_bytes =
-      half > caches.l2_of(threads) ? measure_read_bandwidth(pool, half) : rates.read_bytes;
+      half > caches.l2_of(threads) ? measure_read_bandwidth(pool, words, half) : rates.read_bytes;
   unpin_current_thread();
   return {rates, load.disturbed(threads)};
 }
+
+}  // namespace
+
+MeasuredRates measure_rates(int threads) { return measure_rates_on(words_to_read(), threads); }
 
 Machine describe_machine() {
   Machine m;
@@ -234,7 +240,12 @@ Machine probe_machine(bool fresh, const MeasureRatesFn& measure) {
   Machine m = describe_machine();
   std::string path = remembered_path(m);
   if (!fresh && recall(path, &m)) return m;
-  measure_rounds(measure, &m);
+  if (measure) {
+    measure_rounds(measure, &m);
+  } else {
+    const HostArray words = words_to_read();
+    measure_rounds([&](int threads) { return measure_rates_on(words, threads); }, &m);
+  }
   if (!path.empty()) write_file_atomic(path, describe(m).dump(2) + "\n");
   return m;
 }

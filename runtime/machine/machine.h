@@ -66,7 +66,8 @@ struct Machine {
 // now (a second): the best of several rounds, of which those that something disturbed are repeated.
 // Rates that were disturbed to the end, or of which one and all threads disagree, are remembered for
 // ten minutes only. `fresh` measures in any case.
-Machine probe_machine(bool fresh = false, const MeasureRatesFn& measure = measure_rates);
+// `measure` is measure_rates() where none is given, with the same memory in each round.
+Machine probe_machine(bool fresh = false, const MeasureRatesFn& measure = {});
 // This machine without rates: nothing is measured.
 Machine describe_machine();
 

@@ -11,7 +11,6 @@
 #include "runtime/machine/caches.h"
 #include "runtime/machine/cpus.h"
 #include "runtime/machine/timer.h"
-#include "runtime/tensor/array.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -289,14 +288,15 @@ sum_words(const uint64_t* words, int64_t count) {
 
 struct ReadJob {
   const uint64_t* words;
-  int64_t count;  // a worker's part
+  int64_t part;   // from one worker's words to the next one's
+  int64_t count;  // of them in this pass
   int64_t repeats;
   Lane* lanes;
   static void body(void* closure, int64_t begin, int64_t end, int32_t) {
     auto* job = static_cast<ReadJob*>(closure);
     for (int64_t i = begin; i < end; ++i) {
       for (int64_t n = 0; n < job->repeats; ++n) {
-        job->lanes[i].sink += sum_words(job->words + i * job->count, job->count);
+        job->lanes[i].sink += sum_words(job->words + i * job->part, job->count);
       }
     }
   }
@@ -338,28 +338,34 @@ double measure_peak(ThreadPool& pool, ElemType factors) {
   return best;
 }
 
-int64_t beyond_caches() {
+HostArray words_to_read() {
   const CacheSizes& caches = cache_sizes();
   // Threads on several last caches reach all of these.
   const int64_t all = std::max(caches.last, caches.l3_of(available_cores()));
-  return std::clamp<int64_t>(3 * all, 64 << 20, 1 << 30);
+  const int64_t bytes = std::clamp<int64_t>(3 * all, 64 << 20, 1 << 30);
+  HostArray words("bandwidth", ElemType::u64, {bytes / 8});
+  words.poison();  // pages of zeros may all be one
+  return words;
 }
 
-double measure_read_bandwidth(ThreadPool& pool, int64_t bytes) {
+double measure_read_bandwidth(ThreadPool& pool, const HostArray& words, int64_t bytes) {
   constexpr int64_t kStep = 64;              // words that sum_words takes at once
   constexpr int64_t kBytesAPass = 48 << 20;  // long beside the start of the loop
-  int64_t part = std::max(kStep, bytes / 8 / pool.threads() / kStep * kStep);
-  int64_t repeats = std::max<int64_t>(1, kBytesAPass / (part * pool.threads() * 8));
-  HostArray buffer("bandwidth", ElemType::u64, {part * pool.threads()});
-  buffer.poison();  // pages of zeros may all be one
+  bytes = std::min(bytes, words.bytes());
+  const int64_t windows = std::max<int64_t>(1, bytes / kBytesAPass);
+  const int64_t count = std::max(kStep, bytes / 8 / pool.threads() / windows / kStep * kStep);
+  const int64_t part = count * windows, pass_bytes = count * pool.threads() * 8;
   std::vector<Lane> lanes(static_cast<size_t>(pool.threads()));
-  ReadJob job{static_cast<const uint64_t*>(buffer.data()), part, repeats, lanes.data()};
+  const auto* first = static_cast<const uint64_t*>(words.data()) +
+                      std::max<int64_t>(0, words.count() - part * pool.threads());
+  ReadJob job{first, part, count, std::max<int64_t>(1, kBytesAPass / pass_bytes), lanes.data()};
   double best = 0;
   for (int pass = 0; pass < kPasses; ++pass) {
+    job.words = first + pass % windows * count;
     double before = steady_seconds();
     pool.parallel_for(pool.threads(), ReadJob::body, &job);
     double seconds = steady_seconds() - before;
-    best = std::max(best, static_cast<double>(buffer.bytes() * repeats) / seconds);
+    best = std::max(best, static_cast<double>(pass_bytes * job.repeats) / seconds);
   }
   return best;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ir/type.h"
+#include "runtime/tensor/array.h"
 #include "runtime/thread_pool.h"
 
 namespace tilewright {
@@ -20,12 +21,12 @@ double measure_peak_flops(ThreadPool& pool);
 // operations; 0 where this processor has none.
 double measure_peak(ThreadPool& pool, ElemType factors);
 
-// Bytes a second that the threads of the pool read together from `bytes` of memory, each its own
-// part again and again, so that they come from the cache that holds them; the best of several
-// passes.
-double measure_read_bandwidth(ThreadPool& pool, int64_t bytes);
-// The bytes to measure for memory itself: several times the last cache.
-int64_t beyond_caches();
+// Several times as much as the last cache holds. Filling it takes longer than reading it.
+HostArray words_to_read();
+// Bytes a second that the threads of the pool read together from the last `bytes` of the words, each
+// its own part again and again, so that they come from the cache that holds them; the best of several
+// passes. A pass goes on where the one before it ended, so none has to read all of a large memory.
+double measure_read_bandwidth(ThreadPool& pool, const HostArray& words, int64_t bytes);
 
 // Operations of one run of the compute loop, and that run: for tests of its arithmetic.
 int64_t peak_loop_operations(int64_t iterations);

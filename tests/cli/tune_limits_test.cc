@@ -125,11 +125,11 @@ exec cc "$@"
 // Compilers that take longer than each workload's share of the time are not ended with it.
 TEST_F(ShortBudget, OverManySpecsEndsWithSomethingTried) {
   std::ofstream(dir_ / "slow-cc")
-      << "#!/bin/sh\nif [ \"$1\" != --version ]; then sleep 4; fi\nexec cc \"$@\"\n";
+      << "#!/bin/sh\nif [ \"$1\" != --version ]; then sleep 2; fi\nexec cc \"$@\"\n";
   fs::permissions(dir_ / "slow-cc", fs::perms::owner_all);
   std::string specs;
   for (int n = 8; n < 64; n += 16) specs += fmt::format(" matmul:m=8,n={},k=8", n);
-  const Ran ran = run("tune --json --time 12s --threads 1" + specs,
+  const Ran ran = run("tune --json --time 6s --threads 1" + specs,
                       "TILEWRIGHT_CACHE=off TILEWRIGHT_CC='" + (dir_ / "slow-cc").string() + "'");
   const Json results = ran.json()["results"];
   ASSERT_EQ(results.size(), 4u) << ran.err;

@@ -52,7 +52,7 @@ TEST_P(Disassembly, HasTheInstructionsThatAreCounted) {
   if (!cuda::nvrtc_accepts(arch)) GTEST_SKIP() << "this NVRTC knows no " << arch;
   const CudaSource source =
       generate_cuda(golden_schedule(k, parse_workload(k.spec)).module(), k.target);
-  const std::string cubin = cuda::compile_to_cubin(source.text, "kernel", arch);
+  const std::string cubin = cubin_of(source.text, arch).bytes;
   Counts counted;
   for (const CudaLaunch& launch : source.launches) {
     for (const auto& [name, count] : cuda::cubin_facts(cubin, launch.entry).instructions) {

@@ -160,7 +160,7 @@ std::optional<Module> with_wrong_places(const Workload& w, const Module& module)
 
 Verdict verdict_of(const Workload& w, const Module& module, const Target& target) {
   KernelSource source = generate_c(module, target);
-  Kernel kernel(compile(source).object, source.description);
+  Kernel kernel(test_object(source), source.description);
   OperandSet operands(operands_of(w, {}), 1);
   ThreadPool pool(1);
   BoundKernel bound(kernel, operands, {}, pool);

@@ -10,7 +10,9 @@
 #include <sstream>
 
 #include "base/files.h"
+#include "kernel/prelude/cuda_prelude.h"
 #include "runtime/compile/private_folder.h"
+#include "runtime/cuda/nvrtc.h"
 
 namespace tilewright {
 
@@ -28,16 +30,47 @@ std::string nvdisasm() {
   return "";
 }
 
+namespace {
+
+// What `make` returns, from the cache directory if it has been made of this key before.
+std::string kept(const std::string& key, const std::function<std::string()>& make) {
+  const std::string folder = cache_directory().value_or("") + "/machine_code";
+  if (!cache_directory() || !own_directory(folder)) return make();
+  const std::string head = key + '\0',
+                    path = folder + "/" + std::to_string(std::hash<std::string>{}(key));
+  const std::string known = read_own_file(path).value_or("");
+  if (known.starts_with(head)) return known.substr(head.size());
+  const std::string made = make();
+  if (!made.empty()) write_file_atomic(path, head + made);
+  return made;
+}
+
+}  // namespace
+
 std::string disassembly(const std::string& cubin) {
-  const std::string path = private_path(".cubin");
-  if (!write_file_atomic(path, cubin)) return "";
-  const std::string command = nvdisasm() + " -c " + path;
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
-  std::string text;
-  char part[1 << 14];
-  while (size_t got = fread(part, 1, sizeof part, pipe.get())) text.append(part, got);
-  std::filesystem::remove(path);
-  return text;
+  // Without the analysis of branches, which changes nothing in what is printed here.
+  const std::string program = nvdisasm() + " -c -ndf ";
+  return kept(program + cubin, [&] {
+    const std::string path = private_path(".cubin");
+    if (!write_file_atomic(path, cubin)) return std::string();
+    const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen((program + path).c_str(), "r"), pclose);
+    std::string text;
+    char part[1 << 14];
+    while (size_t got = fread(part, 1, sizeof part, pipe.get())) text.append(part, got);
+    std::filesystem::remove(path);
+    return text;
+  });
+}
+
+Cubin cubin_of(const std::string& text, const std::string& arch) {
+  const std::string key = cuda::nvrtc_identity() + arch + cuda_translation_unit(text, "kernel");
+  const std::string both = kept(key, [&] {
+    std::string log;
+    const std::string bytes = cuda::compile_to_cubin(text, "kernel", arch, &log);
+    return log + '\0' + bytes;
+  });
+  const size_t end = both.find('\0');
+  return {both.substr(end + 1), both.substr(0, end)};
 }
 
 namespace {

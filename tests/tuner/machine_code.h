@@ -15,6 +15,13 @@ std::string nvdisasm();
 // Its output for a cubin.
 std::string disassembly(const std::string& cubin);
 
+// NVRTC's cubin of a kernel and what it said. This and the output above are kept in the cache of compiled
+// kernels: tests of one kernel, each its own process, make them once.
+struct Cubin {
+  std::string bytes, log;
+};
+Cubin cubin_of(const std::string& text, const std::string& arch);
+
 struct MachineInstruction {
   std::string name;  // "HGMMA", without its forms
   std::string text;  // all of it, without its guard

@@ -56,8 +56,9 @@ Compiled compiled(const GoldenKernel& k) {
   const std::string text =
       generate_cuda(golden_schedule(k, parse_workload(k.spec)).module(), k.target).text;
   Compiled result;
-  result.functions =
-      machine_code_of(disassembly(cuda::compile_to_cubin(text, "kernel", arch, &result.log)));
+  const Cubin cubin = cubin_of(text, arch);
+  result.functions = machine_code_of(disassembly(cubin.bytes));
+  result.log = cubin.log;
   result.ptx = cuda::compile_to_ptx(text, "kernel", arch);
   return result;
 }

@@ -96,7 +96,7 @@ TEST(FourNeighbours, AreLookedUpAtStoredPlaces) {
       EXPECT_NE(source.code.find(fmt::format("tw_four_neighbours_{}_", 2 * per_word)),
                 std::string::npos)
           << source.code;
-      Kernel kernel(compile(source).object, source.description);
+      Kernel kernel(test_object(source), source.description);
       HostArray x("X", ElemType::bf16, {16}), places("P", ElemType::u2, {32 * per_word}),
           y("Y", ElemType::bf16, {32});
       for (int i = 0; i < 16; ++i) x.set(i, i);

@@ -15,7 +15,7 @@ using Dims = std::map<std::string, int64_t>;
 void expect_right_at(const Workload& w, const Schedule& s, const Target& target,
                      const std::vector<Dims>& points) {
   KernelSource source = generate_c(s.module(), target);
-  Kernel kernel(compile(source).object, source.description);
+  Kernel kernel(test_object(source), source.description);
   ThreadPool pool(2);
   for (const Dims& dims : points) {
     OperandSet operands(operands_of(w, dims), 1);

@@ -114,7 +114,7 @@ TEST(Tiles, AreMultipliedByTheEmulationAsTheirRowsSay) {
     NdArrays arrays = test::arrays_of(s.program(), false);
     interpret(s.program(), arrays);
     KernelSource source = emulated(generate_c(s.module(), with_tiles()));
-    Kernel kernel(compile(source).object, source.description);
+    Kernel kernel(test_object(source), source.description);
     std::vector<HostArray> host;
     std::vector<void*> args;
     for (const Param& p : s.program().params) {
@@ -175,7 +175,7 @@ TEST(Tiles, TakeRowsThatALaunchTells) {
   Schedule s = apply_sketch(cpu_sketches()[0], {w, with_tiles(), 2}, first);
   EXPECT_EQ(choice_of(first, ".tiles"), "amx.tdpbf16ps");
   const KernelSource source = emulated(generate_c(s.module(), with_tiles()));
-  Kernel kernel(compile(source).object, source.description);
+  Kernel kernel(test_object(source), source.description);
   ThreadPool pool(2);
   for (int64_t m : {1, 8, 15, 16, 17, 31, 40}) {
     const std::map<std::string, int64_t> dims{{"m", m}};

@@ -152,7 +152,7 @@ TEST(Attention, TakesSizesThatALaunchTells) {
                              {"S_max.product.rows", 2},
                              {"S_max.vectors", 1}});
   const KernelSource source = generate_c(s.module(), target);
-  Kernel kernel(compile(source).object, source.description);
+  Kernel kernel(test_object(source), source.description);
   ThreadPool pool(2);
   for (const std::map<std::string, int64_t>& dims :
        {std::map<std::string, int64_t>{{"batch", 1}, {"m", 1}, {"n", 20}},

@@ -45,7 +45,7 @@ class StoredElements : public testing::TestWithParam<std::tuple<std::string, std
     Program program = parse_program(text);
     KernelSource source = generate_c({program, {}}, target);
     SCOPED_TRACE(source.code);
-    Kernel kernel(compile(source).object, source.description);
+    Kernel kernel(test_object(source), source.description);
     std::vector<OperandInfo> infos;
     for (const Param& p : program.params) {
       infos.push_back({p.buffer->name, p.buffer->elem, const_shape(p.buffer), p.role});
