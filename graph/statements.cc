@@ -1,15 +1,103 @@
 #include "graph/statements.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
+#include "ir/ops/spec.h"
+#include "runtime/tensor/operands.h"
 
 namespace tilewright::graph {
+namespace {
 
-std::vector<ops::Statement> statements_of(const Workload& workload) {
+using ops::Statement;
+using ops::Syntax;
+
+std::optional<Stage> stage_of(Statement statement, const tilewright::Stage& own) {
+  if (own.output->elem != ElemType::f32) return std::nullopt;
+  Stage stage{std::move(statement), {}};
+  if (stage.statement.indices.size() != own.axes.size()) return std::nullopt;
+  for (size_t d = 0; d < own.axes.size(); ++d) {
+    if (stage.statement.indices[d].text != own.axes[d].name()) return std::nullopt;
+    auto extent = as_int(own.output->shape[d]);
+    if (!extent) return std::nullopt;
+    stage.indices.emplace_back(own.axes[d].name(), *extent);
+  }
+  for (const ReduceAxis& axis : own.reduce_axes) {
+    auto extent = as_int(axis.extent);
+    if (!extent) return std::nullopt;
+    stage.indices.emplace_back(axis.var.name(), *extent);
+  }
+  return stage;
+}
+
+void rename_indices(Stage* stage, const std::map<std::string, std::string>& names) {
+  auto rename = [&names](Syntax* at) {
+    auto it = at->kind == Syntax::Kind::Name ? names.find(at->text) : names.end();
+    if (it != names.end()) at->text = it->second;
+  };
+  for (Syntax& index : stage->statement.indices) rename(&index);
+  walk(&stage->statement.value, rename);
+  for (auto& [name, size] : stage->indices) name = names.at(name);
+}
+
+// Index names of a stage by its axes: "i0", "i1" on the left, "r0", … of reductions. "i0_1" is the second
+// size of that place.
+void number_indices(Stage* stage, std::map<std::string, int64_t>* dims) {
+  std::map<std::string, std::string> names;
+  const size_t left = stage->statement.indices.size();
+  for (size_t i = 0; i < stage->indices.size(); ++i) {
+    const auto& [name, size] = stage->indices[i];
+    const std::string place = i < left ? fmt::format("i{}", i) : fmt::format("r{}", i - left);
+    std::string fresh = place;
+    for (int k = 1; dims->emplace(fresh, size).first->second != size; ++k) {
+      fresh = fmt::format("{}_{}", place, k);
+    }
+    names[name] = fresh;
+  }
+  rename_indices(stage, names);
+}
+
+// The spec of the statements with names of their own.
+nlohmann::ordered_json spec_of(Text text, std::map<std::string, size_t>* operands) {
+  std::map<std::string, std::string> names;
+  nlohmann::ordered_json shapes = nlohmann::ordered_json::object(), types = shapes,
+                         weights = nlohmann::ordered_json::array();
+  for (const TextInput& input : text.inputs) {
+    const std::string name = fmt::format("X{}", operands->size());
+    names[input.name] = name;
+    (*operands)[name] = input.value;
+    shapes[name] = input.shape;
+    if (input.elem != ElemType::f32) types[name] = to_string(input.elem);
+    if (input.weight) weights.push_back(name);
+  }
+  for (size_t s = 0; s < text.stages.size(); ++s) {
+    names[text.stages[s].statement.target] =
+        s + 1 == text.stages.size() ? "Y" : fmt::format("T{}", s);
+  }
+  std::map<std::string, int64_t> dims;
+  std::vector<Statement> statements;
+  for (Stage& stage : text.stages) {
+    rename_tensors(&stage, names);
+    number_indices(&stage, &dims);
+    statements.push_back(stage.statement);
+  }
+  nlohmann::ordered_json spec = {{"op", "expr"}, {"expr", ops::spell(statements)}, {"dims", dims}};
+  spec["shapes"] = shapes;
+  if (!types.empty()) spec["dtypes"] = types;
+  if (!weights.empty()) spec["weights"] = weights;
+  return spec;
+}
+
+}  // namespace
+
+std::vector<Statement> statements_of(const Workload& workload) {
   std::string lines = tilewright::to_string(workload);
   std::replace(lines.begin(), lines.end(), '\n', ';');
-  std::vector<ops::Statement> statements;
+  std::vector<Statement> statements;
   try {
     statements = ops::parse_statements(lines);
   } catch (const Error&) {
@@ -17,6 +105,116 @@ std::vector<ops::Statement> statements_of(const Workload& workload) {
   }
   if (statements.size() != workload.stages.size()) return {};
   return statements;
+}
+
+Indices Stage::axes() const {
+  return {indices.begin(), indices.begin() + static_cast<int64_t>(statement.indices.size())};
+}
+
+std::optional<Text> text_of(const Node& node) {
+  static const std::set<std::string> kOps = {"expr", "matmul", "conv1d", "conv2d", "conv3d"};
+  if (node.is_view()) return std::nullopt;
+  const Spec spec = parse_spec(node.spec);
+  if (!kOps.contains(spec.op) || spec.get<std::string>("acc") != "f32") return std::nullopt;
+  const Workload w = make_workload(spec);
+  if (w.weight) return std::nullopt;
+  Text text;
+  for (const OperandInfo& o : operands_of(w, {})) {
+    if (o.role == ParamRole::Output) continue;
+    text.inputs.push_back(
+        {o.name, node.operands.at(o.name), o.shape, o.elem, o.role == ParamRole::Weight});
+  }
+  std::vector<Statement> statements = statements_of(w);
+  if (statements.empty() && spec.op == "expr") {  // its text has conversions
+    statements = ops::parse_statements(spec.get<std::string>("expr"));
+  }
+  if (statements.size() != w.stages.size()) return std::nullopt;
+  for (size_t s = 0; s < statements.size(); ++s) {
+    auto stage = stage_of(std::move(statements[s]), w.stages[s]);
+    if (!stage) return std::nullopt;
+    text.stages.push_back(std::move(*stage));
+  }
+  return text;
+}
+
+std::optional<Node> node_of(Text text, const std::string& label, size_t output) {
+  Node node;
+  node.label = label;
+  node.output = output;
+  try {
+    node.spec = spec_to_inline(parse_spec(spec_of(std::move(text), &node.operands).dump()));
+    parse_workload(node.spec);
+  } catch (const Error&) {
+    return std::nullopt;  // more operators than an expression may have
+  }
+  return node;
+}
+
+void rename_tensors(Stage* stage, const std::map<std::string, std::string>& names) {
+  auto renamed = [&](const std::string& name) {
+    auto it = names.find(name);
+    return it == names.end() ? name : it->second;
+  };
+  stage->statement.target = renamed(stage->statement.target);
+  walk(&stage->statement.value, [&](Syntax* s) {
+    if (s->kind == Syntax::Kind::Read) s->text = renamed(s->text);
+  });
+}
+
+void prefix(Text* text, const std::string& with) {
+  std::map<std::string, std::string> names;
+  for (TextInput& input : text->inputs) {
+    names[input.name] = with + input.name;
+    input.name = with + input.name;
+  }
+  for (const Stage& stage : text->stages) {
+    names[stage.statement.target] = with + stage.statement.target;
+  }
+  for (Stage& stage : text->stages) {
+    rename_tensors(&stage, names);
+    std::map<std::string, std::string> fresh;
+    for (const auto& [name, size] : stage.indices) fresh[name] = with + name;
+    rename_indices(&stage, fresh);
+  }
+}
+
+Syntax name_syntax(const std::string& name) {
+  Syntax s;
+  s.kind = Syntax::Kind::Name;
+  s.text = name;
+  return s;
+}
+
+Syntax number_syntax(int64_t value) {
+  Syntax s;
+  s.kind = Syntax::Kind::Number;
+  s.text = std::to_string(value);
+  return s;
+}
+
+Syntax read_syntax(const std::string& tensor, std::vector<Syntax> args) {
+  Syntax s;
+  s.kind = Syntax::Kind::Read;
+  s.text = tensor;
+  s.args = std::move(args);
+  return s;
+}
+
+Syntax binary_syntax(const std::string& op, Syntax a, Syntax b) {
+  Syntax s;
+  s.kind = Syntax::Kind::Binary;
+  s.text = op;
+  s.args = {std::move(a), std::move(b)};
+  return s;
+}
+
+void substitute(Syntax* value, const std::map<std::string, Syntax>& trees) {
+  if (value->kind == Syntax::Kind::Name) {
+    auto it = trees.find(value->text);
+    if (it != trees.end()) *value = it->second;
+    return;
+  }
+  for (Syntax& arg : value->args) substitute(&arg, trees);
 }
 
 }  // namespace tilewright::graph

@@ -13,11 +13,10 @@
 #include "cli/models/onnx_file.h"
 #include "cli/output/output_file.h"
 #include "cli/output/progress.h"
-#include "graph/fuse.h"
 #include "graph/import_onnx.h"
 #include "graph/interpret.h"
+#include "graph/optimize.h"
 #include "graph/plan.h"
-#include "graph/views.h"
 #include "models/onnx/external.h"
 #include "models/weights/mapped_file.h"
 #include "runtime/check/reference.h"
@@ -70,10 +69,7 @@ graph::Graph read_graph(const CompileArguments& a) {
   graph::verify(graph);
   ThreadPool pool(thread_count(a.common));
   graph::fold_constants(&graph, parallel_on(pool));
-  if (!a.no_fusion) {
-    graph::use_views(&graph);
-    graph::fuse(&graph);
-  }
+  if (!a.no_fusion) graph::optimize(&graph);
   graph::verify(graph);
   return graph;
 }
