@@ -245,7 +245,7 @@ class AttentionFuser {
                         stage_over(product.axes(), {}, name, "=", std::move(value)));
   }
 
-  // Where the operand is computed as an element times a number: reads the element itself, and returns the
+  // Reads the element itself of an operand that is computed as an element times a number, and returns the
   // operator and the number.
   std::optional<std::pair<std::string, Syntax>> factor_of(Text* first, Syntax* read) {
     TextInput* operand = input_of(first, read->text);

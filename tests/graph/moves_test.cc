@@ -43,7 +43,7 @@ TEST(GraphMoves, FunctionsReadThroughTranspositions) {
 }
 
 TEST(GraphMoves, ReadersOfViewsReadThroughThem) {
-  // Of [3, 2, 8, 4] the second [2, 8, 4], over other axes.
+  // The second [2, 8, 4] among three, over other axes.
   const Graph graph =
       folded("input \"x\": f32[8, 24]\n" +
                  node("t", "3, 2, 8, 4", "Y[p, h, s, e] = X[s, p, h, e]",
