@@ -21,7 +21,9 @@ bool is_taken(ElemType elem) { return elem == ElemType::f32 || elem == ElemType:
 std::optional<Stage> stage_of(Statement statement, const tilewright::Stage& own) {
   if (!is_taken(own.output->elem)) return std::nullopt;
   Stage stage{std::move(statement), {}, own.output->elem};
+  if (stage.statement.indices.size() != own.axes.size()) return std::nullopt;
   for (size_t d = 0; d < own.axes.size(); ++d) {
+    if (stage.statement.indices[d].text != own.axes[d].name()) return std::nullopt;
     auto extent = as_int(own.output->shape[d]);
     if (!extent) return std::nullopt;
     stage.indices.emplace_back(own.axes[d].name(), *extent);
@@ -137,7 +139,7 @@ std::optional<Text> typed_text_of(const Node& node) {
         {o.name, node.operands.at(o.name), o.shape, o.elem, o.role == ParamRole::Weight});
   }
   std::vector<Statement> statements = statements_of(w);
-  if (statements.empty()) return std::nullopt;
+  if (statements.size() != w.stages.size()) return std::nullopt;
   for (size_t s = 0; s < statements.size(); ++s) {
     auto stage = stage_of(std::move(statements[s]), w.stages[s]);
     if (!stage) return std::nullopt;

@@ -66,7 +66,8 @@ void schedule_tiles(Schedule& s, Trial& t, const SketchInput& input) {
     if (analyze(s, b).role == BlockRole::Contraction) contractions.push_back(b);
   }
   if (contractions.empty() && s.blocks().size() > 1 && fuse_rows(c)) return;
-  if (contractions.size() == 2 && fuse_attention(c)) return;
+  // A maximum of scores to which a mask of keys was added counts as a contraction, too.
+  if (contractions.size() >= 2 && fuse_attention(c)) return;
   for (const Block& b : contractions) tile_contraction(WeightContext(c, b).context(), b);
   for (const Block& b : s.blocks()) {
     // Blocks fused into a contraction already stand under a parallel loop.

@@ -16,13 +16,11 @@
 #include "cli/output/output_file.h"
 #include "cli/output/progress.h"
 #include "codegen/intrinsics/intrinsics.h"
-#include "graph/fuse.h"
 #include "graph/import_onnx.h"
-#include "graph/layouts.h"
 #include "graph/interpret.h"
+#include "graph/optimize.h"
 #include "graph/plan.h"
 #include "graph/precision.h"
-#include "graph/views.h"
 #include "models/onnx/external.h"
 #include "models/weights/mapped_file.h"
 #include "runtime/check/reference.h"
@@ -105,11 +103,7 @@ graph::Graph optimized(graph::Graph graph, const CompileArguments& a) {
     ThreadPool pool(thread_count(a.common));
     graph::fold_constants(&graph, parallel_on(pool));
   }
-  if (!a.no_fusion) {
-    graph::use_views(&graph);
-    graph::fuse(&graph);
-    graph::use_channels_last(&graph);
-  }
+  if (!a.no_fusion) graph::optimize(&graph);
   graph::verify(graph);
   return graph;
 }

@@ -48,12 +48,12 @@ std::string cause_of(const serving::NodeLine& line) {
   if (spec.op == "matmul" || spec.op.find("conv") != std::string::npos) return "product";
   if (spec.op != "expr") return spec.op;
   const auto text = spec.get<std::string>("expr");
+  const bool normalizes = text.find("max=") != std::string::npos;
   if (text.find("+=") != std::string::npos) {
-    return text.find('*') != std::string::npos ? "product" : "reduction";
+    if (text.find('*') == std::string::npos) return "reduction";
+    return normalizes ? "attention" : "product";
   }
-  if (text.find("max=") != std::string::npos || text.find("min=") != std::string::npos) {
-    return "reduction";
-  }
+  if (normalizes || text.find("min=") != std::string::npos) return "reduction";
   const std::string value = text.substr(text.find('=') + 1);
   const bool computes =
       value.find('/') != std::string::npos || value.find("exp(") != std::string::npos ||

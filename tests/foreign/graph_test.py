@@ -20,6 +20,7 @@ import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 from onnx import numpy_helper  # noqa: E402
 from onnx.backend.test.case.node import collect_testcases  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 PROGRAM = os.environ["ONNX_GRAPH"]
 PACKAGES = pathlib.Path(onnx.__file__).parents[1]
@@ -109,6 +110,38 @@ class Models(unittest.TestCase):
             want, got = numpy_helper.to_array(tensor), np.load(pathlib.Path(folder, "out0.npy"))
             self.assertEqual(got.shape, want.shape)
             self.assertLess(np.abs(got - want).max() / np.abs(want).max(), 1e-4)
+
+
+class Transformers(unittest.TestCase):
+    """Transformers in the spellings of exporters, held to the outputs of onnx's own evaluator."""
+
+    def test_attention_is_one_node_and_nothing_is_copied(self):
+        script = pathlib.Path(__file__).parents[2] / "scripts/transformer_models.py"
+        names = ("bert", "gpt", "vit", "llama")
+        with tempfile.TemporaryDirectory() as root:
+            subprocess.run([sys.executable, script, *names, "--layers", "1", "--out", root], check=True)
+            wanted = {}
+            for name in names:
+                folder = pathlib.Path(root, name)
+                folder.mkdir()
+                shutil.move(pathlib.Path(root, f"{name}.onnx"), folder / "model.onnx")
+                model = onnx.load(folder / "model.onnx")
+                inputs, random = {}, np.random.default_rng(1)
+                for i, value in enumerate(model.graph.input):
+                    shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+                    if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT:
+                        inputs[value.name] = random.standard_normal(shape).astype(np.float32)
+                    else:
+                        inputs[value.name] = random.integers(0, 2, shape)
+                    np.save(folder / f"in{i}.npy", inputs[value.name])
+                wanted[str(folder)] = ReferenceEvaluator(model).run(None, inputs)[0]
+            for said in told(wanted):
+                with self.subTest(said["folder"]):
+                    self.assertNotIn("error", said)
+                    self.assertLessEqual(said["nodes"], 16)
+                    self.assertLessEqual(said["moves"], 1)  # the type of bert's mask
+                    got, want = np.load(f"{said['folder']}/out0.npy"), wanted[said["folder"]]
+                    self.assertLess(np.abs(got - want).max() / np.abs(want).max(), 1e-4)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 // The text form of graphs, which stands in model files.
+#include "graph/optimize.h"
 #include "graph/plan.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -16,6 +17,15 @@ std::vector<std::string> seed_inputs() {
       "\"b\": f32[16] = \"expr:expr=\\\"Y[i] = X[i] + 2\\\",dims.i=16\" (X=\"a\")\n"
       "\"j\": f32[2, 16] = view \"b\", \"a\"\n\"s\": f32[4, 4] = view \"j\" from 16\n"
       "output \"j\"\noutput \"s\"\n",
+      "input \"q\": f32[4, 2, 8]\ninput \"k\": f32[2, 8, 4]\n\"t\": f32[2, 4, 8] = \"expr:expr="
+      "\\\"Y[h, s, e] = X[s, h, e]\\\",dims.h=2,dims.s=4,dims.e=8\" (X=\"q\")\n\"s\": f32[2, 4, 4] "
+      "= "
+      "\"expr:expr=\\\"Y[h, i, j] += Q[h, i, r] * K[h, r, "
+      "j]\\\",dims.h=2,dims.i=4,dims.j=4,dims.r=8\" "
+      "(K=\"k\", Q=\"t\")\n\"p\": f32[8, 4] = \"softmax:m=8,n=4\" (X=\"s\")\n\"o\": f32[2, 4, 8] = "
+      "\"expr:expr=\\\"Y[h, i, e] += P[h, i, r] * V[h, r, "
+      "e]\\\",dims.h=2,dims.i=4,dims.e=8,dims.r=4,"
+      "shapes.P=[2,4,4]\" (P=\"p\", V=\"q\")\noutput \"o\"\n",
       "const \"i\": i64[2] = {-1, 9}\nconst \"t\": u8[1] = {1}\nconst \"o\": f16[] = {2}\n"};
 }
 
@@ -36,6 +46,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       fuzz::require(at.bytes >= 0 && at.bytes + v.bytes() <= graph.values[at.root].bytes(),
                     "a value lies outside of its place");
     }
+    graph::Graph optimized = graph;
+    graph::optimize(&optimized);
+    graph::verify(optimized);
   } catch (const graph::GraphError&) {
   }
   return 0;

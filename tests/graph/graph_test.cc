@@ -169,7 +169,7 @@ TEST(GraphFuse, KeepsWhatOthersRead) {
 TEST(GraphFuse, KeepsReadsOfOtherElements) {
   Graph graph = parse_graph(R"(input "x": f32[2, 3]
 "a": f32[2, 3] = "expr:expr=\"Y[i, j] = X[i, j] * 2\",dims.i=2,dims.j=3" (X="x")
-"y": f32[3, 2] = "expr:expr=\"Y[i, j] = X[j, i] + 1\",dims.i=3,dims.j=2" (X="a")
+"y": f32[3, 2] = "expr:expr=\"Y[i, j] = X[j, 2 - i] + 1\",dims.i=3,dims.j=2" (X="a")
 output "y"
 )");
   EXPECT_EQ(fuse(&graph), 0);

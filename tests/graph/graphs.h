@@ -1,13 +1,18 @@
 // Helpers of the tests of graphs.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <cmath>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/interpret.h"
 
 namespace tilewright::graph {
 
@@ -23,6 +28,35 @@ inline std::vector<float> random_floats(size_t count, unsigned seed) {
   std::vector<float> values(count);
   for (float& v : values) v = uniform(generator);
   return values;
+}
+
+// Random elements of each input, all of f32.
+inline std::map<std::string, Bytes> random_inputs(const Graph& graph) {
+  std::map<std::string, Bytes> inputs;
+  for (size_t i : graph.inputs) {
+    const Value& v = graph.values[i];
+    inputs[v.name] =
+        floats(random_floats(static_cast<size_t>(v.count()), static_cast<unsigned>(i)));
+  }
+  return inputs;
+}
+
+// Both graphs are legal and compute the same outputs, but for roundings.
+inline void expect_near(const Graph& before, const Graph& after) {
+  verify(before);
+  verify(after);
+  const auto inputs = random_inputs(before);
+  const auto wanted = interpret(before, inputs), got = interpret(after, inputs);
+  ASSERT_EQ(wanted.size(), got.size());
+  for (size_t o = 0; o < wanted.size(); ++o) {
+    ASSERT_EQ(wanted[o]->size(), got[o]->size());
+    for (size_t i = 0; i * sizeof(float) < wanted[o]->size(); ++i) {
+      float a = 0, b = 0;
+      std::memcpy(&a, wanted[o]->data() + i * sizeof(float), sizeof(float));
+      std::memcpy(&b, got[o]->data() + i * sizeof(float), sizeof(float));
+      ASSERT_NEAR(a, b, 1e-5 * (1 + std::abs(a))) << "output " << o << ", element " << i;
+    }
+  }
 }
 
 // The reason why the text is no legal graph; "" where it is one.

@@ -1,10 +1,12 @@
-// Runs ONNX models by the interpreter of graphs:
+// Runs ONNX models, optimized as `compile` does it, by the interpreter of graphs:
 //   onnx_graph FOLDER…
 // A folder holds model.onnx and its inputs as in0.npy, in1.npy, …; the sizes of named dimensions are
 // those of the inputs. The outputs are written beside them as out0.npy, …. Prints a JSON object per
-// folder: the number of nodes, or "error".
+// folder: the number of nodes that were imported and that remain, and how many of these only move elements,
+// or "error".
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -12,6 +14,8 @@
 
 #include "graph/import_onnx.h"
 #include "graph/interpret.h"
+#include "graph/moves.h"
+#include "graph/optimize.h"
 #include "models/onnx/external.h"
 #include "models/weights/mapped_file.h"
 #include "runtime/tensor/npy.h"
@@ -59,6 +63,8 @@ Json run(const std::string& folder) {
   graph::fold_constants(&graph);
   const std::string text = graph::to_string(graph);
   if (graph::to_string(graph::parse_graph(text)) != text) return {{"error", "the text changed"}};
+  graph::optimize(&graph);
+  graph::verify(graph);
   std::map<std::string, graph::Bytes> given;
   for (size_t i = 0; i < inputs.size(); ++i) {
     given[model.inputs[i].name] = std::make_shared<std::string>(inputs[i].bytes);
@@ -70,7 +76,12 @@ Json run(const std::string& folder) {
     std::memcpy(array.data(), outputs[i]->data(), outputs[i]->size());
     write_npy(fmt::format("{}/out{}.npy", folder, i), array);
   }
-  return {{"nodes", graph.nodes.size()}, {"imported", imported}};
+  const auto moves = std::ranges::count_if(graph.nodes, [](const graph::Node& node) {
+    const auto made = graph::text_of(node);
+    const auto value = made ? graph::value_of(*made) : std::nullopt;
+    return value && value->kind == ops::Syntax::Kind::Read;
+  });
+  return {{"nodes", graph.nodes.size()}, {"imported", imported}, {"moves", moves}};
 }
 
 }  // namespace

@@ -29,10 +29,9 @@ std::optional<Block> only(const Schedule& s, const std::vector<Block>& list, Blo
   return found;
 }
 
-// Whether the block stores at its spatial iterators, in order.
-bool in_order(const BlockNode& block) {
+// Whether these indices are the block's spatial iterators, in order.
+bool in_order(const BlockNode& block, const std::vector<Expr>& indices) {
   size_t d = 0;
-  const std::vector<Expr>& indices = store_of(block).indices;
   for (const IterVar& iter : block.iters) {
     if (iter.kind == IterKind::Reduce) continue;
     if (d == indices.size()) return false;
@@ -96,7 +95,10 @@ std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s) {
   if (blocks.size() != 6 + makers.size()) return std::nullopt;
   for (const Block& b : blocks) {
     bool reduces = b == *scores || b == *top || b == *sum || b == *product;
-    if (analyze(s, b).reduce.size() != (reduces ? 1 : 0) || !in_order(s.node(b))) {
+    // The result may be stored in another order than that of its loops.
+    const std::vector<Expr> indices =
+        b == result ? indices_of(s.node(b), s.output(*product)->name) : store_of(s.node(b)).indices;
+    if (analyze(s, b).reduce.size() != (reduces ? 1 : 0) || !in_order(s.node(b), indices)) {
       return std::nullopt;
     }
   }
@@ -129,6 +131,31 @@ std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s) {
                       makers,
                       at_launch[rows.size() - 2],
                       at_launch.back()};
+}
+
+void follow_product(Schedule& s) {
+  const Block result = s.blocks().back();
+  std::optional<Block> product = only(s, s.producers(result), BlockRole::Contraction);
+  if (!product) return;
+  const BlockNode& n = s.node(result);
+  const size_t rank = n.iters.size();
+  std::vector<size_t> order;
+  for (const Expr& index : indices_of(n, s.output(*product)->name)) {
+    for (size_t i = 0; i < rank; ++i) {
+      const bool reads =
+          index.same_as(n.iters[i].var) || (is_int(index, 0) && is_int(n.iters[i].extent, 1));
+      if (!reads || std::find(order.begin(), order.end(), i) != order.end()) continue;
+      order.push_back(i);
+      break;
+    }
+  }
+  if (order.size() != rank || std::is_sorted(order.begin(), order.end())) return;
+  s.transform_block_layout(result,
+                           IndexMap::make(static_cast<int>(rank), [&](const std::vector<Var>& x) {
+                             std::vector<Expr> out;
+                             for (size_t iter : order) out.push_back(x[iter]);
+                             return out;
+                           }));
 }
 
 ScoreOperands score_operands(const Schedule& s, const SoftmaxChain& chain) {

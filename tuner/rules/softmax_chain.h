@@ -25,6 +25,10 @@ struct SoftmaxChain {
 // inlined first.
 std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s);
 
+// Orders the loops of the last block as it reads the product, where it stores its elements in another
+// order, such as heads behind rows. The chain is found so, too.
+void follow_product(Schedule& s);
+
 // The operands of the scores.
 struct ScoreOperands {
   std::string rows, keys;  // buffers: the one with rows, and the other

@@ -159,7 +159,18 @@ class OnlineAttention {
     if (!across) return vectorize_innermost(c_, copy, 1);
     const Buffer& buffer = c_.s.output(copy);
     const size_t rank = buffer->shape.size();
-    c_.s.transform_layout(buffer->name, moved_index(rank, rank - 2, rank - 1));
+    c_.s.transform_layout(buffer->name, moved_index(rank, row_axis(buffer->name), rank - 1));
+  }
+
+  // The axis of the scores' operand along which its rows lie.
+  size_t row_axis(const std::string& operand) const {
+    const BlockNode& scores = c_.s.node(chain_.scores);
+    const Var& row = scores.iters[scores.iters.size() - 3].var;
+    const std::vector<Expr> indices = indices_of(scores, operand);
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (uses_var(indices[d], row)) return d;
+    }
+    return indices.size() - 2;
   }
 
   // Scores[query, key] of a block of keys, with vectors along queries.
@@ -260,6 +271,7 @@ class OnlineAttention {
 }  // namespace
 
 bool fuse_attention(RuleContext& c) {
+  follow_product(c.s);
   std::optional<SoftmaxChain> chain = find_softmax_chain(c.s);
   if (!chain) return false;
   OnlineAttention attention(c, *chain);

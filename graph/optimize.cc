@@ -1,0 +1,22 @@
+#include "graph/optimize.h"
+
+#include "graph/attention.h"
+#include "graph/fuse.h"
+#include "graph/join_products.h"
+#include "graph/layouts.h"
+#include "graph/moves.h"
+#include "graph/views.h"
+
+namespace tilewright::graph {
+
+void optimize(Graph* graph) {
+  use_views(graph);
+  fuse(graph);
+  fuse_attention(graph);
+  while (fold_moves(graph) + fuse(graph) > 0) {
+  }
+  join_products(graph);
+  use_channels_last(graph);
+}
+
+}  // namespace tilewright::graph

@@ -1,0 +1,12 @@
+// The passes that make a model's program faster, in their order.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace tilewright::graph {
+
+// Views, fusion of functions, attention, and moves folded into their readers, until nothing changes. The
+// meaning of the graph stays the same but for the order of roundings.
+void optimize(Graph* graph);
+
+}  // namespace tilewright::graph
