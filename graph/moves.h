@@ -13,7 +13,7 @@ namespace tilewright::graph {
 std::optional<std::vector<ops::Syntax>> reshaped(const std::vector<ops::Syntax>& at,
                                                  const Shape& from, const Shape& to);
 
-// What each element of a text's output is, in reads of its inputs, where all of its stages are functions.
+// Each element of the output as one expression of reads of the inputs, where all stages are functions.
 std::optional<ops::Syntax> value_of(const Text& text);
 
 // The node that makes each value; nothing for inputs and constants.
