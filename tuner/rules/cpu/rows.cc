@@ -19,8 +19,8 @@ constexpr int64_t kLeastLanes = 4;  // of partial results
 constexpr int64_t kLongRow = 4096;  // elements; long enough to divide among threads
 
 // Asks for the number of partial results of a row, in vector lanes: several vectors hide the latency of
-// additions. Widths that divide the row come first, since others mask the last lanes of each row. 0: the
-// row is reduced as it is.
+// additions. Widths that divide the row come first, since others mask the last lanes of each row; parts of
+// a vector do so in short rows alone. 0: the row is reduced as it is.
 int64_t partial_width(RuleContext& c, const Block& block, int64_t extent) {
   const int bits = bits_of(c.s.output(block)->elem);
   const int64_t lanes = std::max(1, c.input.target.lanes(std::max(bits, 8)));
@@ -28,7 +28,8 @@ int64_t partial_width(RuleContext& c, const Block& block, int64_t extent) {
   for (int64_t vectors : {4, 1, 2, 8}) widths.push_back(lanes * vectors);
   for (int64_t narrow = lanes / 2; narrow >= kLeastLanes; narrow /= 2) widths.push_back(narrow);
   std::erase_if(widths, [&](int64_t w) { return w > std::max(extent, kLeastLanes); });
-  std::ranges::stable_partition(widths, [&](int64_t w) { return extent % w == 0; });
+  std::ranges::stable_partition(
+      widths, [&](int64_t w) { return extent % w == 0 && (w >= lanes || extent < kShortRow); });
   if (extent < kShortRow) widths.push_back(0);
   return c.t.choose(block.name + ".partials", widths);
 }

@@ -137,7 +137,8 @@ class ContractionTiler {
     const bool codes =
         groups_ && groups_->masked && bits_of(find_param(c_.s, name)->buffer->elem) < 8;
     if (codes) return c_.s.prepack(name, plan_.packing(indices, true));
-    std::vector<std::string> ways = {"tiles", "none"};
+    std::vector<std::string> ways = {"tiles"};
+    if (!plan_.lanes_in_all() || !across(indices)) ways.emplace_back("none");
     bool words = !weight_value_ && plan_.fills_words(find_param(c_.s, name)->buffer->elem);
     if (words) ways.insert(ways.begin(), "words");
     const bool worth_it = !c_.input.workload.weight && plan_.reuse(indices) >= kWorthACopy;

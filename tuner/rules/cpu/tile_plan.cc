@@ -228,6 +228,14 @@ int64_t TilePlan::round_up_lanes(int64_t extent) const {
   return p;
 }
 
+bool TilePlan::lanes_in_all() const {
+  const Var& lane = node().iters[static_cast<size_t>(vector_iter_)].var;
+  return !tensor_ && std::ranges::all_of(inputs_of(node()), [&](const std::string& name) {
+    return std::ranges::any_of(indices_of(node(), name),
+                               [&](const Expr& e) { return uses_var(e, lane); });
+  });
+}
+
 int64_t TilePlan::other_work() const {
   int64_t work = 1;
   for (int i : facts_.spatial)

@@ -44,6 +44,9 @@ class TilePlan {
   // The vectorized iterator.
   int vector_iter() const { return vector_iter_; }
   const std::optional<TensorTile>& tensor() const { return tensor_; }
+  // Whether each lane has elements of its own in every operand, as in a window over each channel. Where
+  // they are no neighbours, all loads of the innermost code would be made lane by lane.
+  bool lanes_in_all() const;
   // The factors of one iterator by significance: S0 S1 S2 S3 SP or R0 R1 R2 RP (phases only if
   // there are any).
   const std::vector<int64_t>& factors(int iter) const { return factors_.at(iter); }
