@@ -1,5 +1,7 @@
 #include "tests/tuner/machine_code.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -64,13 +66,14 @@ std::string disassembly(const std::string& cubin) {
 
 Cubin cubin_of(const std::string& text, const std::string& arch) {
   const std::string key = cuda::nvrtc_identity() + arch + cuda_translation_unit(text, "kernel");
-  const std::string both = kept(key, [&] {
+  // The size, a line break, the bytes, the log, either of which may hold any character.
+  const std::string all = kept(key, [&] {
     std::string log;
     const std::string bytes = cuda::compile_to_cubin(text, "kernel", arch, &log);
-    return log + '\0' + bytes;
+    return fmt::format("{}\n", bytes.size()) + bytes + log;
   });
-  const size_t end = both.find('\0');
-  return {both.substr(end + 1), both.substr(0, end)};
+  const size_t first = all.find('\n') + 1, size = std::stoul(all);
+  return {all.substr(first, size), all.substr(first + size)};
 }
 
 namespace {
