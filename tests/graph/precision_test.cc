@@ -25,7 +25,7 @@ std::vector<double> elements(const Value& v, const Bytes& data) {
 
 // The graph of the text behind its constants, which get random elements.
 Graph products_of(const std::vector<std::pair<std::string, Shape>>& constants,
-               const std::string& text) {
+                  const std::string& text) {
   std::string all;
   std::vector<Bytes> data;
   for (const auto& [name, shape] : constants) {
