@@ -28,8 +28,9 @@ int64_t partial_width(RuleContext& c, const Block& block, int64_t extent) {
   for (int64_t vectors : {4, 1, 2, 8}) widths.push_back(lanes * vectors);
   for (int64_t narrow = lanes / 2; narrow >= kLeastLanes; narrow /= 2) widths.push_back(narrow);
   std::erase_if(widths, [&](int64_t w) { return w > std::max(extent, kLeastLanes); });
-  std::ranges::stable_partition(
-      widths, [&](int64_t w) { return extent % w == 0 && (w >= lanes || extent < kShortRow); });
+  std::stable_partition(widths.begin(), widths.end(), [&](int64_t w) {
+    return extent % w == 0 && (w >= lanes || extent < kShortRow);
+  });
   if (extent < kShortRow) widths.push_back(0);
   return c.t.choose(block.name + ".partials", widths);
 }
