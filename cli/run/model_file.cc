@@ -46,7 +46,7 @@ serving::ModelOptions options_of(const CommonOptions& options) {
 std::string cause_of(const serving::NodeLine& line) {
   const Spec spec = parse_spec(line.spec);
   if (spec.op == "matmul" || spec.op.find("conv") != std::string::npos) return "product";
-  if (spec.op != "expr") return spec.op;
+  if (spec.op != "expr") return spec.op == "reduce" ? "reduction" : spec.op;
   const auto text = spec.get<std::string>("expr");
   const bool normalizes = text.find("max=") != std::string::npos;
   if (text.find("+=") != std::string::npos) {
