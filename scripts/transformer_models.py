@@ -9,10 +9,16 @@
 Weights are random with a fixed seed. Needs the Python packages onnx and numpy."""
 import argparse
 import pathlib
+import sys
 
-import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+try:
+    import numpy as np
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError as missing:
+    if not {"-h", "--help"} & set(sys.argv):
+        sys.exit(f"transformer_models.py: {missing}: install the Python packages onnx and numpy")
+    np = onnx = TensorProto = helper = numpy_helper = None
 
 
 class Writer:
@@ -23,11 +29,13 @@ class Writer:
         self.random = np.random.default_rng(0)
         self.nodes, self.constants, self.inputs = [], [], []
 
-    def input(self, name: str, shape: list[int], kind=TensorProto.FLOAT) -> str:
+    def input(self, name: str, shape: list[int], kind=None) -> str:
+        kind = kind or TensorProto.FLOAT
         self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
         return name
 
-    def constant(self, array, kind=np.float32) -> str:
+    def constant(self, array, kind=None) -> str:
+        kind = kind or np.float32
         name = f"c{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.asarray(array, kind), name))
         return name
