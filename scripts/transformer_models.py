@@ -15,10 +15,8 @@ try:
     import numpy as np
     import onnx
     from onnx import TensorProto, helper, numpy_helper
-except ImportError as missing:
-    if not {"-h", "--help"} & set(sys.argv):
-        sys.exit(f"transformer_models.py: {missing}: install the Python packages onnx and numpy")
-    np = onnx = TensorProto = helper = numpy_helper = None
+except ImportError:
+    onnx = None
 
 
 class Writer:
@@ -208,6 +206,8 @@ def main() -> None:
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="the folder (.)")
     parser.add_argument("--layers", type=int, help="in place of the model's own number")
     given = parser.parse_args()
+    if onnx is None:
+        sys.exit("transformer_models.py: needs the Python packages onnx and numpy: pip install onnx numpy")
     for name in given.models or MODELS:
         if name not in MODELS:
             parser.error(f"unknown model '{name}'; expected one of {', '.join(MODELS)}")
