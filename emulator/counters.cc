@@ -99,7 +99,7 @@ void count_warp(const std::vector<ThreadState*>& lanes, EmulatorCounters& counte
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     for (const Access& a : lanes[lane]->log) entries.push_back({static_cast<int>(lane), &a});
   }
-  // Those of an instruction together, lane by lane, each lane's in its order.
+  // Accesses of an instruction together, lane by lane, each lane's in its order.
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return a.key() < b.key(); });
   std::vector<std::span<const Entry>> by_lane;

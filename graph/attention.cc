@@ -20,17 +20,6 @@ using ops::Syntax;
 constexpr double kMasked = -1e30;  // a score that this is added to has no weight
 constexpr const char* kLeast = "3.4028235e+38";
 
-bool is_read(const Syntax& s) { return s.kind == Syntax::Kind::Read; }
-
-bool is_name(const Syntax& s, const std::string& name) {
-  return s.kind == Syntax::Kind::Name && s.text == name;
-}
-
-TextInput* input_of(Text* text, const std::string& name) {
-  auto it = std::ranges::find_if(text->inputs, [&](const TextInput& i) { return i.name == name; });
-  return it == text->inputs.end() ? nullptr : &*it;
-}
-
 // The two reads of a sum of products of inputs over one index; nothing for other stages.
 std::optional<std::pair<Syntax*, Syntax*>> factors_of(Text* text) {
   Stage& stage = text->stages.front();
@@ -48,30 +37,6 @@ bool are_functions(const Text& text) {
                      [](const Stage& s) { return s.is_function(); });
 }
 
-Shape sizes_of(const Indices& axes) {
-  Shape sizes;
-  for (const auto& [name, size] : axes) sizes.push_back(size);
-  return sizes;
-}
-
-Stage stage_over(const Indices& axes, const Indices& reduced, const std::string& target,
-                 const std::string& assignment, Syntax value) {
-  Stage stage;
-  stage.statement.target = target;
-  stage.statement.assignment = assignment;
-  for (const auto& [name, size] : axes) stage.statement.indices.push_back(name_syntax(name));
-  stage.statement.value = std::move(value);
-  stage.indices = axes;
-  stage.indices.insert(stage.indices.end(), reduced.begin(), reduced.end());
-  return stage;
-}
-
-Syntax at(const std::string& tensor, const Indices& axes) {
-  std::vector<Syntax> args;
-  for (const auto& [name, size] : axes) args.push_back(name_syntax(name));
-  return read_syntax(tensor, std::move(args));
-}
-
 // Whether the tree reads the stage's element at these axes, and all of them.
 bool is_element(const Syntax& s, const Stage& stage, const Indices& axes) {
   return is_read(s) && s.text == stage.statement.target &&
@@ -79,14 +44,6 @@ bool is_element(const Syntax& s, const Stage& stage, const Indices& axes) {
          std::ranges::equal(s.args, axes, [](const Syntax& arg, const auto& axis) {
            return is_name(arg, axis.first);
          });
-}
-
-Syntax call(const std::string& function, std::vector<Syntax> args) {
-  Syntax s;
-  s.kind = Syntax::Kind::Call;
-  s.text = function;
-  s.args = std::move(args);
-  return s;
 }
 
 Syntax least() {
@@ -142,7 +99,7 @@ struct Chain {
 
 class AttentionFuser {
  public:
-  explicit AttentionFuser(Graph* graph) : graph_(*graph) {}
+  explicit AttentionFuser(Graph* graph) : graph_(*graph), makers_(makers_of(*graph)) {}
 
   int run() {
     int count = 0;
@@ -176,7 +133,7 @@ class AttentionFuser {
     const Node& node = graph_.nodes[softmax];
     if (node.is_view() || parse_spec(node.spec).op != "softmax") return std::nullopt;
     const size_t scores = node.operands.at("X");
-    const auto maker = makers_of(graph_)[scores];
+    const auto maker = makers_[scores];
     const auto reader = only_reader(node.output);
     if (!maker || !reader || only_reader(scores) != softmax) return std::nullopt;
     return Chain{*maker, softmax, *reader};
@@ -237,7 +194,7 @@ class AttentionFuser {
     Stage& product = text->stages.front();
     const std::string name = product.statement.target;
     product.statement.target = "S";
-    Syntax value = at("S", product.axes());
+    Syntax value = element_at("S", product.axes());
     for (auto& [op, factor] : factors) {
       value = binary_syntax(op, std::move(value), std::move(factor));
     }
@@ -249,7 +206,7 @@ class AttentionFuser {
   // operator and the number.
   std::optional<std::pair<std::string, Syntax>> factor_of(Text* first, Syntax* read) {
     TextInput* operand = input_of(first, read->text);
-    const auto maker = makers_of(graph_)[operand->value];
+    const auto maker = makers_[operand->value];
     auto text = maker ? text_of(graph_.nodes[*maker]) : std::nullopt;
     auto value = text ? value_of(*text) : std::nullopt;
     if (!value || value->kind != Syntax::Kind::Binary) return std::nullopt;
@@ -338,12 +295,10 @@ class AttentionFuser {
   static Syntax if_seen(const Indices& axes, Syntax value, Syntax otherwise) {
     const auto& [row, rows] = axes[axes.size() - 2];
     const auto& [key, keys] = axes[axes.size() - 1];
-    Syntax limit = name_syntax(row), test;
+    Syntax limit = name_syntax(row);
     if (keys != rows) limit = binary_syntax("+", std::move(limit), number_syntax(keys - rows));
-    test.kind = Syntax::Kind::Compare;
-    test.text = "<=";
-    test.args = {name_syntax(key), std::move(limit)};
-    return call("select", {std::move(test), std::move(value), std::move(otherwise)});
+    return select_syntax("<=", name_syntax(key), std::move(limit), std::move(value),
+                         std::move(otherwise));
   }
 
   static void append_softmax(bool causal, Text* text) {
@@ -355,14 +310,15 @@ class AttentionFuser {
       text->stages.push_back(stage_over(over, reduced, target, assignment, std::move(value)));
     };
     if (causal) {
-      add(axes, {}, "Z", "=", if_seen(axes, at(scores, axes), least()));
+      add(axes, {}, "Z", "=", if_seen(axes, element_at(scores, axes), least()));
       scores = "Z";
     }
-    add(rows, key, "M", "max=", at(scores, axes));
-    Syntax weight = call("exp", {binary_syntax("-", at(scores, axes), at("M", rows))});
+    add(rows, key, "M", "max=", element_at(scores, axes));
+    Syntax weight =
+        call_syntax("exp", {binary_syntax("-", element_at(scores, axes), element_at("M", rows))});
     if (causal) weight = if_seen(axes, std::move(weight), number_syntax(0));
     add(axes, {}, "P", "=", std::move(weight));
-    add(rows, key, "L", "+=", at("P", axes));
+    add(rows, key, "L", "+=", element_at("P", axes));
   }
 
   // The product, divided by the sums of the weights, and what follows it.
@@ -371,14 +327,16 @@ class AttentionFuser {
     const std::string name = product.statement.target;
     product.statement.target = "O";
     const std::vector<Syntax> row(weights.begin(), weights.end() - 1);
-    Stage mean = stage_over(product.axes(), {}, name, "=",
-                            binary_syntax("/", at("O", product.axes()), read_syntax("L", row)));
+    Stage mean =
+        stage_over(product.axes(), {}, name, "=",
+                   binary_syntax("/", element_at("O", product.axes()), read_syntax("L", row)));
     second.stages.insert(second.stages.begin() + 1, std::move(mean));
     text->inputs.insert(text->inputs.end(), second.inputs.begin(), second.inputs.end());
     for (Stage& stage : second.stages) text->stages.push_back(std::move(stage));
   }
 
   Graph& graph_;
+  const std::vector<std::optional<size_t>> makers_;  // a fused node stands where its product was
 };
 
 }  // namespace

@@ -42,16 +42,16 @@ bool move_to_axes(Stage* stage, const Indices& axes, const std::set<std::string>
   std::vector<std::string> order;
   for (const Syntax& index : stage->statement.indices) order.push_back(index.text);
   walk(&stage->statement.value, [&](Syntax* s) {
-    if (s->kind != Syntax::Kind::Read || !read.contains(s->text)) return;
+    if (!is_read(*s) || !read.contains(s->text)) return;
     same = same && s->args.size() == order.size();
     for (size_t d = 0; same && d < order.size(); ++d) {
       const bool zero = s->args[d].kind == Syntax::Kind::Number && stage->indices[d].second == 1;
-      same = zero || (s->args[d].kind == Syntax::Kind::Name && s->args[d].text == order[d]);
+      same = zero || is_name(s->args[d], order[d]);
     }
   });
   if (!same) return false;
   walk(&stage->statement.value, [&](Syntax* s) {
-    if (s->kind == Syntax::Kind::Read && read.contains(s->text)) {
+    if (is_read(*s) && read.contains(s->text)) {
       s->args = left;
       return;
     }
@@ -70,13 +70,12 @@ bool reorder_reads(Text* consumer, const std::string& read, const Shape& shape,
                    const Text& producer) {
   const Stage& made = producer.stages.back();
   const bool functions = std::ranges::all_of(producer.stages, &Stage::is_function);
-  Shape sizes;
-  for (const auto& [name, size] : made.axes()) sizes.push_back(size);
+  const Shape sizes = sizes_of(made.axes());
   bool fits = true;
   for (Stage& stage : consumer->stages) {
     const Indices& own = stage.indices;
     walk(&stage.statement.value, [&](Syntax* s) {
-      if (s->kind != Syntax::Kind::Read || s->text != read) return;
+      if (!is_read(*s) || s->text != read) return;
       auto at = reshaped(s->args, shape, sizes);
       std::set<std::string> taken;
       std::string last;
@@ -126,13 +125,9 @@ std::optional<Node> converted(const Node& producer, const Node& consumer) {
   const auto reader = typed_text_of(consumer);
   if (!reader || reader->stages.size() != 1 || reader->inputs.size() != 1) return std::nullopt;
   const ops::Statement& s = reader->stages[0].statement;
-  auto names = [](const std::vector<Syntax>& at) {
-    std::vector<std::string> all;
-    for (const Syntax& index : at) all.push_back(index.text);
-    return all;
-  };
-  if (s.assignment != "=" || s.value.kind != Syntax::Kind::Read) return std::nullopt;
-  if (names(s.value.args) != names(s.indices)) return std::nullopt;
+  if (s.assignment != "=" || !is_read(s.value)) return std::nullopt;
+  if (!std::ranges::equal(s.value.args, s.indices, {}, &Syntax::text, &Syntax::text))
+    return std::nullopt;
   Node node = producer;
   node.output = consumer.output;
   try {

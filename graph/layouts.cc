@@ -24,9 +24,8 @@ constexpr double kLone = 0.1;        // of a sum within a channel
 constexpr double kSaved = 0.2;       // of a sum's time, with the channels last
 constexpr double kByte = 0.1;        // read or written by a copy
 
-constexpr std::array<size_t, 4> kLast = {0, 2, 3, 1};  // the axes of [n, h, w, c] in [n, c, h, w]
-constexpr std::array<size_t, 4> kWeight = {2, 3, 1,
-                                           0};  // those of [h, w, ci, co] in [co, ci, h, w]
+// The axes of [n, h, w, c] in [n, c, h, w], and those of [h, w, ci, co] in [co, ci, h, w].
+constexpr std::array<size_t, 4> kLast = {0, 2, 3, 1}, kWeight = {2, 3, 1, 0};
 
 template <class T>
 void permute(std::vector<T>* list, const std::array<size_t, 4>& axes) {
@@ -34,7 +33,7 @@ void permute(std::vector<T>* list, const std::array<size_t, 4>& axes) {
   for (size_t d = 0; d < axes.size(); ++d) (*list)[d] = before[axes[d]];
 }
 
-// What a node does about layouts.
+// How a node takes and makes the layouts.
 struct Role {
   enum class Kind {
     Fixed,    // reads and makes values with the channels first
@@ -86,9 +85,7 @@ class ChannelsLast {
       bool all = true;
       for (const TextInput& i : text->inputs) all &= !maps_[i.value] || is_map_of(i);
       if (maps_[node.output]) {
-        Shape made;
-        for (const auto& [name, size] : text->stages.back().axes()) made.push_back(size);
-        all &= made == graph_.values[node.output].shape;
+        all &= sizes_of(text->stages.back().axes()) == graph_.values[node.output].shape;
       }
       if (all) return {Role::Kind::Text, std::move(text)};
     }
@@ -114,7 +111,7 @@ class ChannelsLast {
     return std::llround(2 * kByte * static_cast<double>(graph_.values[value].bytes()));
   }
 
-  // What the channels last save of a text.
+  // The nanoseconds that the channels last save of a text.
   static double saved(const Text& text) {
     double most = 0;
     for (const Stage& stage : text.stages) {
@@ -184,7 +181,6 @@ class ChannelsLast {
     copy.name += "/first";
     // Shapes change at the end: both still have the model's.
     first_[value] = graph_.add(copy);
-    maps_.push_back(false);
     last_.push_back(false);
     return add_copy(value, first_[value]);
   }
@@ -194,20 +190,12 @@ class ChannelsLast {
     const Value& v = graph_.values[to];
     Shape shape = v.shape;
     permute(&shape, kLast);
+    const Indices axes = indices_over(v.shape);
+    Syntax element = element_at("X", axes);
+    permute(&element.args, kLast);
     Text text;
-    Stage stage;
-    stage.statement.target = "Y";
-    stage.statement.assignment = "=";
+    Stage stage = stage_over(axes, {}, "Y", "=", std::move(element));
     stage.elem = v.elem;
-    std::vector<Syntax> at;
-    for (size_t d = 0; d < 4; ++d) {
-      const std::string name = fmt::format("i{}", d);
-      stage.indices.emplace_back(name, v.shape[d]);
-      at.push_back(name_syntax(name));
-    }
-    stage.statement.indices = at;
-    permute(&at, kLast);
-    stage.statement.value = read_syntax("X", at);
     text.stages.push_back(std::move(stage));
     text.inputs.push_back({"X", from, shape, v.elem, false});
     return push(node_of(std::move(text), v.name, to));
@@ -239,7 +227,7 @@ class ChannelsLast {
     }
     for (Stage& stage : text.stages) {
       walk(&stage.statement.value, [&](Syntax* s) {
-        const auto found = s->kind == Syntax::Kind::Read ? moved.find(s->text) : moved.end();
+        const auto found = is_read(*s) ? moved.find(s->text) : moved.end();
         if (found != moved.end()) permute(&s->args, *found->second);
       });
     }
@@ -248,8 +236,8 @@ class ChannelsLast {
 
   // Makes a sum with this name the other addend.
   static void drop_addend(Syntax* s, const std::string& name) {
-    const bool drop = s->kind == Syntax::Kind::Binary && s->text == "+" &&
-                      s->args[1].kind == Syntax::Kind::Name && s->args[1].text == name;
+    const bool drop =
+        s->kind == Syntax::Kind::Binary && s->text == "+" && is_name(s->args[1], name);
     if (drop) *s = Syntax(s->args[0]);
   }
 
@@ -268,27 +256,17 @@ class ChannelsLast {
   void move_weights(Text* text, Stage& stage) {
     const std::string& channel = stage.indices[1].first;
     walk(&stage.statement.value, [&](Syntax* s) {
-      if (s->kind != Syntax::Kind::Read || s->args.size() != 4) return;
-      const bool along = s->args[0].kind == Syntax::Kind::Name && s->args[0].text == channel;
-      const auto input = std::ranges::find(text->inputs, s->text, &TextInput::name);
-      if (!along || input == text->inputs.end()) return;
+      if (!is_read(*s) || s->args.size() != 4 || !is_name(s->args[0], channel)) return;
+      TextInput* input = input_of(text, s->text);
+      if (input == nullptr) return;
       const Value& v = graph_.values[input->value];
       if (!v.constant || !v.data || input->shape != v.shape) return;
       // Read once: elsewhere the name would still be of the constant as it was.
-      if (reads(*text, s->text) != 1) return;
+      if (reads_of(*text, s->text) != 1) return;
       input->value = weight_last(input->value);
       permute(&input->shape, kWeight);
       permute(&s->args, kWeight);
     });
-  }
-
-  static int reads(const Text& text, const std::string& tensor) {
-    int count = 0;
-    for (Stage stage : text.stages) {
-      walk(&stage.statement.value,
-           [&](Syntax* s) { count += s->kind == Syntax::Kind::Read && s->text == tensor ? 1 : 0; });
-    }
-    return count;
   }
 
   // The constant [co, ci, h, w] as [h, w, ci, co].
@@ -317,7 +295,6 @@ class ChannelsLast {
     }
     moved.data = std::make_shared<const std::string>(std::move(out));
     const size_t added = graph_.add(std::move(moved));
-    maps_.push_back(false);
     last_.push_back(false);
     return weights_[value] = added;
   }
@@ -337,16 +314,9 @@ class ChannelsLast {
     const std::vector<size_t> parts = node.parts();
     const Shape& made = graph_.values[node.output].shape;
     Text text;
-    Stage stage;
-    stage.statement.target = "Y";
-    stage.statement.assignment = "=";
+    Stage stage = stage_over(indices_over(made), {}, "Y", "=", {});
     stage.elem = graph_.values[node.output].elem;
-    std::vector<Syntax> at;
-    for (size_t d = 0; d < 4; ++d) {
-      const std::string name = fmt::format("i{}", d);
-      stage.indices.emplace_back(name, made[d]);
-      at.push_back(name_syntax(name));
-    }
+    const std::vector<Syntax> at = stage.statement.indices;
     // The last part, behind the parts in front of it.
     int64_t begin = made[1];
     for (size_t p = parts.size(); p-- > 0;) {
@@ -364,28 +334,17 @@ class ChannelsLast {
       const std::string name = fmt::format("X{}", p);
       text.inputs.push_back({name, parts[p], shape, graph_.values[parts[p]].elem, false});
       Syntax value = read_syntax(name, std::move(read));
-      stage.statement.value = p + 1 == parts.size()
-                                  ? value
-                                  : select_below(at[1], begin + channels, std::move(value),
-                                                 std::move(stage.statement.value));
+      stage.statement.value =
+          p + 1 == parts.size() ? value
+                                : select_syntax("<", at[1], number_syntax(begin + channels),
+                                                std::move(value), std::move(stage.statement.value));
     }
-    stage.statement.indices = at;
     if (last_[node.output]) {
       permute(&stage.statement.indices, kLast);
       permute(&stage.indices, kLast);
     }
     text.stages.push_back(std::move(stage));
     return push(node_of(std::move(text), node.label, node.output));
-  }
-
-  static Syntax select_below(const Syntax& index, int64_t end, Syntax there, Syntax else_there) {
-    Syntax test = binary_syntax("<", index, number_syntax(end));
-    test.kind = Syntax::Kind::Compare;
-    Syntax select;
-    select.kind = Syntax::Kind::Call;
-    select.text = "select";
-    select.args = {std::move(test), std::move(there), std::move(else_there)};
-    return select;
   }
 
   // Outputs of the graph are copies with the channels first.
@@ -402,7 +361,8 @@ class ChannelsLast {
   }
 
   Graph& graph_;
-  std::vector<bool> maps_, last_;     // by value
+  std::vector<bool> maps_;            // by value of the graph as it was
+  std::vector<bool> last_;            // by value
   std::vector<Role> roles_;           // by node of the graph as it was
   std::map<size_t, size_t> first_;    // copies with the channels first, by value
   std::map<size_t, size_t> weights_;  // constants with the channels last, by value

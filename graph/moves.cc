@@ -17,8 +17,6 @@ using ops::Syntax;
 
 constexpr size_t kMostNodes = 400;  // of an expression that stands in the place of its stages
 
-bool is_zero(const Syntax& s) { return s.kind == Syntax::Kind::Number && s.text == "0"; }
-
 Syntax scaled_index(const Syntax& s, int64_t factor) {
   return factor == 1 ? s : binary_syntax("*", s, number_syntax(factor));
 }
@@ -114,20 +112,19 @@ struct Elements {
 
 class MoveFolder {
  public:
-  explicit MoveFolder(Graph* graph) : graph_(*graph) {}
+  explicit MoveFolder(Graph* graph) : graph_(*graph), makers_(makers_of(*graph)) { count_uses(); }
 
   int run() {
     int count = 0;
     for (Node& node : graph_.nodes) {
       if (node.is_view()) continue;
-      makers_ = makers_of(graph_);
-      count_uses();
       auto text = text_of(node);
       const int changes = text ? change(&*text) : 0;
       if (changes == 0) continue;
       auto changed = node_of(std::move(*text), node.label, node.output);
       if (!changed) continue;
       node = std::move(*changed);
+      count_uses();
       count += changes;
     }
     drop_unused(&graph_);
@@ -162,7 +159,7 @@ class MoveFolder {
     std::vector<Read> reads;
     for (Stage& stage : text->stages) {
       walk(&stage.statement.value, [&](Syntax* s) {
-        if (s->kind == Syntax::Kind::Read && s->text == name) reads.push_back({s, &stage});
+        if (is_read(*s) && s->text == name) reads.push_back({s, &stage});
       });
     }
     return reads;
@@ -206,12 +203,11 @@ class MoveFolder {
     if (!makers_[now.value]) return std::nullopt;
     const Node& node = graph_.nodes[*makers_[now.value]];
     if (node.is_view()) return before_view(now, node);
-    const auto text = text_of(node);
+    auto text = text_of(node);
     const auto value = text ? value_of(*text) : std::nullopt;
-    if (!value || value->kind != Syntax::Kind::Read) return std::nullopt;
+    if (!value || !is_read(*value)) return std::nullopt;
     if (!std::ranges::all_of(value->args, ops::is_index_arithmetic)) return std::nullopt;
-    const auto source = std::ranges::find_if(
-        text->inputs, [&](const TextInput& own) { return own.name == value->text; });
+    const TextInput* source = input_of(&*text, value->text);
     Elements next{source->value, source->shape, {}};
     for (const auto& at : now.at) {
       auto element = at_output(*text, *value, at, now.shape);
@@ -226,9 +222,7 @@ class MoveFolder {
   static std::optional<Syntax> at_output(const Text& text, Syntax value,
                                          const std::vector<Syntax>& at, const Shape& shape) {
     const Indices axes = text.stages.back().axes();
-    Shape sizes;
-    for (const auto& [name, size] : axes) sizes.push_back(size);
-    const auto own = reshaped(at, shape, sizes);
+    const auto own = reshaped(at, shape, sizes_of(axes));
     if (!own) return std::nullopt;
     std::map<std::string, Syntax> places;
     for (size_t d = 0; d < axes.size(); ++d) places[axes[d].first] = (*own)[d];
@@ -295,7 +289,7 @@ class MoveFolder {
   }
 
   Graph& graph_;
-  std::vector<std::optional<size_t>> makers_;
+  const std::vector<std::optional<size_t>> makers_;  // changed nodes make what they made
   std::vector<size_t> uses_;
   int taken_ = 0;  // functions, each with names of its own
 };
@@ -339,7 +333,7 @@ std::optional<Syntax> value_of(const Text& text) {
     if (!stage.is_function()) return std::nullopt;
     Syntax value = stage.statement.value;
     walk(&value, [&](Syntax* s) {
-      auto made = s->kind == Syntax::Kind::Read ? values.find(s->text) : values.end();
+      auto made = is_read(*s) ? values.find(s->text) : values.end();
       if (made == values.end()) return;
       const Indices axes = stages.at(s->text)->axes();
       std::map<std::string, Syntax> places;

@@ -27,10 +27,9 @@ struct Factor {
 const Syntax* copied(const Stage& stage) {
   const Syntax& value = stage.statement.value;
   if (stage.statement.assignment != "=") return nullptr;
-  if (value.kind == Syntax::Kind::Read) return &value;
+  if (is_read(value)) return &value;
   const bool pads = value.kind == Syntax::Kind::Call && value.text == "select" &&
-                    value.args[1].kind == Syntax::Kind::Read &&
-                    value.args[2].kind == Syntax::Kind::Number && value.args[2].text == "0";
+                    is_read(value.args[1]) && is_zero(value.args[2]);
   return pads ? &value.args[1] : nullptr;
 }
 
@@ -41,17 +40,8 @@ std::optional<size_t> input_named(const Text& text, const std::string& name) {
   return std::nullopt;
 }
 
-int reads_of(Text& text, const std::string& name) {
-  int count = 0;
-  for (Stage& stage : text.stages) {
-    walk(&stage.statement.value,
-         [&](Syntax* s) { count += s->kind == Syntax::Kind::Read && s->text == name ? 1 : 0; });
-  }
-  return count;
-}
-
-std::optional<Factor> factor_of(Text& text, const Syntax& read) {
-  if (read.kind != Syntax::Kind::Read) return std::nullopt;
+std::optional<Factor> factor_of(const Text& text, const Syntax& read) {
+  if (!is_read(read)) return std::nullopt;
   Factor factor;
   std::optional<size_t> input = input_named(text, read.text);
   for (size_t s = 0; !input && s < text.stages.size(); ++s) {
@@ -147,13 +137,9 @@ class Narrower {
                .elem = type_,
                .shape = from.shape};
     Text text;
-    Stage stage{{"Y", {}, "=", {}}, {}, type_};
-    for (size_t d = 0; d < from.shape.size(); ++d) {
-      const std::string index = fmt::format("i{}", d);
-      stage.statement.indices.push_back(name_syntax(index));
-      stage.indices.emplace_back(index, from.shape[d]);
-    }
-    stage.statement.value = read_syntax("X", stage.statement.indices);
+    const Indices axes = indices_over(from.shape);
+    Stage stage = stage_over(axes, {}, "Y", "=", element_at("X", axes));
+    stage.elem = type_;
     text.stages.push_back(std::move(stage));
     text.inputs.push_back({"X", value, from.shape, from.elem, false});
     auto node = node_of(std::move(text), label, graph_.add(std::move(made)));

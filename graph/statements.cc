@@ -16,6 +16,14 @@ namespace {
 using ops::Statement;
 using ops::Syntax;
 
+Syntax tree(Syntax::Kind kind, const std::string& text, std::vector<Syntax> args = {}) {
+  Syntax s;
+  s.kind = kind;
+  s.text = text;
+  s.args = std::move(args);
+  return s;
+}
+
 bool is_taken(ElemType elem) { return elem == ElemType::f32 || elem == ElemType::bf16; }
 
 std::optional<Stage> stage_of(Statement statement, const tilewright::Stage& own) {
@@ -168,7 +176,7 @@ void rename_tensors(Stage* stage, const std::map<std::string, std::string>& name
   };
   stage->statement.target = renamed(stage->statement.target);
   walk(&stage->statement.value, [&](Syntax* s) {
-    if (s->kind == Syntax::Kind::Read) s->text = renamed(s->text);
+    if (is_read(*s)) s->text = renamed(s->text);
   });
 }
 
@@ -189,34 +197,77 @@ void prefix(Text* text, const std::string& with) {
   }
 }
 
-Syntax name_syntax(const std::string& name) {
-  Syntax s;
-  s.kind = Syntax::Kind::Name;
-  s.text = name;
-  return s;
+TextInput* input_of(Text* text, const std::string& name) {
+  const auto it = std::ranges::find(text->inputs, name, &TextInput::name);
+  return it == text->inputs.end() ? nullptr : &*it;
 }
 
-Syntax number_syntax(int64_t value) {
-  Syntax s;
-  s.kind = Syntax::Kind::Number;
-  s.text = std::to_string(value);
-  return s;
+int reads_of(const Text& text, const std::string& tensor) {
+  int count = 0;
+  for (const Stage& stage : text.stages) {
+    walk(&stage.statement.value,
+         [&](const Syntax* s) { count += is_read(*s) && s->text == tensor ? 1 : 0; });
+  }
+  return count;
 }
+
+Shape sizes_of(const Indices& axes) {
+  Shape sizes;
+  for (const auto& [name, size] : axes) sizes.push_back(size);
+  return sizes;
+}
+
+Indices indices_over(const Shape& shape) {
+  Indices indices;
+  for (size_t d = 0; d < shape.size(); ++d) indices.emplace_back(fmt::format("i{}", d), shape[d]);
+  return indices;
+}
+
+Syntax element_at(const std::string& tensor, const Indices& axes) {
+  std::vector<Syntax> args;
+  for (const auto& [name, size] : axes) args.push_back(name_syntax(name));
+  return read_syntax(tensor, std::move(args));
+}
+
+Stage stage_over(const Indices& axes, const Indices& reduced, const std::string& target,
+                 const std::string& assignment, Syntax value) {
+  Stage stage;
+  stage.statement.target = target;
+  stage.statement.assignment = assignment;
+  for (const auto& [name, size] : axes) stage.statement.indices.push_back(name_syntax(name));
+  stage.statement.value = std::move(value);
+  stage.indices = axes;
+  stage.indices.insert(stage.indices.end(), reduced.begin(), reduced.end());
+  return stage;
+}
+
+bool is_read(const Syntax& s) { return s.kind == Syntax::Kind::Read; }
+
+bool is_name(const Syntax& s, const std::string& name) {
+  return s.kind == Syntax::Kind::Name && s.text == name;
+}
+
+bool is_zero(const Syntax& s) { return s.kind == Syntax::Kind::Number && s.text == "0"; }
+
+Syntax name_syntax(const std::string& name) { return tree(Syntax::Kind::Name, name); }
+
+Syntax number_syntax(int64_t value) { return tree(Syntax::Kind::Number, std::to_string(value)); }
 
 Syntax read_syntax(const std::string& tensor, std::vector<Syntax> args) {
-  Syntax s;
-  s.kind = Syntax::Kind::Read;
-  s.text = tensor;
-  s.args = std::move(args);
-  return s;
+  return tree(Syntax::Kind::Read, tensor, std::move(args));
 }
 
 Syntax binary_syntax(const std::string& op, Syntax a, Syntax b) {
-  Syntax s;
-  s.kind = Syntax::Kind::Binary;
-  s.text = op;
-  s.args = {std::move(a), std::move(b)};
-  return s;
+  return tree(Syntax::Kind::Binary, op, {std::move(a), std::move(b)});
+}
+
+Syntax call_syntax(const std::string& function, std::vector<Syntax> args) {
+  return tree(Syntax::Kind::Call, function, std::move(args));
+}
+
+Syntax select_syntax(const std::string& op, Syntax a, Syntax b, Syntax there, Syntax otherwise) {
+  Syntax test = tree(Syntax::Kind::Compare, op, {std::move(a), std::move(b)});
+  return call_syntax("select", {std::move(test), std::move(there), std::move(otherwise)});
 }
 
 void substitute(Syntax* value, const std::map<std::string, Syntax>& trees) {

@@ -55,17 +55,39 @@ std::optional<Node> node_of(Text text, const std::string& label, size_t output);
 void prefix(Text* text, const std::string& with);
 void rename_tensors(Stage* stage, const std::map<std::string, std::string>& names);
 
+// The input of this name; null where there is none.
+TextInput* input_of(Text* text, const std::string& name);
+// How often the stages read the tensor.
+int reads_of(const Text& text, const std::string& tensor);
+// The sizes alone.
+Shape sizes_of(const Indices& axes);
+// Indices "i0", "i1", … of an array.
+Indices indices_over(const Shape& shape);
+// The tensor's element at these indices.
+ops::Syntax element_at(const std::string& tensor, const Indices& axes);
+// A stage of f32 with these indices on the left.
+Stage stage_over(const Indices& axes, const Indices& reduced, const std::string& target,
+                 const std::string& assignment, ops::Syntax value);
+
 // Calls `fn` with each node of a tree, leaves first.
-template <class Fn>
-void walk(ops::Syntax* s, const Fn& fn) {
-  for (ops::Syntax& arg : s->args) walk(&arg, fn);
+template <class Tree, class Fn>
+void walk(Tree* s, const Fn& fn) {
+  for (auto& arg : s->args) walk(&arg, fn);
   fn(s);
 }
+
+bool is_read(const ops::Syntax& s);
+bool is_name(const ops::Syntax& s, const std::string& name);
+bool is_zero(const ops::Syntax& s);
 
 ops::Syntax name_syntax(const std::string& name);
 ops::Syntax number_syntax(int64_t value);
 ops::Syntax read_syntax(const std::string& tensor, std::vector<ops::Syntax> args);
 ops::Syntax binary_syntax(const std::string& op, ops::Syntax a, ops::Syntax b);
+ops::Syntax call_syntax(const std::string& function, std::vector<ops::Syntax> args);
+// select(a op b, there, otherwise).
+ops::Syntax select_syntax(const std::string& op, ops::Syntax a, ops::Syntax b, ops::Syntax there,
+                          ops::Syntax otherwise);
 // `value` with the trees in place of these names.
 void substitute(ops::Syntax* value, const std::map<std::string, ops::Syntax>& trees);
 

@@ -1,4 +1,4 @@
-// What a run of a model file is given: tensors of its ports, and threads.
+// Arguments of a run of a model file: tensors of its ports, and threads.
 #pragma once
 
 #include <memory>

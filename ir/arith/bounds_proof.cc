@@ -4,36 +4,13 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "ir/arith/lane_of.h"
 #include "ir/arith/simplify.h"
 #include "ir/arith/size_facts.h"
 #include "ir/text/printer.h"
-#include "ir/visitor.h"
 
 namespace tilewright {
 namespace {
-
-// Rewrites a vector expression as the scalar expression of one lane, given the lane's number.
-class LaneOf : public Mutator {
- public:
-  explicit LaneOf(Var lane) : lane_(std::move(lane)) {}
-
- protected:
-  Expr mutate_ramp(const RampNode& n, const Expr&) override {
-    return mutate(n.base) + mutate(n.stride) * lane_;
-  }
-  Expr mutate_broadcast(const BroadcastNode& n, const Expr&) override { return mutate(n.value); }
-
- private:
-  Var lane_;
-};
-
-bool holds_vectors_in_memory(const Expr& e) {
-  bool found = false;
-  for_each_expr(e, [&](const Expr& x) {
-    found |= x.as<LoadNode>() != nullptr || x.as<CallNode>() != nullptr;
-  });
-  return found;
-}
 
 class BoundsProver : public Visitor {
  public:

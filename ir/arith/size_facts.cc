@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <set>
 
+#include "ir/arith/lane_of.h"
 #include "ir/arith/linear.h"
 #include "ir/arith/order.h"
 #include "ir/visitor.h"
@@ -53,8 +53,10 @@ class Quantities : public Visitor {
     Visitor::visit_binary(n);
     // Lanes of a vector count on from the first.
     if (n.a.type().lanes > 1 && n.a.type().with_lanes(1) == Type(ElemType::index)) {
-      const auto a = first_lane(n.a), b = first_lane(n.b);
-      if (is_comparison(n.op) && a && b) consider(*a - *b, /*signs=*/true);
+      const Expr apart = n.a - n.b;
+      if (is_comparison(n.op) && !holds_vectors_in_memory(apart)) {
+        consider(LaneOf(Expr(0))(apart), /*signs=*/true);
+      }
       return;
     }
     if (n.a.type() != Type(ElemType::index)) return;
@@ -83,16 +85,6 @@ class Quantities : public Visitor {
     return part;
   }
 
-  // The value in lane 0, where that is plain to see.
-  static std::optional<Expr> first_lane(const Expr& e) {
-    if (auto* ramp = e.as<RampNode>()) return ramp->base;
-    if (auto* broadcast = e.as<BroadcastNode>()) return broadcast->value;
-    auto* sum = e.as<BinaryNode>();
-    if (!sum || (sum->op != BinaryOp::Add && sum->op != BinaryOp::Sub)) return std::nullopt;
-    const auto a = first_lane(sum->a), b = first_lane(sum->b);
-    if (!a || !b) return std::nullopt;
-    return sum->op == BinaryOp::Add ? *a + *b : *a - *b;
-  }
   // Splits a sum into dimensions and other variables; each of the latter counts tiles of one
   // length. With `signs`, the program tests whether the sum is negative.
   void consider(const Expr& e, bool signs = false) try {

@@ -49,11 +49,7 @@ struct Written {
 };
 
 Graph fused(const Written& written, int expected) {
-  const Graph before = parse_graph(written.text());
-  Graph after = before;
-  EXPECT_EQ(fuse_attention(&after), expected) << to_string(after);
-  expect_near(before, after);
-  return after;
+  return after_pass(fuse_attention, parse_graph(written.text()), expected);
 }
 
 // All of it, with the copies of heads.

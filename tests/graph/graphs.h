@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -57,6 +58,33 @@ inline void expect_near(const Graph& before, const Graph& after) {
       ASSERT_NEAR(a, b, 1e-5 * (1 + std::abs(a))) << "output " << o << ", element " << i;
     }
   }
+}
+
+// A copy of the graph after a pass that changes so many things: the same outputs, but for roundings.
+inline Graph after_pass(int (*pass)(Graph*), const Graph& before, int expected) {
+  Graph after = before;
+  EXPECT_EQ(pass(&after), expected) << to_string(after);
+  expect_near(before, after);
+  return after;
+}
+
+// The graph of the text behind its constants, which get random elements of f32.
+inline Graph graph_with(const std::vector<std::pair<std::string, Shape>>& constants,
+                        const std::string& text) {
+  std::string all;
+  std::vector<Bytes> data;
+  for (const auto& [name, shape] : constants) {
+    const Value v{.name = name, .shape = shape};
+    data.push_back(floats(
+        random_floats(static_cast<size_t>(v.count()), static_cast<unsigned>(data.size()) + 1)));
+    all += "const \"" + name + "\": " + type_text(v) + " = " + data_hash(*data.back()) + "\n";
+  }
+  Graph graph = parse_graph(all + text);
+  for (size_t i = 0; i < data.size(); ++i) {
+    graph.values[graph.find(constants[i].first)].data = data[i];
+  }
+  verify(graph);
+  return graph;
 }
 
 // The reason why the text is no legal graph; "" where it is one.

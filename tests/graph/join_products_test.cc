@@ -22,19 +22,12 @@ struct Part {
 };
 
 Graph graph_of(const std::vector<Part>& parts, const std::string& more = "") {
-  std::string text = "input \"x\": f32[4, 6]\ninput \"z\": f32[4, 6]\n", nodes;
-  std::map<std::string, Bytes> data;
-  auto constant = [&](const std::string& name, const std::string& shape, int64_t count) {
-    data[name] =
-        floats(random_floats(static_cast<size_t>(count), static_cast<unsigned>(data.size())));
-    text += fmt::format("const \"{}\": f32[{}] = {}\n", name, shape, data_hash(*data[name]));
-  };
+  std::string nodes;
+  std::vector<std::pair<std::string, Shape>> constants;
   for (const Part& p : parts) {
     const bool bias = p.more.find("bias") != std::string::npos;
-    constant(p.name + "w",
-             p.turned ? fmt::format("{}, 6", p.columns) : fmt::format("6, {}", p.columns),
-             6 * p.columns);
-    if (bias) constant(p.name + "b", std::to_string(p.columns), p.columns);
+    constants.emplace_back(p.name + "w", p.turned ? Shape{p.columns, 6} : Shape{6, p.columns});
+    if (bias) constants.emplace_back(p.name + "b", Shape{p.columns});
     nodes += fmt::format(
         "\"{0}\": f32[4, {1}] = \"matmul:m=4,n={1},k=6{2}{3}\" (A=\"{4}\", B=\"{0}w\"{5})\n",
         p.name, p.columns, p.turned ? ",trans_b=true" : "", p.more, p.left,
@@ -44,22 +37,12 @@ Graph graph_of(const std::vector<Part>& parts, const std::string& more = "") {
         "dims.s=4,dims.e=4,shapes.X=[4,{1},4]\" (X=\"{0}\")\n",
         p.name, p.columns / 4, p.reader);
   }
-  text += nodes;
-  for (const Part& p : parts) text += fmt::format("output \"{}y\"\n", p.name);
-  Graph graph = parse_graph(text + more);
-  for (Value& v : graph.values) {
-    if (data.contains(v.name)) v.data = data.at(v.name);
-  }
-  verify(graph);
-  return graph;
+  for (const Part& p : parts) nodes += fmt::format("output \"{}y\"\n", p.name);
+  return graph_with(constants, "input \"x\": f32[4, 6]\ninput \"z\": f32[4, 6]\n" + nodes + more);
 }
 
 Graph with_joined(const std::vector<Part>& parts, int expected, const std::string& more = "") {
-  const Graph before = graph_of(parts, more);
-  Graph after = before;
-  EXPECT_EQ(join_products(&after), expected) << to_string(after);
-  expect_near(before, after);
-  return after;
+  return after_pass(join_products, graph_of(parts, more), expected);
 }
 
 Part named(const std::string& name, int64_t columns = 8) {

@@ -25,11 +25,7 @@ const std::string kHeads = node("t", "1, 2, 8, 4", "Y[b, h, s, e] = X[b, s, h, e
 
 // The graph with its moves folded; `changed` operands changed.
 Graph folded(const std::string& text, int changed) {
-  const Graph before = parse_graph(text);
-  Graph after = before;
-  EXPECT_EQ(fold_moves(&after), changed) << to_string(after);
-  expect_near(before, after);
-  return after;
+  return after_pass(fold_moves, parse_graph(text), changed);
 }
 
 TEST(GraphMoves, FunctionsReadThroughTranspositions) {
@@ -138,13 +134,7 @@ TEST(GraphMoves, FunctionsAreComputedOnce) {
   folded(head + costly + back + "output \"y\"\noutput \"f\"\n", 0);
 }
 
-Graph fused(const std::string& text, int gone) {
-  const Graph before = parse_graph(text);
-  Graph after = before;
-  EXPECT_EQ(fuse(&after), gone) << to_string(after);
-  expect_near(before, after);
-  return after;
-}
+Graph fused(const std::string& text, int gone) { return after_pass(fuse, parse_graph(text), gone); }
 
 // A product writes its heads where the transposition behind it puts them.
 TEST(GraphFuse, ReductionsStoreInAnotherOrder) {

@@ -23,25 +23,7 @@ std::vector<double> elements(const Value& v, const Bytes& data) {
   return all;
 }
 
-// The graph of the text behind its constants, which get random elements.
-Graph products_of(const std::vector<std::pair<std::string, Shape>>& constants,
-                  const std::string& text) {
-  std::string all;
-  std::vector<Bytes> data;
-  for (const auto& [name, shape] : constants) {
-    Value v{.name = name, .shape = shape};
-    data.push_back(floats(random_floats(static_cast<size_t>(v.count()), data.size() + 1)));
-    all += "const \"" + name + "\": " + type_text(v) + " = " + data_hash(*data.back()) + "\n";
-  }
-  Graph graph = parse_graph(all + text);
-  for (size_t i = 0; i < data.size(); ++i) {
-    graph.values[graph.find(constants[i].first)].data = data[i];
-  }
-  verify(graph);
-  return graph;
-}
-
-// What compile does. Outputs stay as near as bf16 factors allow.
+// The passes of compile. Outputs stay as near as bf16 factors allow.
 Graph narrowed(const Graph& before, int products) {
   Graph after = before;
   EXPECT_EQ(narrow_products(&after, ElemType::bf16), products) << to_string(after);
@@ -49,11 +31,7 @@ Graph narrowed(const Graph& before, int products) {
   fold_constants(&after);
   fuse(&after);
   verify(after);
-  std::map<std::string, Bytes> inputs;
-  for (size_t i : before.inputs) {
-    const Value& v = before.values[i];
-    inputs[v.name] = floats(random_floats(static_cast<size_t>(v.count()), 9));
-  }
+  const std::map<std::string, Bytes> inputs = random_inputs(before);
   const auto wanted = interpret(before, inputs), got = interpret(after, inputs);
   for (size_t o = 0; o < wanted.size(); ++o) {
     const Value& v = before.values[before.outputs[o]];
@@ -77,7 +55,7 @@ size_t conversions(const Graph& graph) {
 
 TEST(GraphPrecision, ProducersStoreWhatProductsRead) {
   const Graph graph =
-      narrowed(products_of({{"w", {16, 24}}, {"u", {24, 8}}, {"b", {24}}}, R"(input "x": f32[4, 16]
+      narrowed(graph_with({{"w", {16, 24}}, {"u", {24, 8}}, {"b", {24}}}, R"(input "x": f32[4, 16]
 "a": f32[4, 24] = "matmul:m=4,n=24,k=16,epilogue=[bias,relu]" (A="x", B="w", bias="b")
 "y": f32[4, 8] = "matmul:m=4,n=8,k=24" (A="a", B="u")
 output "y"
@@ -92,7 +70,7 @@ output "y"
 }
 
 TEST(GraphPrecision, WhatOthersReadIsConvertedOnce) {
-  const Graph graph = narrowed(products_of({{"w", {16, 16}}}, R"(input "x": f32[4, 16]
+  const Graph graph = narrowed(graph_with({{"w", {16, 16}}}, R"(input "x": f32[4, 16]
 "a": f32[4, 16] = "matmul:m=4,n=16,k=16" (A="x", B="w")
 "b": f32[4, 16] = "matmul:m=4,n=16,k=16,epilogue=[relu]" (A="a", B="w")
 "y": f32[4, 16] = "matmul:m=4,n=16,k=16,epilogue=[add]" (A="a", B="w", D="a")
@@ -106,7 +84,7 @@ output "y"
 
 TEST(GraphPrecision, PaddedWindowsAreReadInTheNarrowType) {
   const Graph graph =
-      narrowed(products_of({{"w", {8, 4, 3, 3}}, {"b", {8}}}, R"(input "x": f32[1, 4, 6, 6]
+      narrowed(graph_with({{"w", {8, 4, 3, 3}}, {"b", {8}}}, R"(input "x": f32[1, 4, 6, 6]
 "y": f32[1, 8, 6, 6] = "conv2d:n=1,h=6,w=6,ci=4,co=8,kernel=3,pad=1,layout=nchw,epilogue=[bias]" (W="w", X="x", bias="b")
 output "y"
 )"),
@@ -115,7 +93,7 @@ output "y"
 }
 
 TEST(GraphPrecision, DepthwiseConvolutionsStay) {
-  narrowed(products_of({{"w", {8, 1, 3, 3}}}, R"(input "x": f32[1, 8, 6, 6]
+  narrowed(graph_with({{"w", {8, 1, 3, 3}}}, R"(input "x": f32[1, 8, 6, 6]
 "y": f32[1, 8, 6, 6] = "conv2d:n=1,h=6,w=6,ci=8,co=8,kernel=3,pad=1,groups=8,layout=nchw" (W="w", X="x")
 output "y"
 )"),
@@ -124,7 +102,7 @@ output "y"
 
 // One row: the weight's elements are read once, and have half of the bytes.
 TEST(GraphPrecision, ARowTimesAConstantIsWorthIt) {
-  narrowed(products_of({{"w", {64, 32}}}, R"(input "x": f32[1, 64]
+  narrowed(graph_with({{"w", {64, 32}}}, R"(input "x": f32[1, 64]
 "y": f32[1, 32] = "matmul:m=1,n=32,k=64" (A="x", B="w")
 output "y"
 )"),
@@ -132,7 +110,7 @@ output "y"
 }
 
 TEST(GraphPrecision, OtherOperatorsConvertTheirOutput) {
-  const Graph graph = narrowed(products_of({{"w", {32, 16}}}, R"(input "x": f32[4, 32]
+  const Graph graph = narrowed(graph_with({{"w", {32, 16}}}, R"(input "x": f32[4, 32]
 "s": f32[4, 32] = "softmax:m=4,n=32" (X="x")
 "y": f32[4, 16] = "matmul:m=4,n=16,k=32" (A="s", B="w")
 output "y"
@@ -144,7 +122,7 @@ output "y"
 
 // A value that is multiplied by itself is one input.
 TEST(GraphPrecision, AValueTimesItself) {
-  const Graph graph = narrowed(products_of({}, R"(input "x": f32[6, 16]
+  const Graph graph = narrowed(graph_with({}, R"(input "x": f32[6, 16]
 "y": f32[6, 6] = "expr:expr=\"Y[i, j] += X[i, k] * X[j, k]\",dims.i=6,dims.j=6,dims.k=16" (X="x")
 output "y"
 )"),

@@ -34,7 +34,7 @@ std::string nvdisasm() {
 
 namespace {
 
-// What `make` returns, from the cache directory if it has been made of this key before.
+// The text that `make` returns, from the cache directory if it has been made of this key before.
 std::string kept(const std::string& key, const std::function<std::string()>& make) {
   const std::string folder = cache_directory().value_or("") + "/machine_code";
   if (!cache_directory() || !own_directory(folder)) return make();

@@ -35,7 +35,7 @@ class TaskScheduler {
   // How many candidates a first round that takes so many seconds is to propose: proposing a whole
   // batch may take longer than a short round.
   static int first_trials(double seconds);
-  // What the round gave: the best seconds so far, and how many trials the workload has had. 0 seconds:
+  // Takes the result of a round: the best seconds so far, and how many trials the workload has had. 0 seconds:
   // nothing valid yet but the default, so that a few rounds follow before those of others.
   void report(int task, double best_seconds, int64_t trials);
   void exhaust(int task);  // no more candidates

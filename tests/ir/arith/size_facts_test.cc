@@ -58,7 +58,7 @@ TEST(SizeSteps, OfAConditionOnTheSizeAloneIsOneSize) {
   EXPECT_THAT(steps("if (m < 16) { C[0, 0] = 0f32 }"), ElementsAre(SizeStep{0, 16}));
 }
 
-// Where a mask cuts a vector.
+// A mask cuts a vector there.
 TEST(SizeSteps, OfAMaskOverLanesAreThoseOfItsFirstLane) {
   EXPECT_THAT(steps("C[0, ramp(0, 1, 8)] = broadcast(0f32, 8) if "
                     "(ramp(32, 1, 8) < broadcast(m, 8))\n"),
