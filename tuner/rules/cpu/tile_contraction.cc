@@ -434,11 +434,10 @@ class ContractionTiler {
     if (fused_) finish_copy(*fused_);
   }
 
-  // Finishes the loops of the init block and the fused consumer below the tile. Vectors run along
-  // the vector iterator, and the register tile's rows are unrolled.
+  // Vectorizes the init block and the fused consumer below the tile along the vector iterator. Rows are
+  // unrolled, except around an expensive function: compilers take seconds for its hundred copies.
   void finish_copy(const Block& b) {
-    // Lanes that are not neighbours in memory are stored one by one, which loops do as well. A
-    // compiler takes minutes to split unrolled registers.
+    // Lanes that are not neighbours in memory are stored one by one: unrolled, they take minutes.
     if (plan_.tensor() && !stores_neighbours(c_.s, b)) return;
     std::vector<Loop> loops = c_.s.loops(b);
     if (plan_.tensor() && plan_.tensor()->is_tile() && b != fused_) {
@@ -448,6 +447,7 @@ class ContractionTiler {
     } else {
       vectorize_innermost(c_, b, plan_.factor(plan_.vector_iter(), Level::S3) / plan_.lanes());
     }
+    if (is_expensive(c_.s.node(b))) return;
     int64_t copies = 1;
     for (size_t n = loops.size() - 1; n-- > 0;) {
       const ForNode& loop = c_.s.node(loops[n]);
