@@ -22,7 +22,6 @@
 #include "graph/graph.h"
 #include "runtime/error.h"
 #include "serving/status.h"
-#include "tuner/search/offline.h"
 
 namespace tilewright::cli {
 namespace {
@@ -70,8 +69,6 @@ int run_guarded(const Runner& runner) {
   } catch (const database::RecordError& e) {  // a line of an import
     return of_usage(e);
   } catch (const database::TrustError& e) {
-    return of_usage(e);
-  } catch (const NoModelError& e) {
     return of_usage(e);
   } catch (const MissError& e) {
     return report(e.what(), kRequiredMissed);

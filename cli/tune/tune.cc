@@ -327,9 +327,10 @@ void add_tune(CLI::App& app, Runners& runners) {
       ->type_name("PID")
       ->check(CLI::PositiveNumber);
   sub->add_flag("--dry-run", a->dry_run, "Print what would be tuned, do nothing");
-  sub->add_flag("--offline", a->offline,
-                "Rank candidates by a cost model and measure nothing: a CPU's stored model, or a "
-                "GPU's data-sheet model, without a GPU. Records are marked as predicted");
+  sub->add_flag(
+      "--offline", a->offline,
+      "Rank candidates by a cost model and measure nothing: a CPU's stored or shipped model, or a "
+      "GPU's data-sheet model, without a GPU. Records are marked as predicted");
   sub->footer(
       "Examples:\n  tune-cli tune matmul:m=512,n=3072,k=768 --trials 64\n"
       "  tune-cli tune operators.json --time 10m --db kernels.db --resume\n"
