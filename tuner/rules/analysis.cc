@@ -199,6 +199,24 @@ bool is_expensive(const BlockNode& block) {
   return found;
 }
 
+bool only_moves(const BlockNode& block) {
+  std::vector<Expr> values = {store_of(block).value};
+  while (!values.empty()) {
+    const Expr e = values.back();
+    values.pop_back();
+    auto* choice = e.as<SelectNode>();
+    auto* branch = e.as<CallNode>();
+    if (choice) {
+      values.insert(values.end(), {choice->on_true, choice->on_false});
+    } else if (branch && branch->op == CallOp::IfThenElse) {
+      values.insert(values.end(), branch->args.begin() + 1, branch->args.end());
+    } else if (!e.as<LoadNode>() && !e.as<IntImmNode>() && !e.as<FloatImmNode>()) {
+      return false;
+    }
+  }
+  return true;
+}
+
 namespace {
 
 bool uses_iterator(const std::vector<Expr>& indices, const IterVar& iter) {

@@ -74,5 +74,7 @@ std::optional<Block> weight_value_of(const Schedule& s, const Block& block,
 IndexMap moved_index(size_t rank, size_t from, size_t to);
 // Whether the value calls a function that costs more than a few instructions.
 bool is_expensive(const BlockNode& block);
+// Whether the value is an element of a buffer or a constant, by whatever condition: padding, for example.
+bool only_moves(const BlockNode& block);
 
 }  // namespace tilewright

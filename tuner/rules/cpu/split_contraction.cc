@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "base/ceil_div.h"
 #include "schedule/primitives/loops/reduction.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr int64_t kLeastTerms = 256;  // per part
 constexpr int64_t kTilesAThread = 4;  // result tiles per thread that give it enough work
 constexpr int64_t kSumsInRegisters = 28, kWidestTile = 8;  // accumulator vectors per tile; per row
+constexpr int64_t kSumsInFlight = 8;  // additions that hide each other's latency
 
 class Splitter {
  public:
@@ -25,6 +27,7 @@ class Splitter {
     if (!terms || !is_free_to_split()) return block_;
     std::vector<int64_t> options = parts_of(facts_.extents[*terms]);
     if (options.size() < 2) return block_;
+    if (!likely_pays()) std::reverse(options.begin(), options.end());
     const IterVar& iter = node().iters[*terms];
     int64_t parts = c_.t.choose(block_.name + "." + iter.var.name() + ".parts", options);
     if (parts == 1) return block_;
@@ -48,23 +51,35 @@ class Splitter {
     auto longest = *std::max_element(facts_.reduce.begin(), facts_.reduce.end(), [&](int a, int b) {
       return facts_.extents[a] < facts_.extents[b];
     });
-    int64_t results = 1;
-    for (int i : facts_.spatial) results *= facts_.extents[i];
+    int64_t elements = 1;
+    for (int i : facts_.spatial) elements *= facts_.extents[i];
     bool few = tiles() < kTilesAThread * c_.input.threads;
-    bool outweighs = facts_.extents[longest] >= std::max(2 * results, 4 * kLeastTerms);
+    bool outweighs = facts_.extents[longest] >= std::max(2 * elements, 4 * kLeastTerms);
     if (!few || !outweighs || facts_.dynamic[longest]) return std::nullopt;
     return longest;
   }
 
-  // The number of result tiles, as wide or as tall as registers allow.
-  int64_t tiles() {
+  // All results: rows, and vectors along each.
+  std::pair<int64_t, int64_t> results() {
     const StoreNode& store = store_of(node());
     int last = store.indices.empty() ? -1 : plain_iterator(node(), store.indices.back());
     int64_t lanes = std::max(1, c_.input.target.lanes(std::max(8, bits_of(store.buffer->elem))));
     int64_t along = last < 0 ? 1 : ceil_div(facts_.extents[last], lanes), rows = 1;
     for (int i : facts_.spatial) rows *= i == last ? 1 : facts_.extents[i];
-    if (rows == 1) return ceil_div(along, kWidestTile);
-    return ceil_div(along * rows, kSumsInRegisters);
+    return {rows, along};
+  }
+
+  // The number of result tiles, as wide or as tall as registers allow.
+  int64_t tiles() {
+    const auto [rows, along] = results();
+    return rows == 1 ? ceil_div(along, kWidestTile) : ceil_div(rows * along, kSumsInRegisters);
+  }
+
+  // Whether parts are likely to pay: they give other threads work, or one thread sums to add to while
+  // it waits for others.
+  bool likely_pays() {
+    const auto [rows, along] = results();
+    return c_.input.threads > 1 || rows * along < kSumsInFlight;
   }
 
   // A plain sum, still as lowered. The groups of a weight in a form of its own run along k, so it

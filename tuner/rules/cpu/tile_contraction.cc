@@ -331,16 +331,17 @@ class ContractionTiler {
         schedule_groups(c_, p);
         continue;
       }
-      bool ours = c_.s.consumers(p).size() == 1;
       std::vector<std::string> ways = {"root"};
+      const bool ours = c_.s.consumers(p).size() == 1;
       // Integer sums that correct a weight's offset are computed ahead.
-      bool summed = groups_ && groups_->sums == ElemType::i32;
-      if (ours && !summed) ways = {"root", "tile"};
+      if (ours && !(groups_ && groups_->sums == ElemType::i32)) ways.push_back("tile");
       const auto turned = across(indices_of(node(), c_.s.output(p)->name));
-      // Instead of a vector load, lanes that are no neighbours cost a load per lane, and a condition
-      // that differs between them a branch. An intrinsic takes operands from memory.
-      if (ours && !plan_.tensor() && !turned && !guards_lanes(p)) ways.push_back("inline");
-      std::string way = c_.t.choose(key(p.name), ways);
+      // A lane that is no neighbour costs a load of its own, conditions of lanes a branch each, and an
+      // intrinsic reads memory. Padding is best read in place: lowering takes its edges apart.
+      if (ours && !plan_.tensor() && !turned && !guards_lanes(p)) {
+        ways.insert(only_moves(c_.s.node(p)) ? ways.begin() : ways.end(), "inline");
+      }
+      const auto way = c_.t.choose(key(p.name), ways);
       const std::vector<Block> padded = padded_by(c_.s, p);
       if (way == "inline") {
         c_.s.compute_inline(p);
@@ -473,10 +474,9 @@ class ContractionTiler {
   TilePlan plan_;
   std::map<int, std::vector<Loop>> loops_;  // by iterator, in the order of its factors
   int64_t parallel_levels_ = 1;
-  std::vector<Loop> outer_;    // SP, S0 and S1
-  size_t s0_loops_ = 0;        // of these: SP and S0
-  std::vector<Block> copies_;  // packed copies of operands
-  std::vector<Block> rows_;    // of these: copies of single rows
+  std::vector<Loop> outer_;           // SP, S0 and S1
+  size_t s0_loops_ = 0;               // of these: SP and S0
+  std::vector<Block> copies_, rows_;  // packed copies of operands; of these: copies of single rows
   Loop done_loop_, first_reduce_loop_, s1_loop_;
   Loop chunk_reduce_loop_;                       // outermost loop of a chunk of the reduction
   std::vector<std::vector<Loop>> vector_loops_;  // around vectors of unpacked elements
