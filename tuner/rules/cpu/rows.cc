@@ -25,7 +25,7 @@ int64_t partial_width(RuleContext& c, const Block& block, int64_t extent) {
   const int bits = bits_of(c.s.output(block)->elem);
   const int64_t lanes = std::max(1, c.input.target.lanes(std::max(bits, 8)));
   std::vector<int64_t> widths;
-  for (int64_t vectors : {4, 1, 2, 8}) widths.push_back(lanes * vectors);
+  for (int64_t vectors : {8, 4, 1, 2}) widths.push_back(lanes * vectors);
   for (int64_t narrow = lanes / 2; narrow >= kLeastLanes; narrow /= 2) widths.push_back(narrow);
   std::erase_if(widths, [&](int64_t w) { return w > std::max(extent, kLeastLanes); });
   std::stable_partition(widths.begin(), widths.end(), [&](int64_t w) {
