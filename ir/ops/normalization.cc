@@ -24,7 +24,9 @@ Workload build_softmax(const Spec& spec) {
       b.reduce("X_sum", b.acc, {i}, {j}, Reducer::Sum, [&](const Point& p, const Point& r) {
         return load(e, {p[0], r[0]});
       });
-  b.compute("Y", b.out, {i, j}, [&](const Point& p) { return load(e, p) / load(sum, {p[0]}); });
+  // One division per row.
+  b.compute("Y", b.out, {i, j},
+            [&](const Point& p) { return load(e, p) * (number(b.acc, 1) / load(sum, {p[0]})); });
   return b.finish();
 }
 

@@ -31,11 +31,13 @@ struct Inequality {
   Interval inner_range;
 };
 
-// Collects the comparisons that guard statements under a loop and are best decided there.
+// Collects the comparisons that guard statements under a loop and are best decided there; `terms`: those
+// that choose between values, too, as in a reduction in lanes, whose last terms are none.
 // Comparisons that a spatial loop further inside takes part in are left out.
 class Conditions : public Visitor {
  public:
-  Conditions(Expr var, Interval range, Analyzer& known) : var_(std::move(var)), known_(known) {
+  Conditions(Expr var, Interval range, bool terms, Analyzer& known)
+      : var_(std::move(var)), terms_(terms), known_(known) {
     known_.push();
     known_.bind(var_, range);
   }
@@ -59,6 +61,10 @@ class Conditions : public Visitor {
   void visit_if(const IfNode& n) override {
     collect(n.cond);
     Visitor::visit_if(n);
+  }
+  void visit_select(const SelectNode& n) override {
+    if (terms_) collect(n.cond);
+    Visitor::visit_select(n);
   }
 
  private:
@@ -114,6 +120,7 @@ class Conditions : public Visitor {
   }
 
   Expr var_;
+  bool terms_;
   Analyzer& known_;
   std::vector<Expr> inner_, later_;
 };
@@ -138,10 +145,11 @@ class Partitioner : public Mutator {
     bool divisible = n.for_kind == ForKind::Serial || n.for_kind == ForKind::Parallel;
     if (!min || !extent || *extent < 1 || !divisible) return descend(n, s);
     Interval range{*min, *min + *extent - 1};
-    std::vector<Inequality> found = conditions(n.var, range, n.body);
+    const bool reduces = carries_reduction(n.var, n.body);
+    std::vector<Inequality> found = conditions(n.var, range, n.body, reduces);
     std::vector<int64_t> edges = edges_of(found, range);
     if (edges.size() > 2) return pieces(n, edges);
-    if (!has_composite(found) || carries_reduction(n.var, n.body)) return descend(n, s);
+    if (!has_composite(found) || reduces) return descend(n, s);
     known_.push();
     known_.bind(n.var, range);
     Stmt body = by_tile(n.var, found, n.body);
@@ -154,7 +162,7 @@ class Partitioner : public Mutator {
     Interval range = known_.bounds(n.value);
     Stmt body;
     std::vector<Inequality> found;
-    if (range.is_bounded()) found = conditions(n.var, range, n.body);
+    if (range.is_bounded()) found = conditions(n.var, range, n.body, false);
     std::vector<int64_t> edges =
         range.is_bounded() ? edges_of(found, range) : std::vector<int64_t>{};
     if (edges.size() > 2) {
@@ -180,8 +188,9 @@ class Partitioner : public Mutator {
     return result;
   }
 
-  std::vector<Inequality> conditions(const Expr& var, Interval range, const Stmt& body) {
-    Conditions conditions(var, range, known_);
+  std::vector<Inequality> conditions(const Expr& var, Interval range, const Stmt& body,
+                                     bool terms) {
+    Conditions conditions(var, range, terms, known_);
     conditions(body);
     return std::move(conditions.found);
   }
