@@ -273,8 +273,9 @@ void TuneRun::round(size_t index, double until) {
   std::vector<Candidate> batch = batch_for(task, count, shared);
   task.result.spent.proposing += steady_seconds() - start;
   std::vector<bool> measured_now(batch.size());
-  // Until something is found, a round may take half of the time that it leaves to others.
-  const double longest = shared ? (until + deadline()) / 2 : deadline();
+  // Until something is found, a round may take four times its share, and half of what it leaves to others.
+  const double longest =
+      shared ? std::min(until + 3 * (until - start), (until + deadline()) / 2) : deadline();
   const double found_by = first || !task.result.found() ? longest : 0;
   measurer_.measure(
       *task.workload, batch, {cancelled_, until, shared, found_by}, task.result.best_seconds,
@@ -471,7 +472,8 @@ void TuneRun::search() {
       continue;
     }
     int64_t before = task.result.trials;
-    round(static_cast<size_t>(index), scheduler.round_end(steady_seconds(), search_deadline()));
+    const double until = scheduler.round_end(index, steady_seconds(), search_deadline());
+    round(static_cast<size_t>(index), until);
     scheduler.report(index, task.result.found() ? task.best_seconds() : 0, task.result.trials);
     note_findings();
     task.exhausted = task.result.trials == before && task.waiting.empty();
