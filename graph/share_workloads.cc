@@ -59,7 +59,7 @@ std::map<std::string, std::vector<size_t>> nodes_by_blank(const Graph& graph) {
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     std::optional<Text> text = expression_of(graph.nodes[n]);
     if (!text) continue;
-    for (Syntax* number : numbers_of(&*text)) *number = number_syntax(0);
+    for (Syntax* number : numbers_of(&*text)) *number = number_syntax(1);
     const auto blank = node_of(std::move(*text), "", graph.nodes[n].output);
     if (blank) groups[blank->spec].push_back(n);
   }

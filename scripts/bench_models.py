@@ -147,7 +147,7 @@ def main() -> None:
     parser.add_argument("--library", default="build/release/libtilewright.so")
     parser.add_argument("--seconds", type=float, default=10, help="for each model (10)")
     parser.add_argument("--cpu", type=int, default=0, help="the processor to pin to, with one thread (0)")
-    parser.add_argument("--threads", type=int, default=1, help="of both sides (1)")
+    parser.add_argument("--threads", type=int, default=1, help="threads on each side (1)")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if given.threads == 1:

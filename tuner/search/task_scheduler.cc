@@ -8,12 +8,12 @@ namespace tilewright {
 namespace {
 
 constexpr size_t kWindow = 3;      // rounds of recent progress
-constexpr double kLeastRound = 3;  // seconds
+constexpr double kLeastRound = 1;  // seconds
 constexpr double kTrial = 0.5;     // seconds that proposing and measuring a candidate take, about
 constexpr int kMostFirst = 64;
 constexpr double kMostShare = 0.5;  // of the time that is left, for one first round
 constexpr double kOptimism = 0.05;  // of a first round's time is hoped for in the second
-constexpr double kFirstHope = 0.5;  // of what a workload takes is hoped for in its first round
+constexpr double kFirstHope = 0.8;  // of what a workload takes is hoped for in its first round
 
 }  // namespace
 

@@ -9,7 +9,7 @@ namespace tilewright {
 
 // Spends rounds where they promise the most (the gradient approximation of Zheng et al., "Ansor",
 // OSDI 2020, section 6.1). The largest expected gain wins, estimated from recent progress and the number of
-// rounds so far. A workload without a round hopes for half of the seconds that it is known to take in its
+// rounds so far. A workload without a round hopes for most of the seconds that it is known to take in its
 // model; where these are not known, it goes first. Deterministic.
 class TaskScheduler {
  public:

@@ -32,7 +32,7 @@ struct Inequality {
 };
 
 // Collects the comparisons that guard statements under a loop and are best decided there; `terms`: those
-// that choose between values, too, as in a reduction in lanes, whose last terms are none.
+// that choose between the lanes of a value, too, as in a reduction whose last vector is not whole.
 // Comparisons that a spatial loop further inside takes part in are left out.
 class Conditions : public Visitor {
  public:
@@ -49,7 +49,9 @@ class Conditions : public Visitor {
     bool later = n.for_kind == ForKind::Serial && !carries_reduction(n.var, n.body);
     inside(n.var, later, [&] {
       known_.bind(n.var, n.min, n.extent);
+      if (n.for_kind == ForKind::Vectorized) lanes_.push_back(n.var);
       Visitor::visit_for(n);
+      if (n.for_kind == ForKind::Vectorized) lanes_.pop_back();
     });
   }
   void visit_let(const LetNode& n) override {
@@ -63,7 +65,8 @@ class Conditions : public Visitor {
     Visitor::visit_if(n);
   }
   void visit_select(const SelectNode& n) override {
-    if (terms_) collect(n.cond);
+    const auto chooses = [&](const Expr& lane) { return uses_var(n.cond, lane); };
+    if (terms_ && std::ranges::any_of(lanes_, chooses)) collect(n.cond);
     Visitor::visit_select(n);
   }
 
@@ -122,7 +125,7 @@ class Conditions : public Visitor {
   Expr var_;
   bool terms_;
   Analyzer& known_;
-  std::vector<Expr> inner_, later_;
+  std::vector<Expr> inner_, later_, lanes_;
 };
 
 // The values at which an inequality starts or stops to hold, for all or for some inner values.

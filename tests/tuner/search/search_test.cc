@@ -225,7 +225,7 @@ TEST(TaskScheduler, FirstRoundsShareTheTime) {
   s.report(0, 1e-3, 5);
   s.exhaust(1);
   EXPECT_EQ(s.round_end(2, 120, 180), 150);
-  EXPECT_EQ(s.round_end(2, 177, 180), 180) << "nothing comes of less";
+  EXPECT_EQ(s.round_end(2, 179.5, 180), 180) << "nothing comes of less";
   EXPECT_EQ(s.round_end(0, 120, 180), 180) << "a later round has no share";
   s.report(2, 1e-3, 5);
   EXPECT_EQ(s.round_end(3, 150, 180), 180) << "the last one may take what is left";
@@ -289,7 +289,7 @@ TEST(TaskScheduler, WhatTakesLittleWaitsForWhatTakesMuch) {
   s.expect(2, 1e-3);
   EXPECT_EQ(s.next(), 0);
   s.report(0, 40e-3, 5);
-  EXPECT_EQ(s.next(), 0) << "a second round may save 2 ms, a first one half of one";
+  EXPECT_EQ(s.next(), 0) << "a second round may save 2 ms, a first one less than one";
   s.report(0, 39e-3, 13);
   EXPECT_EQ(s.next(), 0);
   s.report(0, 39e-3, 21);

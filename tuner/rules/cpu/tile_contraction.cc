@@ -339,7 +339,12 @@ class ContractionTiler {
       const auto turned = across(indices_of(node(), c_.s.output(p)->name));
       // Instead of a vector load, lanes that are no neighbours cost a load per lane, and a condition
       // that differs between them a branch. An intrinsic takes operands from memory.
-      if (ours && !plan_.tensor() && !turned && !guards_lanes(p)) ways.push_back("inline");
+      // A window within each channel loads each element anyway: a copy with zeros around would be one more.
+      const BlockNode& made = c_.s.node(p);
+      if (ours && !plan_.tensor() && !turned && !guards_along(node(), made, plan_.vector_iter())) {
+        const bool first = plan_.lanes_in_all() && pads_with_zeros(made);
+        ways.insert(first ? ways.begin() : ways.end(), "inline");
+      }
       std::string way = c_.t.choose(key(p.name), ways);
       const std::vector<Block> padded = padded_by(c_.s, p);
       if (way == "inline") {
@@ -363,21 +368,6 @@ class ContractionTiler {
     if (plan_.tensor()) return;
     const std::string name = c_.s.output(producer)->name;
     choose_blocked_layout(c_, producer, key(name + ".block"), plan_.lanes());
-  }
-
-  // Whether the producer's value has a condition that differs between a vector's elements.
-  bool guards_lanes(const Block& producer) {
-    const BlockNode& n = c_.s.node(producer);
-    auto* select = store_of(n).value.as<SelectNode>();
-    if (!select) return false;
-    std::vector<Expr> indices = indices_of(node(), store_of(n).buffer->name);
-    for (size_t d = 0; d < indices.size(); ++d) {
-      if (uses_var(indices[d], node().iters[plan_.vector_iter()].var) &&
-          uses_var(select->cond, store_of(n).indices[d])) {
-        return true;
-      }
-    }
-    return false;
   }
 
   void fuse_consumer() {
