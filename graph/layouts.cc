@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "graph/interpret.h"
 #include "graph/minimum_cut.h"
@@ -23,9 +24,16 @@ constexpr double kOperation = 0.01;  // of a product that channels share
 constexpr double kLone = 0.1;        // of a sum within a channel
 constexpr double kSaved = 0.2;       // of a sum's time, with the channels last
 constexpr double kByte = 0.1;        // read or written by a copy
+constexpr double kShared = 0.25;     // of a copy's time, for a product that reads the other layout
 
-// The axes of [n, h, w, c] in [n, c, h, w], and those of [h, w, ci, co] in [co, ci, h, w].
-constexpr std::array<size_t, 4> kLast = {0, 2, 3, 1}, kWeight = {2, 3, 1, 0};
+// The axes of [h, w, ci, co] in [co, ci, h, w].
+constexpr std::array<size_t, 4> kWeight = {2, 3, 1, 0};
+
+// [n, c, h, w] as [n, h, w, c], and [n, c, h * w] as [n, h * w, c].
+template <class T>
+void put_channels_last(std::vector<T>* list) {
+  std::rotate(list->begin() + 1, list->begin() + 2, list->end());
+}
 
 template <class T>
 void permute(std::vector<T>* list, const std::array<size_t, 4>& axes) {
@@ -61,7 +69,7 @@ class ChannelsLast {
       if (!rewrite(before[n], roles_[n])) return std::nullopt;
     }
     for (size_t v = 0; v < last_.size(); ++v) {
-      if (last_[v]) permute(&graph_.values[v].shape, kLast);
+      if (last_[v]) put_channels_last(&graph_.values[v].shape);
     }
     if (!restore_outputs()) return std::nullopt;
     drop_unused(&graph_);
@@ -74,9 +82,11 @@ class ChannelsLast {
     return v.shape.size() == 4 && !v.constant && v.shape[1] > 1 && v.shape[2] * v.shape[3] > 1;
   }
 
-  // Whether the node reads the value in the shape that it has.
+  // Whether the node reads the value in the shape that it has, or its rows and columns as one axis.
   bool is_map_of(const TextInput& input) const {
-    return maps_[input.value] && input.shape == graph_.values[input.value].shape;
+    if (!maps_[input.value]) return false;
+    const Shape& own = graph_.values[input.value].shape;
+    return input.shape == own || input.shape == Shape{own[0], own[1], own[2] * own[3]};
   }
 
   Role role_of(const Node& node) const {
@@ -111,18 +121,52 @@ class ChannelsLast {
     return std::llround(2 * kByte * static_cast<double>(graph_.values[value].bytes()));
   }
 
+  // The value whose element this is; nothing for what the text makes, and for all else.
+  static std::optional<size_t> value_read(const Text& text, const Syntax& s) {
+    const auto input = std::ranges::find(text.inputs, s.text, &TextInput::name);
+    if (!is_read(s) || input == text.inputs.end()) return std::nullopt;
+    return input->value;
+  }
+
+  // Whether the terms of a sum are products of several calculated values, as those of attention are: their
+  // axes are none of a feature map.
+  bool mixes_values(const Text& text, const Stage& stage) const {
+    std::set<std::string> calculated;
+    walk(&stage.statement.value, [&](const Syntax* s) {
+      const auto value = value_read(text, *s);
+      if (is_read(*s) && !(value && graph_.values[*value].constant)) calculated.insert(s->text);
+    });
+    return calculated.size() > 1;
+  }
+
+  // Whether the channels of a product share what it reads: it has reduce axes of rows, columns and channels,
+  // where a window of one channel has less.
+  static bool is_shared(const Stage& stage) {
+    return stage.indices.size() == 7 &&
+           stage.indices[4].second * stage.indices[5].second * stage.indices[6].second > 16;
+  }
+
+  // What reading an operand in the other layout costs.
+  int64_t apart_cost(const Role& role, size_t value) const {
+    const auto other = [&](const Stage& stage) {
+      bool reads = false;
+      walk(&stage.statement.value,
+           [&](const Syntax* s) { reads = reads || value_read(*role.text, *s) == value; });
+      return reads && !is_shared(stage);
+    };
+    const bool shared = role.text && std::ranges::none_of(role.text->stages, other);
+    return std::llround((shared ? kShared : 1) * static_cast<double>(copy_cost(value)));
+  }
+
   // The nanoseconds that the channels last save of a text.
-  static double saved(const Text& text) {
+  double saved(const Text& text) const {
     double most = 0;
     for (const Stage& stage : text.stages) {
       if (stage.is_function() || stage.statement.indices.size() != 4) continue;
+      if (mixes_values(text, stage)) continue;
       double terms = 1;
       for (const auto& [name, size] : stage.indices) terms *= static_cast<double>(size);
-      // A product has reduce axes of rows, columns and channels; a window of one channel has less.
-      const bool shared =
-          stage.indices.size() == 7 &&
-          stage.indices[4].second * stage.indices[5].second * stage.indices[6].second > 16;
-      most = std::max(most, kSaved * terms * (shared ? kOperation : kLone));
+      most = std::max(most, kSaved * terms * (is_shared(stage) ? kOperation : kLone));
     }
     return most;
   }
@@ -138,7 +182,7 @@ class ChannelsLast {
       for (const auto& [name, value] : node.operands) {
         if (!maps_[value]) continue;
         if (roles_[n].kind == Role::Kind::Fixed) copied[value] = true;
-        if (made[out] && maps_[out]) sides.add_apart(value, out, copy_cost(value));
+        if (made[out] && maps_[out]) sides.add_apart(value, out, apart_cost(roles_[n], value));
       }
       if (!maps_[out]) continue;
       if (roles_[n].text) sides.add(out, std::llround(saved(*roles_[n].text)), 0);
@@ -189,10 +233,10 @@ class ChannelsLast {
   bool add_copy(size_t from, size_t to) {
     const Value& v = graph_.values[to];
     Shape shape = v.shape;
-    permute(&shape, kLast);
+    put_channels_last(&shape);
     const Indices axes = indices_over(v.shape);
     Syntax element = element_at("X", axes);
-    permute(&element.args, kLast);
+    put_channels_last(&element.args);
     Text text;
     Stage stage = stage_over(axes, {}, "Y", "=", std::move(element));
     stage.elem = v.elem;
@@ -208,27 +252,27 @@ class ChannelsLast {
   }
 
   bool add_text(const Node& node, Text text) {
-    std::map<std::string, const std::array<size_t, 4>*> moved;  // by tensor
+    std::set<std::string> moved;  // tensors
     const bool last = last_[node.output];
     for (Stage& stage : text.stages) {
       const bool is_output = &stage == &text.stages.back();
       if (!last || stage.statement.indices.size() != 4) continue;
-      if (!is_output) moved[stage.statement.target] = &kLast;
+      if (!is_output) moved.insert(stage.statement.target);
       drop_unit_sums(&stage);
       move_weights(&text, stage);
-      permute(&stage.statement.indices, kLast);
-      const Indices left = stage.axes();
-      for (size_t d = 0; d < 4; ++d) stage.indices[d] = left[kLast[d]];
+      put_channels_last(&stage.statement.indices);
+      Indices left = stage.axes();
+      put_channels_last(&left);
+      std::ranges::copy(left, stage.indices.begin());
     }
     for (TextInput& input : text.inputs) {
       if (!last_[input.value]) continue;
-      moved[input.name] = &kLast;
-      permute(&input.shape, kLast);
+      moved.insert(input.name);
+      put_channels_last(&input.shape);
     }
     for (Stage& stage : text.stages) {
       walk(&stage.statement.value, [&](Syntax* s) {
-        const auto found = is_read(*s) ? moved.find(s->text) : moved.end();
-        if (found != moved.end()) permute(&s->args, *found->second);
+        if (is_read(*s) && moved.contains(s->text)) put_channels_last(&s->args);
       });
     }
     return push(node_of(std::move(text), node.label, node.output));
@@ -303,7 +347,7 @@ class ChannelsLast {
     Node copy = node;
     Spec spec = parse_spec(node.spec);
     auto shape = spec.get<std::vector<DimSize>>("shape");
-    permute(&shape, kLast);
+    put_channels_last(&shape);
     spec.params["shape"] = shape;
     spec.params["axes"] = std::vector<int64_t>{1, 2};
     copy.spec = spec_to_inline(spec);
@@ -328,8 +372,8 @@ class ChannelsLast {
       }
       Shape shape = graph_.values[parts[p]].shape;
       if (last_[parts[p]]) {
-        permute(&read, kLast);
-        permute(&shape, kLast);
+        put_channels_last(&read);
+        put_channels_last(&shape);
       }
       const std::string name = fmt::format("X{}", p);
       text.inputs.push_back({name, parts[p], shape, graph_.values[parts[p]].elem, false});
@@ -340,8 +384,8 @@ class ChannelsLast {
                                                 std::move(value), std::move(stage.statement.value));
     }
     if (last_[node.output]) {
-      permute(&stage.statement.indices, kLast);
-      permute(&stage.indices, kLast);
+      put_channels_last(&stage.statement.indices);
+      put_channels_last(&stage.indices);
     }
     text.stages.push_back(std::move(stage));
     return push(node_of(std::move(text), node.label, node.output));

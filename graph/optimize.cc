@@ -1,10 +1,12 @@
 #include "graph/optimize.h"
 
 #include "graph/attention.h"
+#include "graph/divisions.h"
 #include "graph/fuse.h"
 #include "graph/join_products.h"
 #include "graph/layouts.h"
 #include "graph/moves.h"
+#include "graph/share_workloads.h"
 #include "graph/views.h"
 
 namespace tilewright::graph {
@@ -17,6 +19,8 @@ void optimize(Graph* graph) {
   }
   join_products(graph);
   use_channels_last(graph);
+  multiply_by_inverses(graph);
+  share_workloads(graph);
 }
 
 }  // namespace tilewright::graph

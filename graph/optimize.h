@@ -5,8 +5,9 @@
 
 namespace tilewright::graph {
 
-// Views, fusion of functions, attention, and moves folded into their readers, until nothing changes. The
-// meaning of the graph stays the same but for the order of roundings.
+// Views, fusion of functions, attention, and moves folded into their readers, until nothing changes; then
+// joined products, layouts, inverses of numbers and shared workloads. The meaning of the graph stays the same
+// but for the order of roundings.
 void optimize(Graph* graph);
 
 }  // namespace tilewright::graph

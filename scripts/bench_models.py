@@ -2,8 +2,9 @@
 """Runs model files beside ONNX Runtime: in turns in one process, on one pinned thread, by CPU time.
 
 For each pair MODEL.onnx=MODEL.tw it prints both medians in milliseconds, the ratio (above 1: Tilewright is
-faster), and how far the outputs are apart, as a share of the largest output. Inputs are random. Needs the
-Python packages onnxruntime and numpy, and libtilewright.so."""
+faster), and how far the outputs are apart, as a share of the largest output. Inputs are random. With
+--threads both sides have so many, and the wall's clock counts: a machine without other work is needed.
+Needs the Python packages onnxruntime and numpy, and libtilewright.so."""
 import argparse
 import ctypes
 import json
@@ -38,8 +39,9 @@ class Args(ctypes.Structure):
 class Model:
     """A model file through the C interface."""
 
-    def __init__(self, library, path: str):
+    def __init__(self, library, path: str, executor: int | None):
         self.library = library
+        self.executor = executor
         self.model = ctypes.c_void_p()
         self.check(library.tw_model_open(path.encode(), None, ctypes.byref(self.model)))
         self.inputs = self.ports(library.tw_model_input_count, library.tw_model_input_at)
@@ -76,7 +78,7 @@ class Model:
             row = (ctypes.POINTER(DLTensor) * max(1, len(tensors)))(*[ctypes.pointer(t) for t in tensors])
             self.kept += [tensors, row]
             pointers.append((row, len(side)))
-        self.args = Args(ctypes.sizeof(Args), *pointers[0], *pointers[1], None, 0)
+        self.args = Args(ctypes.sizeof(Args), *pointers[0], *pointers[1], self.executor, 0)
         return outputs
 
     def run(self) -> None:
@@ -94,19 +96,31 @@ def random_inputs(ports, generator) -> dict:
     return inputs
 
 
-def cpu_seconds(run) -> float:
-    start = time.thread_time()
+def seconds_of(run, clock) -> float:
+    start = clock()
     run()
-    return time.thread_time() - start
+    return clock() - start
 
 
-def compare(library, onnx: str, compiled: str, seconds: float) -> dict:
+def pool_of(library, threads: int) -> int | None:
+    """The executor of a pool of threads; none for the calling thread."""
+    if threads == 1:
+        return None
+    pool = ctypes.c_void_p()
+    if library.tw_pool_start(threads, ctypes.byref(pool)) != 0:
+        sys.exit(f"bench_models: no pool of {threads} threads")
+    library.tw_pool_executor.restype = ctypes.c_void_p
+    return library.tw_pool_executor(pool)
+
+
+def compare(library, onnx: str, compiled: str, seconds: float, threads: int) -> dict:
     import numpy as np
     import onnxruntime
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    clock = time.perf_counter if threads > 1 else time.thread_time
     session = onnxruntime.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
-    model = Model(library, compiled)
+    model = Model(library, compiled, pool_of(library, threads))
     inputs = random_inputs(model.inputs, np.random.default_rng(0))
     outputs = model.bind(inputs)
     wanted = session.run(None, inputs)
@@ -118,7 +132,10 @@ def compare(library, onnx: str, compiled: str, seconds: float) -> dict:
     end = time.monotonic() + seconds
     while time.monotonic() < end or len(times["tilewright"]) < 7:
         for name, run in sides.items():
-            times[name].append(cpu_seconds(run))
+            if threads > 1:  # the other side's threads wait in a loop for a while
+                time.sleep(0.02)
+                run()
+            times[name].append(seconds_of(run, clock))
     row = {name: statistics.median(all_times) * 1e3 for name, all_times in times.items()}
     return {"model": os.path.basename(onnx), **row, "ratio": row["onnxruntime"] / row["tilewright"],
             "rounds": len(times["tilewright"]), "error": error}
@@ -129,17 +146,19 @@ def main() -> None:
     parser.add_argument("models", nargs="+", metavar="MODEL.onnx=MODEL.tw")
     parser.add_argument("--library", default="build/release/libtilewright.so")
     parser.add_argument("--seconds", type=float, default=10, help="for each model (10)")
-    parser.add_argument("--cpu", type=int, default=0, help="the processor to pin to (0)")
+    parser.add_argument("--cpu", type=int, default=0, help="the processor to pin to, with one thread (0)")
+    parser.add_argument("--threads", type=int, default=1, help="threads on each side (1)")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    os.sched_setaffinity(0, {given.cpu})
+    if given.threads == 1:
+        os.sched_setaffinity(0, {given.cpu})
     library = ctypes.CDLL(os.path.abspath(given.library))
     rows = []
     for pair in given.models:
         onnx, _, compiled = pair.rpartition("=")
         if not onnx:
             parser.error(f"expected MODEL.onnx=MODEL.tw, got '{pair}'")
-        rows.append(compare(library, onnx, compiled, given.seconds))
+        rows.append(compare(library, onnx, compiled, given.seconds, given.threads))
         if not given.json:
             row = rows[-1]
             print(f"{row['model']}: {row['tilewright']:.3f} ms, ONNX Runtime {row['onnxruntime']:.3f} ms, ratio "

@@ -7,7 +7,8 @@ namespace {
 
 Expr number(ElemType type, double value) { return make_const(type, value); }
 
-// Softmax of each row. The row's maximum is subtracted first, so that no exponential overflows.
+// Softmax of each row. The row's maximum is subtracted first, so that no exponential overflows; each row has
+// one division.
 Workload build_softmax(const Spec& spec) {
   WorkloadBuilder b(spec);
   Axis i{"i", b.dim("m")}, j{"j", b.dim("n")};
@@ -24,7 +25,9 @@ Workload build_softmax(const Spec& spec) {
       b.reduce("X_sum", b.acc, {i}, {j}, Reducer::Sum, [&](const Point& p, const Point& r) {
         return load(e, {p[0], r[0]});
       });
-  b.compute("Y", b.out, {i, j}, [&](const Point& p) { return load(e, p) / load(sum, {p[0]}); });
+  Buffer scale = b.compute("X_scale", b.acc, {i},
+                           [&](const Point& p) { return number(b.acc, 1) / load(sum, p); });
+  b.compute("Y", b.out, {i, j}, [&](const Point& p) { return load(e, p) * load(scale, {p[0]}); });
   return b.finish();
 }
 

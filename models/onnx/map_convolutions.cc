@@ -216,6 +216,42 @@ Mapped with_channels_last(const Mapping& m, const Node& node, Draft d) {
                     name)};
 }
 
+// Whether no two elements of the input add to the same element of the output.
+bool makes_blocks(const Window& w) {
+  const auto none = [](int64_t v) { return v == 0; };
+  return w.kernel == w.stride && std::ranges::all_of(w.before, none) &&
+         std::ranges::all_of(w.after, none);
+}
+
+// A transposed convolution whose elements make blocks: a product makes the blocks as channels, those of a
+// place in the block side by side, and a function puts them into their places.
+Mapped in_blocks(const Mapping& m, const Node& node, const Geometry& g) {
+  const std::string name = node.outputs.at(0);
+  const ElemType type = m.elem(node.inputs.at(0));
+  const int64_t h = g.window.kernel[0], w = g.window.kernel[1], c = g.channels_out;
+  Draft d = m.draft("conv2d", node);
+  add_sizes(m, &d.spec, g);
+  d.spec.number("ci", g.channels_in).number("co", h * w * c).number("kernel", 1);
+  d.spec.text("layout", "nchw");
+  m.add_type(&d, type);
+  d.layer.operands = {{"X", node.inputs[0]}, {"W", name + "/W"}};
+  d.layer.output = name + "/blocks";
+  IndexExpr weight(m, node, name + "/W", {h * w * c, g.channels_in, 1, 1}, type);
+  const std::string blocks =
+      weight.at(node.inputs.at(1), {"i1", fmt::format("i0 % {}", c), fmt::format("i0 // {}", w * c),
+                                    fmt::format("i0 // {} % {}", c, w)});
+  IndexExpr e(m, node);
+  Sizes made = fixed_sizes(m, node.inputs[0]);
+  made[1] = h * w * c;
+  std::string value =
+      e.made_at(d.layer.output, made, type,
+                {"i0", fmt::format("i2 % {} * {} + i3 % {} * {} + i1", h, w * c, w, c),
+                 fmt::format("i2 // {}", h), fmt::format("i3 // {}", w)});
+  if (node.has_input(2)) value += " + " + e.at(node.inputs[2], {"i1"});
+  return {weight.finish(fmt::format("{} = {}", weight.left(), blocks)), std::move(d),
+          e.finish(fmt::format("{} = {}", e.left(), value))};
+}
+
 Mapped map_conv_transpose(const Mapping& m, const Node& node) {
   Geometry g = geometry_of(m, node, node.inputs.at(0), node.inputs.at(1), true);
   const std::vector<int64_t> more =
@@ -231,6 +267,7 @@ Mapped map_conv_transpose(const Mapping& m, const Node& node) {
     throw NotMapped("its kernel is dilated");
   }
   if (!g.note.empty()) throw NotMapped("it crops one side of an axis more than the other");
+  if (m.options.whole && makes_blocks(g.window)) return in_blocks(m, node, g);
   Draft d = m.draft("conv2d_transpose", node);
   add_sizes(m, &d.spec, g);
   d.spec.number("ci", g.channels_in).number("co", g.channels_out);

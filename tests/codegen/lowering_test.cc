@@ -67,6 +67,38 @@ TEST(Lowering, TheBulkOfATiledLoopRunsWithoutItsCondition) {
   EXPECT_EQ(body.find("if ("), std::string::npos) << body;
 }
 
+// Partial sums in 16 lanes of rows of 100: six whole vectors, and one that ends after four lanes.
+TEST(Lowering, TheBulkOfAReductionInLanesHasNoMask) {
+  Program p = parse_program(R"(
+program sums(X: f32[4, 100] input, Y: f32[4, 16] output) {
+  block root() {
+    for i in 0..4 {
+      for l_init in 0..16 vectorized {
+        block start(vi: spatial 4 = i, vl: spatial 16 = l_init) {
+          Y[vi, vl] = 0.0f32
+        }
+      }
+      for k in 0..7 {
+        for l in 0..16 vectorized {
+          block sum(vi_1: spatial 4 = i, vk: reduce 7 = k, vl_1: spatial 16 = l) {
+            Y[vi_1, vl_1] = (Y[vi_1, vl_1] + select((((vk * 16) + vl_1) < 100), X[vi_1, ((vk * 16) + vl_1)], 0.0f32))
+          }
+        }
+      }
+    }
+  }
+}
+)");
+  expect_same_meaning(p);
+  const std::string text = to_string(lower_for_cpu(p, Target::parse("avx512")));
+  const size_t loop = text.find("for k");
+  ASSERT_NE(loop, std::string::npos) << text;
+  EXPECT_NE(text.find("in 0..6", loop), std::string::npos) << text;
+  const std::string body = text.substr(loop, text.find("}", loop) - loop);
+  EXPECT_EQ(body.find("select"), std::string::npos) << body;
+  EXPECT_NE(text.find("select", loop), std::string::npos) << "the last vector has one\n" << text;
+}
+
 TEST(Lowering, AccumulatorsStayInRegistersDuringTheReduction) {
   std::string text = to_string(lower_for_cpu(tiled_matmul().program(), Target::parse("avx512")));
   EXPECT_NE(text.find("C_acc"), std::string::npos);

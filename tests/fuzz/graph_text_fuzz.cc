@@ -14,7 +14,7 @@ std::vector<std::string> seed_inputs() {
       "\"y\": f32[4, 8] = \"matmul:m=4,n=8,k=16\" (A=\"x\", B=\"w\")\noutput \"y\"\n",
       "input \"x\": f32[16]\n\"a\": f32[16] = \"expr:expr=\\\"Y[i] = X[i] * 2\\\",dims.i=16\" "
       "(X=\"x\")\n"
-      "\"b\": f32[16] = \"expr:expr=\\\"Y[i] = X[i] + 2\\\",dims.i=16\" (X=\"a\")\n"
+      "\"b\": f32[16] = \"expr:expr=\\\"Y[i] = X[i] * 5\\\",dims.i=16\" (X=\"a\")\n"
       "\"j\": f32[2, 16] = view \"b\", \"a\"\n\"s\": f32[4, 4] = view \"j\" from 16\n"
       "output \"j\"\noutput \"s\"\n",
       "input \"q\": f32[4, 2, 8]\ninput \"k\": f32[2, 8, 4]\n\"t\": f32[2, 4, 8] = \"expr:expr="

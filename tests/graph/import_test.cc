@@ -119,11 +119,25 @@ TEST(ImportOnnx, PadsOneSideInFrontOfTheConvolution) {
 TEST(ImportOnnx, ReordersATransposedConvolution) {
   OnnxFile file;
   file.input("x", {1, 1, 2, 3})
-      .floats("w", {1, 2, 1, 1}, {1, -1})
-      .floats("b", {2}, {0, 10})
-      .node("ConvTranspose", {"x", "w", "b"}, {"y"}, {test::wholes("kernel_shape", {1, 1})})
+      .floats("w", {1, 1, 1, 2}, {1, 10})
+      .floats("b", {1}, {1})
+      .node("ConvTranspose", {"x", "w", "b"}, {"y"}, {test::wholes("kernel_shape", {1, 2})})
       .output("y");
-  EXPECT_THAT(run(file, {{"x", kSix}}), ElementsAre(1, -2, 3, -4, 5, -6, 9, 12, 7, 14, 5, 16));
+  EXPECT_THAT(run(file, {{"x", kSix}}), ElementsAre(2, 9, -16, 31, -3, -34, 45, -59));
+}
+
+// Windows that do not overlap are a product of channels.
+TEST(ImportOnnx, MakesBlocksOfATransposedConvolution) {
+  OnnxFile file;
+  file.input("x", {1, 2, 1, 2})
+      .floats("w", {2, 2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 1, 0, 2, 0, 0})
+      .floats("b", {2}, {0, 100})
+      .node("ConvTranspose", {"x", "w", "b"}, {"y"}, {test::wholes("strides", {2, 2})})
+      .output("y");
+  EXPECT_THAT(
+      run(file, {{"x", elements({1, 10, 1000, 2000})}}),
+      ElementsAre(1, 2, 10, 20, 3, 1004, 30, 2040, 105, 2106, 150, 4160, 107, 108, 170, 180));
+  EXPECT_THAT(to_string(imported(file)), testing::Not(HasSubstr("conv2d_transpose")));
 }
 
 TEST(ImportOnnx, ConvertsTowardZeroAndBack) {

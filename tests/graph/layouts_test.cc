@@ -150,6 +150,39 @@ TEST(GraphLayouts, StayWhereSumsSaveLessThanCopiesTake) {
   with_layouts(net.line("output \"p\"").graph(), 0);
 }
 
+TEST(GraphLayouts, TakeRowsAndColumnsAsOneAxis) {
+  Net net = products();
+  net.line(product("p", "x", "w", "b"));
+  net.line("\"y\": " + expr("1, 30, 64", "Y[n, i, c] = P[n, c, i] + P[n, c, 0]",
+                            "dims.n=1,dims.i=30,dims.c=64,shapes.P=[1,64,30]", "P=\"p\""));
+  const Graph graph = with_layouts(net.line("output \"y\"").graph(), 1);
+  EXPECT_THAT(to_string(graph), HasSubstr("X0[i0, i1, i2] + X0[i0, 0, i2]"));
+  EXPECT_EQ(graph.nodes.size(), 2u);
+}
+
+// Patches of an image whose channels come first.
+TEST(GraphLayouts, ReadTheOtherLayoutInProducts) {
+  Net net;
+  net.line("input \"x\": f32[1, 3, 64, 64]").constant("w", {256, 3, 8, 8});
+  net.line(
+      "\"p\": f32[1, 256, 8, 8] = "
+      "\"conv2d:n=1,h=64,w=64,ci=3,co=256,kernel=8,stride=8,layout=nchw\" (W=\"w\", X=\"x\")");
+  net.line("\"y\": " + expr("1, 64, 256", "Y[n, i, c] = P[n, c, i] + P[n, c, 0]",
+                            "dims.n=1,dims.i=64,dims.c=256,shapes.P=[1,256,64]", "P=\"p\""));
+  with_layouts(net.line("output \"y\"").graph(), 1);
+}
+
+TEST(GraphLayouts, LeaveProductsOfCalculatedValuesAlone) {
+  Net net;
+  net.line("input \"a\": f32[1, 32, 4, 64]").line("input \"b\": f32[1, 32, 4, 64]");
+  net.line("\"s\": " + expr("1, 4, 32, 32", "Y[n, h, i, j] += A[n, i, h, k] * B[n, j, h, k]",
+                            "dims.n=1,dims.h=4,dims.i=32,dims.j=32,dims.k=64,"
+                            "shapes.A=[1,32,4,64],shapes.B=[1,32,4,64]",
+                            "A=\"a\", B=\"b\""));
+  net.line("\"y\": f32[128, 32] = \"softmax:m=128,n=32\" (X=\"s\")");
+  with_layouts(net.line("output \"y\"").graph(), 0);
+}
+
 // Every choice of eight items.
 TEST(TwoSides, ChooseTheLeastOfAllChoices) {
   std::mt19937 generator(5);

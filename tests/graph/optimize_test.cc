@@ -109,7 +109,9 @@ class RandomGraph {
       shape.push_back(from[order[d]]);
       at[order[d]] = index(d);
     }
-    add(shape, read("X", at) + (below(4) == 0 ? " * 0.5" : ""), "", {{"X", x}});
+    static const std::vector<std::string> factors = {" * 0.5", " * (-0.25)", " / 3"};
+    add(shape, read("X", at) + (below(4) == 0 ? factors[below(factors.size())] : ""), "",
+        {{"X", x}});
   }
 
   void add_slice(size_t x) {

@@ -84,6 +84,11 @@ std::optional<size_t> dimension_across(const BlockNode& block, const std::vector
   return std::nullopt;
 }
 
+bool uses_iterator(const std::vector<Expr>& indices, const IterVar& iter) {
+  return std::any_of(indices.begin(), indices.end(),
+                     [&](const Expr& e) { return uses_var(e, iter.var); });
+}
+
 bool covers_iterators(const BlockNode& block, const std::string& buffer) {
   const std::vector<Expr> indices = indices_of(block, buffer);
   if (indices.size() != block.iters.size()) return false;
@@ -114,6 +119,24 @@ std::vector<int64_t> zero_periods(const BlockNode& block) {
     }
   });
   return periods;
+}
+
+bool pads_with_zeros(const BlockNode& block) {
+  auto* guarded = store_of(block).value.as<SelectNode>();
+  return guarded && is_zero(guarded->on_false) && guarded->on_true.as<LoadNode>();
+}
+
+bool guards_along(const BlockNode& reader, const BlockNode& producer, int iter) {
+  auto* select = store_of(producer).value.as<SelectNode>();
+  if (!select) return false;
+  const std::vector<Expr> indices = indices_of(reader, store_of(producer).buffer->name);
+  for (size_t d = 0; d < indices.size(); ++d) {
+    if (uses_var(indices[d], reader.iters[static_cast<size_t>(iter)].var) &&
+        uses_var(select->cond, store_of(producer).indices[d])) {
+      return true;
+    }
+  }
+  return false;
 }
 
 bool stores_neighbours(const Schedule& s, const Block& block) {
@@ -199,30 +222,7 @@ bool is_expensive(const BlockNode& block) {
   return found;
 }
 
-bool only_moves(const BlockNode& block) {
-  std::vector<Expr> values = {store_of(block).value};
-  while (!values.empty()) {
-    const Expr e = values.back();
-    values.pop_back();
-    auto* choice = e.as<SelectNode>();
-    auto* branch = e.as<CallNode>();
-    if (choice) {
-      values.insert(values.end(), {choice->on_true, choice->on_false});
-    } else if (branch && branch->op == CallOp::IfThenElse) {
-      values.insert(values.end(), branch->args.begin() + 1, branch->args.end());
-    } else if (!e.as<LoadNode>() && !e.as<IntImmNode>() && !e.as<FloatImmNode>()) {
-      return false;
-    }
-  }
-  return true;
-}
-
 namespace {
-
-bool uses_iterator(const std::vector<Expr>& indices, const IterVar& iter) {
-  return std::any_of(indices.begin(), indices.end(),
-                     [&](const Expr& e) { return uses_var(e, iter.var); });
-}
 
 // Whether neighbours along `iter` are neighbours in memory.
 bool contiguous(const std::vector<Expr>& indices, const IterVar& iter) {

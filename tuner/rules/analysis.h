@@ -28,6 +28,12 @@ BlockFacts analyze(const Schedule& s, const Block& block);
 // An extent with every dynamic dimension at its maximum.
 int64_t largest_extent(const Schedule& s, const Expr& extent);
 
+// Whether the block copies elements and puts zeros around them.
+bool pads_with_zeros(const BlockNode& block);
+// Whether the value of `producer` has a condition that differs between neighbours along this iterator of its
+// reader.
+bool guards_along(const BlockNode& reader, const BlockNode& producer, int iter);
+
 // Whether the innermost loop runs along the last dimension of the block's result.
 bool stores_neighbours(const Schedule& s, const Block& block);
 
@@ -52,6 +58,8 @@ int plain_iterator(const BlockNode& block, const Expr& index);
 // are not neighbours in memory.
 std::optional<size_t> dimension_across(const BlockNode& block, const std::vector<Expr>& indices,
                                        int iter, int64_t lanes);
+// Whether one of the indices is calculated from the iterator.
+bool uses_iterator(const std::vector<Expr>& indices, const IterVar& iter);
 // Whether the block reads `buffer` at its own iterators, one to one, in any order.
 bool covers_iterators(const BlockNode& block, const std::string& buffer);
 // Per dimension of an injective block's result: s if all elements but every s-th are zero, else 1.
@@ -74,7 +82,5 @@ std::optional<Block> weight_value_of(const Schedule& s, const Block& block,
 IndexMap moved_index(size_t rank, size_t from, size_t to);
 // Whether the value calls a function that costs more than a few instructions.
 bool is_expensive(const BlockNode& block);
-// Whether the value is an element of a buffer or a constant, by whatever condition: padding, for example.
-bool only_moves(const BlockNode& block);
 
 }  // namespace tilewright

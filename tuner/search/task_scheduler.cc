@@ -8,11 +8,12 @@ namespace tilewright {
 namespace {
 
 constexpr size_t kWindow = 3;      // rounds of recent progress
-constexpr double kLeastRound = 3;  // seconds
+constexpr double kLeastRound = 1;  // seconds
 constexpr double kTrial = 0.5;     // seconds that proposing and measuring a candidate take, about
 constexpr int kMostFirst = 64;
 constexpr double kMostShare = 0.5;  // of the time that is left, for one first round
 constexpr double kOptimism = 0.05;  // of a first round's time is hoped for in the second
+constexpr double kFirstHope = 0.8;  // of what a workload takes is hoped for in its first round
 
 }  // namespace
 
@@ -58,12 +59,16 @@ int TaskScheduler::next_waiting() const {
 }
 
 int TaskScheduler::next() const {
-  if (const int waiting = next_waiting(); waiting >= 0) return waiting;
-  int best = -1;
+  int best = next_waiting();
   double most = -1;
+  if (best >= 0) {
+    const double expected = tasks_[static_cast<size_t>(best)].expected;
+    if (expected == 0) return best;
+    most = kFirstHope * expected;
+  }
   for (size_t i = 0; i < tasks_.size(); ++i) {
     const State& s = tasks_[i];
-    if (s.exhausted) continue;
+    if (s.exhausted || s.waits()) continue;
     double g = gain(s);
     if (g > most) {
       most = g;
@@ -73,19 +78,16 @@ int TaskScheduler::next() const {
   return best;
 }
 
-double TaskScheduler::round_end(double now, double end) const {
+double TaskScheduler::round_end(int task, double now, double end) const {
+  const State& own = tasks_[static_cast<size_t>(task)];
   double waiting = 0, all = 0;
   for (const State& s : tasks_) {
     if (!s.waits()) continue;
     ++waiting;
     all += s.expected;
   }
-  if (waiting < 2) return end;
-  double share = 1 / waiting;
-  if (all > 0) {
-    const double own = tasks_[static_cast<size_t>(next_waiting())].expected / all;
-    share = std::clamp(own, share, kMostShare);
-  }
+  if (waiting < 2 || !own.waits()) return end;
+  const double share = own.expected > 0 ? std::min(own.expected / all, kMostShare) : 1 / waiting;
   return std::min(end, now + std::max(kLeastRound, share * (end - now)));
 }
 

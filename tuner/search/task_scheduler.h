@@ -8,9 +8,9 @@
 namespace tilewright {
 
 // Spends rounds where they promise the most (the gradient approximation of Zheng et al., "Ansor",
-// OSDI 2020, section 6.1). Each workload gets one round, those of one model in the order of the seconds
-// that they are known to take in it. Then the largest expected gain wins, estimated from recent progress
-// and the number of rounds so far. Deterministic.
+// OSDI 2020, section 6.1). The largest expected gain wins, estimated from recent progress and the number of
+// rounds so far. A workload without a round hopes for most of the seconds that it is known to take in its
+// model; where these are not known, it goes first. Deterministic.
 class TaskScheduler {
  public:
   // Independent workloads: the gain is a share of each one's own time (the geometric mean over
@@ -27,11 +27,10 @@ class TaskScheduler {
   void expect(int task, double seconds);
   // The workload of the next round, or -1 if all are exhausted.
   int next() const;
-  // The end of the next round of a search that ends at `end` (both in seconds of one clock). A
-  // workload's first round leaves each workload that still waits for its own as much time as it
-  // takes, or more where it takes more of the model's time than the others on average. It takes at least
-  // kLeastRound seconds, to be of use, and at most half of the time that is left.
-  double round_end(double now, double end) const;
+  // The end of the workload's next round in a search that ends at `end` (both in seconds of one clock). Its
+  // first round gets the share that it has in the time of all that wait for theirs, at most half of what is
+  // left; an equal share where its time is not known. It takes at least kLeastRound seconds, to be of use.
+  double round_end(int task, double now, double end) const;
   // How many candidates a first round that takes so many seconds is to propose: proposing a whole
   // batch may take longer than a short round.
   static int first_trials(double seconds);

@@ -74,7 +74,7 @@ class TuneRun {
   void restore(Task& task);
   void recall();
   static void count_invalid(Task& task, TrialVerdict verdict);
-  void round(size_t index, double until);
+  void round(int index, double until);
   std::vector<Candidate> batch_for(Task& task, int count, bool shared);
   void record(Task& task, const Candidate& c, Measurement m);
   void keep_finalist(Task& task, Finalist f);
@@ -84,7 +84,7 @@ class TuneRun {
   void learn(Task& task);
   void note_findings();
   void close(db::RunState state);
-  void report(size_t index);
+  void report(int index);
   double search_deadline() const;
   double deadline() const {
     return options_.seconds > 0 ? started_ + options_.seconds
@@ -261,8 +261,8 @@ void TuneRun::count_invalid(Task& task, TrialVerdict verdict) {
   if (verdict == TrialVerdict::Illegal) ++task.unlowered;
 }
 
-void TuneRun::round(size_t index, double until) {
-  Task& task = tasks_[index];
+void TuneRun::round(int index, double until) {
+  Task& task = tasks_[static_cast<size_t>(index)];
   const SpendingClock clock(measurer_, task.result.elapsed, task.result.spent);
   double start = steady_seconds();
   const int most = task.result.trials == 0 ? options_.first_batch : options_.batch;
@@ -273,9 +273,10 @@ void TuneRun::round(size_t index, double until) {
   std::vector<Candidate> batch = batch_for(task, count, shared);
   task.result.spent.proposing += steady_seconds() - start;
   std::vector<bool> measured_now(batch.size());
-  // Until something is found, a round may take half of the time that it leaves to others.
-  const double longest = shared ? (until + deadline()) / 2 : deadline();
-  const double found_by = first || !task.result.found() ? longest : 0;
+  // Until something is found, a round may take four times its share, and half of what it leaves to others.
+  double found_by = first || !task.result.found() ? deadline() : 0;
+  if (shared)
+    found_by = std::min({found_by, until + 3 * (until - start), (until + deadline()) / 2});
   measurer_.measure(
       *task.workload, batch, {cancelled_, until, shared, found_by}, task.result.best_seconds,
       [&](size_t i, const Measurement& m) {
@@ -341,16 +342,16 @@ void TuneRun::remember() {
   writer_.flush();
 }
 
-void TuneRun::report(size_t index) {
+void TuneRun::report(int index) {
   if (!progress_) return;
-  const TuneResult& r = tasks_[index].result;
+  const TuneResult& r = tasks_[static_cast<size_t>(index)].result;
   int64_t remaining = 0;
   for (const Task& t : tasks_) {
     if (!t.exhausted) remaining += std::max<int64_t>(0, options_.trials - t.result.trials);
   }
-  progress_({r.workload, static_cast<int>(index), static_cast<int>(tasks_.size()), r.trials,
-             options_.trials, r.valid, r.invalid, r.best_seconds, r.default_seconds,
-             steady_seconds() - started_, done_, remaining, options_.seconds});
+  progress_({r.workload, index, static_cast<int>(tasks_.size()), r.trials, options_.trials, r.valid,
+             r.invalid, r.best_seconds, r.default_seconds, steady_seconds() - started_, done_,
+             remaining, options_.seconds});
 }
 
 // When searching has to end so that the winners can be confirmed in time. At most a fifth of the
@@ -471,7 +472,7 @@ void TuneRun::search() {
       continue;
     }
     int64_t before = task.result.trials;
-    round(static_cast<size_t>(index), scheduler.round_end(steady_seconds(), search_deadline()));
+    round(index, scheduler.round_end(index, steady_seconds(), search_deadline()));
     scheduler.report(index, task.result.found() ? task.best_seconds() : 0, task.result.trials);
     note_findings();
     task.exhausted = task.result.trials == before && task.waiting.empty();

@@ -31,11 +31,13 @@ struct Inequality {
   Interval inner_range;
 };
 
-// Collects the comparisons that guard statements under a loop and are best decided there.
+// Collects the comparisons that guard statements under a loop and are best decided there; `terms`: those
+// that choose between the lanes of a value, too, as in a reduction whose last vector is not whole.
 // Comparisons that a spatial loop further inside takes part in are left out.
 class Conditions : public Visitor {
  public:
-  Conditions(Expr var, Interval range, Analyzer& known) : var_(std::move(var)), known_(known) {
+  Conditions(Expr var, Interval range, bool terms, Analyzer& known)
+      : var_(std::move(var)), terms_(terms), known_(known) {
     known_.push();
     known_.bind(var_, range);
   }
@@ -47,7 +49,9 @@ class Conditions : public Visitor {
     bool later = n.for_kind == ForKind::Serial && !carries_reduction(n.var, n.body);
     inside(n.var, later, [&] {
       known_.bind(n.var, n.min, n.extent);
+      if (n.for_kind == ForKind::Vectorized) lanes_.push_back(n.var);
       Visitor::visit_for(n);
+      if (n.for_kind == ForKind::Vectorized) lanes_.pop_back();
     });
   }
   void visit_let(const LetNode& n) override {
@@ -59,6 +63,11 @@ class Conditions : public Visitor {
   void visit_if(const IfNode& n) override {
     collect(n.cond);
     Visitor::visit_if(n);
+  }
+  void visit_select(const SelectNode& n) override {
+    const auto chooses = [&](const Expr& lane) { return uses_var(n.cond, lane); };
+    if (terms_ && std::ranges::any_of(lanes_, chooses)) collect(n.cond);
+    Visitor::visit_select(n);
   }
 
  private:
@@ -114,8 +123,9 @@ class Conditions : public Visitor {
   }
 
   Expr var_;
+  bool terms_;
   Analyzer& known_;
-  std::vector<Expr> inner_, later_;
+  std::vector<Expr> inner_, later_, lanes_;
 };
 
 // The values at which an inequality starts or stops to hold, for all or for some inner values.
@@ -138,10 +148,11 @@ class Partitioner : public Mutator {
     bool divisible = n.for_kind == ForKind::Serial || n.for_kind == ForKind::Parallel;
     if (!min || !extent || *extent < 1 || !divisible) return descend(n, s);
     Interval range{*min, *min + *extent - 1};
-    std::vector<Inequality> found = conditions(n.var, range, n.body);
+    const bool reduces = carries_reduction(n.var, n.body);
+    std::vector<Inequality> found = conditions(n.var, range, n.body, reduces);
     std::vector<int64_t> edges = edges_of(found, range);
     if (edges.size() > 2) return pieces(n, edges);
-    if (!has_composite(found) || carries_reduction(n.var, n.body)) return descend(n, s);
+    if (!has_composite(found) || reduces) return descend(n, s);
     known_.push();
     known_.bind(n.var, range);
     Stmt body = by_tile(n.var, found, n.body);
@@ -154,7 +165,7 @@ class Partitioner : public Mutator {
     Interval range = known_.bounds(n.value);
     Stmt body;
     std::vector<Inequality> found;
-    if (range.is_bounded()) found = conditions(n.var, range, n.body);
+    if (range.is_bounded()) found = conditions(n.var, range, n.body, false);
     std::vector<int64_t> edges =
         range.is_bounded() ? edges_of(found, range) : std::vector<int64_t>{};
     if (edges.size() > 2) {
@@ -180,8 +191,9 @@ class Partitioner : public Mutator {
     return result;
   }
 
-  std::vector<Inequality> conditions(const Expr& var, Interval range, const Stmt& body) {
-    Conditions conditions(var, range, known_);
+  std::vector<Inequality> conditions(const Expr& var, Interval range, const Stmt& body,
+                                     bool terms) {
+    Conditions conditions(var, range, terms, known_);
     conditions(body);
     return std::move(conditions.found);
   }

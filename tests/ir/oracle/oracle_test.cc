@@ -159,7 +159,8 @@ TEST(Notation, IsIndexNotation) {
             "X_max[i] max= X[i, j]\n"
             "X_exp[i, j] = exp(X[i, j] - X_max[i])\n"
             "X_sum[i] += X_exp[i, j]\n"
-            "Y[i, j] = X_exp[i, j] / X_sum[i]\n");
+            "X_scale[i] = 1 / X_sum[i]\n"
+            "Y[i, j] = X_exp[i, j] * X_scale[i]\n");
   EXPECT_EQ(text("elementwise:shape=4,fn=silu"), "Y[i0] = X[i0] / (1 + exp(-X[i0]))\n");
   EXPECT_EQ(text("conv1d:n=1,l=8,ci=4,co=4,kernel=3,stride=2,pad=1,groups=2"),
             "X_pad[n, l, c] = select(l >= 1 && l < 9, X[n, l - 1, c], 0)\n"

@@ -221,16 +221,17 @@ TEST(TaskScheduler, VisitsEachOnceThenTheOneThatPromisesMost) {
 
 TEST(TaskScheduler, FirstRoundsShareTheTime) {
   TaskScheduler s(4);
-  EXPECT_EQ(s.round_end(100, 180), 120);
+  EXPECT_EQ(s.round_end(0, 100, 180), 120);
   s.report(0, 1e-3, 5);
   s.exhaust(1);
-  EXPECT_EQ(s.round_end(120, 180), 150);
-  EXPECT_EQ(s.round_end(177, 180), 180) << "nothing comes of less";
+  EXPECT_EQ(s.round_end(2, 120, 180), 150);
+  EXPECT_EQ(s.round_end(2, 179.5, 180), 180) << "nothing comes of less";
+  EXPECT_EQ(s.round_end(0, 120, 180), 180) << "a later round has no share";
   s.report(2, 1e-3, 5);
-  EXPECT_EQ(s.round_end(150, 180), 180) << "the last one may take what is left";
+  EXPECT_EQ(s.round_end(3, 150, 180), 180) << "the last one may take what is left";
   s.report(3, 1e-3, 5);
-  EXPECT_EQ(s.round_end(160, 180), 180);
-  EXPECT_EQ(s.round_end(160, HUGE_VAL), HUGE_VAL);
+  EXPECT_EQ(s.round_end(0, 160, 180), 180);
+  EXPECT_EQ(s.round_end(0, 160, HUGE_VAL), HUGE_VAL);
 }
 
 TEST(TaskScheduler, WhereNothingIsValidAFewRoundsFollow) {
@@ -268,24 +269,34 @@ TEST(TaskScheduler, FirstRoundsGoWhereTheModelsTimeGoes) {
   s.expect(1, 1e-3);
   s.expect(2, 9e-3);
   EXPECT_EQ(s.next(), 3) << "its time is not known";
-  EXPECT_EQ(s.round_end(0, 80), 20);
+  EXPECT_EQ(s.round_end(3, 0, 80), 20);
   s.report(3, 1e-3, 1);
   EXPECT_EQ(s.next(), 1) << "ten uses";
-  EXPECT_EQ(s.round_end(0, 80), 40) << "10 of 20 ms";
+  EXPECT_EQ(s.round_end(1, 0, 80), 40) << "10 of 20 ms";
   s.report(1, 1e-4, 5);
   EXPECT_EQ(s.next(), 2);
-  EXPECT_EQ(s.round_end(0, 80), 40) << "half of the time at most";
+  EXPECT_EQ(s.round_end(2, 0, 80), 40) << "half of the time at most";
   s.exhaust(2);
   EXPECT_EQ(s.next(), 0);
   s.report(0, 1e-4, 5);
   EXPECT_EQ(s.next(), 1) << "all had a round";
 }
 
-TEST(TaskScheduler, ASmallShareIsStillAnEqualOne) {
-  TaskScheduler s(std::vector<double>{1, 1, 1, 1});
-  for (int i = 0; i < 4; ++i) s.expect(i, 1e-3);
+TEST(TaskScheduler, WhatTakesLittleWaitsForWhatTakesMuch) {
+  TaskScheduler s(std::vector<double>{1, 1, 1});
+  s.expect(0, 100e-3);
+  s.expect(1, 1e-3);
+  s.expect(2, 1e-3);
   EXPECT_EQ(s.next(), 0);
-  EXPECT_EQ(s.round_end(0, 80), 20);
+  s.report(0, 40e-3, 5);
+  EXPECT_EQ(s.next(), 0) << "a second round may save 2 ms, a first one less than one";
+  s.report(0, 39e-3, 13);
+  EXPECT_EQ(s.next(), 0);
+  s.report(0, 39e-3, 21);
+  s.report(0, 39e-3, 29);
+  s.report(0, 39e-3, 37);
+  EXPECT_EQ(s.next(), 1) << "nothing came of three rounds";
+  EXPECT_EQ(s.round_end(1, 0, 80), 40);
 }
 
 TEST(TaskScheduler, WeighsByUse) {

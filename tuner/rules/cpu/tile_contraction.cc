@@ -338,8 +338,10 @@ class ContractionTiler {
       const auto turned = across(indices_of(node(), c_.s.output(p)->name));
       // A lane that is no neighbour costs a load of its own, conditions of lanes a branch each, and an
       // intrinsic reads memory. Padding is best read in place: lowering takes its edges apart.
-      if (ours && !plan_.tensor() && !turned && !guards_lanes(p)) {
-        ways.insert(only_moves(c_.s.node(p)) ? ways.begin() : ways.end(), "inline");
+      const BlockNode& made = c_.s.node(p);
+      if (ours && !plan_.tensor() && !turned && !guards_along(node(), made, plan_.vector_iter())) {
+        const bool first = pads_with_zeros(made) && !groups_;
+        ways.insert(first ? ways.begin() : ways.end(), "inline");
       }
       const auto way = c_.t.choose(key(p.name), ways);
       const std::vector<Block> padded = padded_by(c_.s, p);
@@ -364,21 +366,6 @@ class ContractionTiler {
     if (plan_.tensor()) return;
     const std::string name = c_.s.output(producer)->name;
     choose_blocked_layout(c_, producer, key(name + ".block"), plan_.lanes());
-  }
-
-  // Whether the producer's value has a condition that differs between a vector's elements.
-  bool guards_lanes(const Block& producer) {
-    const BlockNode& n = c_.s.node(producer);
-    auto* select = store_of(n).value.as<SelectNode>();
-    if (!select) return false;
-    std::vector<Expr> indices = indices_of(node(), store_of(n).buffer->name);
-    for (size_t d = 0; d < indices.size(); ++d) {
-      if (uses_var(indices[d], node().iters[plan_.vector_iter()].var) &&
-          uses_var(select->cond, store_of(n).indices[d])) {
-        return true;
-      }
-    }
-    return false;
   }
 
   void fuse_consumer() {

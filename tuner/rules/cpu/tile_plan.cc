@@ -6,6 +6,7 @@
 #include "base/ceil_div.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
+#include "tuner/rules/cpu/options.h"
 
 namespace tilewright {
 namespace {
@@ -20,19 +21,6 @@ constexpr int64_t kPreferredTiles = 2;
 // The shortest chunks of a reduction, in its elements or tiles.
 constexpr int64_t kLeastChunk = 64, kLeastTileChunk = 4;
 constexpr size_t kS0 = 0, kS1 = 1, kS2 = 2, kS3 = 3;
-
-// Options up to `limit`, the preferred one first.
-std::vector<int64_t> up_to(std::vector<int64_t> options, int64_t limit, int64_t preferred) {
-  std::erase_if(options, [&](int64_t o) { return o > limit; });
-  if (options.empty()) options = {1};
-  int64_t best = options[0];
-  for (int64_t o : options) {
-    if (o <= preferred && (best > preferred || o > best)) best = o;
-  }
-  std::erase(options, best);
-  options.insert(options.begin(), best);
-  return options;
-}
 
 // The digit of an index for one of its factors; undefined for a factor of 1.
 Expr digit(const Expr& x, const std::vector<int64_t>& f, size_t level) {
@@ -154,9 +142,7 @@ std::optional<int> TilePlan::weight_lanes(int last) const {
     if (!is_weight(c_.s, name)) continue;
     std::vector<Expr> indices = indices_of(node(), name);
     auto used = [&](int iter) {
-      return std::any_of(indices.begin(), indices.end(), [&](const Expr& e) {
-        return uses_var(e, node().iters[static_cast<size_t>(iter)].var);
-      });
+      return uses_iterator(indices, node().iters[static_cast<size_t>(iter)]);
     };
     if (used(last)) continue;
     for (const Expr& index : store_of(node()).indices) {
@@ -191,14 +177,14 @@ void TilePlan::choose_registers(int64_t budget) {
   // With nothing else to block, wide tiles hide latency.
   int64_t preferred_vectors = std::min<int64_t>(others == 1 ? 8 : 4, budget);
   if (tiles && others > 1) preferred_vectors = kPreferredTiles;
-  int64_t vectors = c_.t.choose(
-      key(wide, "vectors"),
-      up_to({1, 2, 3, 4, 6, 8}, std::min<int64_t>({most, 8, budget}), preferred_vectors));
+  const std::vector<int64_t> counts = {1, 2, 3, 4, 5, 6, 8};
+  const int64_t widest = std::min<int64_t>({most, 8, budget});
+  if (!tiles) preferred_vectors = fitting(counts, widest, preferred_vectors, most);
+  int64_t vectors = c_.t.choose(key(wide, "vectors"), up_to(counts, widest, preferred_vectors));
   factors_[wide] = {1, 1, 1, std::min(width * vectors, round_up_lanes(along))};
   registers_ = vectors;
   int64_t left = std::max<int64_t>(1, budget / vectors);
-  for (size_t n = facts_.spatial.size(); n-- > 0;) {
-    int i = facts_.spatial[n];
+  for (int i : row_order()) {
     if (i == vector_iter_ || i == wide) continue;
     if (is_rows(i)) {
       factors_[i] = {1, 1, 1, extent(i)};
@@ -208,15 +194,32 @@ void TilePlan::choose_registers(int64_t budget) {
     if (extent(i) > 1 && left > 1) {
       // Dot products of bytes take the weight from registers, too.
       const bool bytes = groups_ && groups_->sums == ElemType::i32;
+      const std::vector<int64_t> sizes = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28};
       int64_t preferred = bytes ? std::max<int64_t>(1, left / 2) : left;
       if (tiles) preferred = std::min(left, kPreferredTiles);
-      rows = c_.t.choose(key(i, "rows"), up_to({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28},
-                                               std::min(left, extent(i)), preferred));
+      const int64_t limit = std::min(left, extent(i));
+      if (!tiles && !dynamic(i)) preferred = fitting(sizes, limit, preferred, extent(i));
+      rows = c_.t.choose(key(i, "rows"), up_to(sizes, limit, preferred));
     }
     factors_[i] = {1, 1, 1, rows};
     registers_ *= rows;
     left = std::max<int64_t>(1, left / rows);
   }
+}
+
+// The spatial iterators, the innermost first, and before all others those along which what is read in vectors
+// stays the same.
+std::vector<int> TilePlan::row_order() const {
+  std::vector<int> order(facts_.spatial.rbegin(), facts_.spatial.rend());
+  const IterVar& lane = node().iters[static_cast<size_t>(vector_iter_)];
+  std::stable_partition(order.begin(), order.end(), [&](int iter) {
+    return std::ranges::none_of(inputs_of(node()), [&](const std::string& name) {
+      const std::vector<Expr> indices = indices_of(node(), name);
+      return uses_iterator(indices, lane) &&
+             uses_iterator(indices, node().iters[static_cast<size_t>(iter)]);
+    });
+  });
+  return order;
 }
 
 // A power of two of lanes that covers a short extent, so that narrow outputs use narrow vectors.
@@ -229,10 +232,9 @@ int64_t TilePlan::round_up_lanes(int64_t extent) const {
 }
 
 bool TilePlan::lanes_in_all() const {
-  const Var& lane = node().iters[static_cast<size_t>(vector_iter_)].var;
+  const IterVar& lane = node().iters[static_cast<size_t>(vector_iter_)];
   return !tensor_ && std::ranges::all_of(inputs_of(node()), [&](const std::string& name) {
-    return std::ranges::any_of(indices_of(node(), name),
-                               [&](const Expr& e) { return uses_var(e, lane); });
+    return uses_iterator(indices_of(node(), name), lane);
   });
 }
 

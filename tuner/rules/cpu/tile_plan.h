@@ -95,6 +95,7 @@ class TilePlan {
   // The iterator whose register tile is a number of vectors, and its elements per vector.
   int vectors_iter() const { return tensor_ ? tensor_->tiles : vector_iter_; }
   int64_t vector_step() const { return tensor_ ? 1 : lanes(); }
+  std::vector<int> row_order() const;
   int64_t round_up_lanes(int64_t extent) const;
   int64_t other_work() const;
   void find_phases();

@@ -207,5 +207,31 @@ TEST(TileContraction, PutsTheChannelsOfADepthwiseWindowLast) {
   EXPECT_FALSE(candidate(w, {{"Y.lanes", "vco"}, {"Y.X_pad", "inline"}})) << "no such choice";
 }
 
+// A window over each channel reads its padding in place, and its tiles are whole ones where few follow
+// each other. A product with padding copies it.
+TEST(TileContraction, BeginsWindowsWithoutCopiesAndPartialTiles) {
+  const Target target = Target::parse("avx512");
+  const auto first = [&](const std::string& spec) {
+    return applied_trial(cpu_sketches()[0], {make_workload(parse_spec(spec)), target, 1});
+  };
+  const Trial window = first("depthwise_conv2d:n=1,h=20,w=20,c=64,kernel=3,pad=1");
+  EXPECT_EQ(choice_of(window, ".X_pad"), "inline");
+  EXPECT_EQ(choice_of(window, "vow.rows"), "5");
+  const Trial product = first("conv2d:n=1,h=20,w=20,ci=64,co=64,kernel=3,pad=1");
+  EXPECT_EQ(choice_of(product, ".X_pad"), "root");
+  EXPECT_EQ(choice_of(first("depthwise_conv2d:n=1,h=20,w=100,c=64,kernel=3,pad=1"), "vow.rows"),
+            "7")
+      << "one of many tiles may be partial";
+}
+
+// What is read in vectors along the image's rows serves several channels, five vectors have a row of 80.
+TEST(TileContraction, KeepsWhatIsReadInVectorsForSeveralChannels) {
+  const Workload w =
+      make_workload(parse_spec("conv2d:n=1,h=80,w=80,ci=16,co=24,kernel=3,pad=1,layout=nchw"));
+  const Trial first = applied_trial(cpu_sketches()[0], {w, Target::parse("avx512"), 1});
+  EXPECT_EQ(choice_of(first, "vow.vectors"), "5");
+  EXPECT_EQ(choice_of(first, "vco.rows"), "4");
+}
+
 }  // namespace
 }  // namespace tilewright

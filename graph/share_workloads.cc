@@ -1,0 +1,134 @@
+#include "graph/share_workloads.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "graph/statements.h"
+#include "ir/ops/spec.h"
+
+namespace tilewright::graph {
+namespace {
+
+using ops::Syntax;
+
+bool is_number(const Syntax& s) {
+  if (s.kind == Syntax::Kind::Negate) return is_number(s.args[0]);
+  return s.kind == Syntax::Kind::Number;
+}
+
+// Appends the numbers that a value calculates with, those of indices and comparisons left out. False where
+// it calculates with an index.
+bool add_numbers(Syntax* s, std::vector<Syntax*>* numbers) {
+  if (is_read(*s) || s->kind == Syntax::Kind::Compare) return true;
+  if (is_number(*s)) {
+    numbers->push_back(s);
+    return true;
+  }
+  return s->kind != Syntax::Kind::Name &&
+         std::ranges::all_of(s->args, [&](Syntax& arg) { return add_numbers(&arg, numbers); });
+}
+
+std::vector<Syntax*> numbers_of(Text* text) {
+  std::vector<Syntax*> numbers;
+  for (Stage& stage : text->stages) {
+    if (stage.is_function() && !add_numbers(&stage.statement.value, &numbers)) return {};
+  }
+  return numbers;
+}
+
+// "-0.5".
+std::string spelled_number(const Syntax& number) {
+  return number.kind == Syntax::Kind::Negate ? "-" + spelled_number(number.args[0]) : number.text;
+}
+
+float float_of(const std::string& number) { return std::strtof(number.c_str(), nullptr); }
+
+std::optional<Text> expression_of(const Node& node) {
+  if (node.is_view() || parse_spec(node.spec).op != "expr") return std::nullopt;
+  return typed_text_of(node);
+}
+
+// The nodes whose texts are the same but for their numbers.
+std::map<std::string, std::vector<size_t>> nodes_by_blank(const Graph& graph) {
+  std::map<std::string, std::vector<size_t>> groups;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    std::optional<Text> text = expression_of(graph.nodes[n]);
+    if (!text) continue;
+    for (Syntax* number : numbers_of(&*text)) *number = number_syntax(1);
+    const auto blank = node_of(std::move(*text), "", graph.nodes[n].output);
+    if (blank) groups[blank->spec].push_back(n);
+  }
+  return groups;
+}
+
+// The places at which some of the nodes have other numbers than others.
+std::set<size_t> differences(const std::vector<std::vector<std::string>>& numbers) {
+  std::set<size_t> places;
+  for (const auto& own : numbers) {
+    for (size_t p = 0; p < own.size(); ++p) {
+      if (own[p] != numbers[0][p]) places.insert(p);
+    }
+  }
+  return places;
+}
+
+std::vector<std::string> texts_of(const std::vector<Syntax*>& numbers) {
+  std::vector<std::string> texts;
+  for (const Syntax* number : numbers) texts.push_back(spelled_number(*number));
+  return texts;
+}
+
+// The node with constants in the place of its numbers at these places.
+std::optional<Node> with_constants(Graph* graph, const Node& node, const std::set<size_t>& places) {
+  Text text = *expression_of(node);
+  const std::vector<Syntax*> numbers = numbers_of(&text);
+  for (size_t place : places) {
+    const std::string number = spelled_number(*numbers[place]);
+    const float value = float_of(number);
+    Value constant{
+        fmt::format("{}/{}", graph->values[node.output].name, number), ElemType::f32, {1}, true};
+    while (std::ranges::find(graph->values, constant.name, &Value::name) != graph->values.end()) {
+      constant.name += "'";
+    }
+    constant.data =
+        std::make_shared<const std::string>(reinterpret_cast<const char*>(&value), sizeof(value));
+    const std::string name = fmt::format("number{}", place);
+    text.inputs.push_back({name, graph->add(std::move(constant)), {1}, ElemType::f32, false});
+    *numbers[place] = read_syntax(name, {number_syntax(0)});
+  }
+  return node_of(std::move(text), node.label, node.output);
+}
+
+}  // namespace
+
+int share_workloads(Graph* graph) {
+  int count = 0;
+  for (const auto& [blank, group] : nodes_by_blank(*graph)) {
+    std::set<std::string> specs;
+    std::vector<std::vector<std::string>> numbers;
+    for (size_t n : group) {
+      specs.insert(graph->nodes[n].spec);
+      Text text = *expression_of(graph->nodes[n]);
+      numbers.push_back(texts_of(numbers_of(&text)));
+    }
+    if (specs.size() < 2) continue;
+    Graph changed = *graph;
+    bool all = true;
+    for (size_t n : group) {
+      auto node = with_constants(&changed, changed.nodes[n], differences(numbers));
+      all = all && node;
+      if (node) changed.nodes[n] = std::move(*node);
+    }
+    if (!all) continue;
+    *graph = std::move(changed);
+    count += static_cast<int>(specs.size()) - 1;
+  }
+  return count;
+}
+
+}  // namespace tilewright::graph
