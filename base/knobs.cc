@@ -93,6 +93,9 @@ const std::vector<KnobInfo>& knobs() {
       {Knob::CudaWatchdog, "TILEWRIGHT_CUDA_WATCHDOG", KnobKind::Integer, "0",
        "milliseconds after which a compiled kernel that waits at an mbarrier traps; 0: it waits on",
        0, 60000},
+      {Knob::CudaMacros, "TILEWRIGHT_CUDA_MACROS", KnobKind::Text, "",
+       "other barriers for compiled kernels, to compare them, with commas: TW_CLUSTER_SCOPE, "
+       "arrivals of the cluster's scope; TW_SPIN_WAIT, waits that do not suspend the thread"},
       {Knob::Sandbox, "TILEWRIGHT_SANDBOX", KnobKind::Boolean, "1",
        "whether processes that run kernels are confined by a seccomp filter; off for debuggers"},
       {Knob::Db, "TILEWRIGHT_DB", KnobKind::Text, "tilewright.db", "default of --db"},

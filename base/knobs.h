@@ -25,6 +25,7 @@ enum class Knob : uint8_t {
   Cuda,
   CudaDriver,
   CudaWatchdog,
+  CudaMacros,
   Sandbox,
   Db,
   Config,

@@ -227,6 +227,10 @@ if(TARGET tune-cli)
   add_test(NAME docs.json_schemas COMMAND ${TILEWRIGHT_SYSTEM_PYTHON}
     ${PROJECT_SOURCE_DIR}/tests/scripts/json_schemas_test.py $<TARGET_FILE:tune-cli>)
   set_tests_properties(docs.json_schemas PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
+  # scripts/gpu-check on the stand-in for a driver, branch by branch.
+  add_test(NAME scripts.gpu_dry_run COMMAND ${Python3_EXECUTABLE}
+    ${PROJECT_SOURCE_DIR}/tests/scripts/gpu_dry_run_test.py ${PROJECT_BINARY_DIR})
+  set_tests_properties(scripts.gpu_dry_run PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 
 # The report in a browser.

@@ -38,7 +38,11 @@ std::vector<std::string> entries_of(const std::vector<EmulatedLaunch>& launches)
   return entries;
 }
 
-Object compile_and_load(const std::string& text, const std::vector<EmulatedLaunch>& launches) {
+// Devices from this one on convert 8-bit floats by instructions.
+constexpr int kConvertsFp8 = 89;
+
+Object compile_and_load(const std::string& text, const std::vector<EmulatedLaunch>& launches,
+                        int compute_capability) {
   KernelSource source;
   source.language = SourceLanguage::Cxx;
   source.code = emulated_unit(text, entries_of(launches));
@@ -47,6 +51,7 @@ Object compile_and_load(const std::string& text, const std::vector<EmulatedLaunc
   // the last kernel left there. Hidden names do not meet those of other emulated kernels, nor keep the
   // object from being unloaded.
   source.flags = {"-Og", "-nostdlib", "-ftrivial-auto-var-init=pattern", "-fvisibility=hidden"};
+  if (compute_capability >= kConvertsFp8) source.flags.emplace_back("-DTW_FP8_CVT");
   return Object(load_shared_object(compile(source).object, ObjectKind::Emulation));
 }
 
@@ -231,7 +236,7 @@ EmulatorResult emulate(const std::string& text, const std::vector<EmulatedLaunch
                        const std::vector<EmulatedBuffer>& buffers, const EmulatorOptions& options) {
   EmulatorResult result;
   if (launches.empty()) return result;
-  Object object = compile_and_load(text, launches);
+  Object object = compile_and_load(text, launches, options.compute_capability);
   auto& state = symbol<tw_emu_state>(object, "tw_emu");
   std::vector<Storage> storages = storages_of(buffers);
   Memory memory;

@@ -58,7 +58,8 @@ struct EmulatorOptions {
   /// as one that never ends.
   int64_t step_limit = int64_t{1} << 32;
   /// Times ten, as 90: tensor cores add with as many bits as those of such a device do
-  /// (kernel/instructions/tensor_sums.h). 0: exactly, and round once.
+  /// (kernel/instructions/tensor_sums.h), and 8-bit floats are converted as there. 0: sums are exact
+  /// and rounded once, conversions those of every device.
   int compute_capability = 0;
 };
 

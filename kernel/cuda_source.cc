@@ -20,4 +20,11 @@ TensorMapValues tensor_map_at(const TensorMap& map, const CudaSource& source,
   return values_of(map, [&](const Expr& size) { return size_at(size, source, dims); });
 }
 
+std::string_view cuda_kind(std::string_view text) {
+  auto has = [&](std::string_view name) { return text.find(name) != std::string_view::npos; };
+  if (has("__cluster_dims__(")) return "clusters";
+  if (has("tw_wgmma_m") || has("tw_wgmma_sp_m")) return "wgmma";
+  return has("tw_mma_") ? "mma" : "threads";
+}
+
 }  // namespace tilewright

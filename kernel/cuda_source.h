@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/stmt.h"
@@ -58,5 +59,9 @@ int64_t size_at(const Expr& size, const CudaSource& source, const std::vector<in
 // The same for the numbers of a tensor map.
 TensorMapValues tensor_map_at(const TensorMap& map, const CudaSource& source,
                               const std::vector<int64_t>& dims);
+
+// Features of a device on which kernels stand or fall together, by their text: "clusters" of blocks,
+// "wgmma", "mma" of warps, or "threads" alone.
+std::string_view cuda_kind(std::string_view text);
 
 }  // namespace tilewright

@@ -22,6 +22,7 @@ struct BenchArguments {
   Sizes sizes;
   int rounds = 7;
   uint64_t seed = 0;
+  bool kinds = false;
 };
 
 class Bench {
@@ -119,9 +120,13 @@ int run_bench(const BenchArguments& a) {
   a.sizes.require_known(workloads);
   database::Store store = open_store(a.common);
   Lookup lookup(a.common);
+  if (a.kinds && !lookup.target.is_cuda()) {
+    throw UsageError(
+        "--kinds is of a GPU's kernels; name its target, such as --target cuda:sm_90a");
+  }
   note_confinement(a.common, lookup.target);
   BenchReport report = lookup.target.is_cuda()
-                           ? bench_gpu(workloads, a.sizes, lookup, store, a.rounds, a.seed)
+                           ? bench_gpu(workloads, a.sizes, lookup, store, a.rounds, a.seed, a.kinds)
                            : run_cpu(a, workloads, store);
   if (a.common.json) {
     print_json(json_of(report, lookup.target, lookup.threads));
@@ -143,6 +148,9 @@ void add_bench(CLI::App& app, Runners& runners) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   sub->add_option("--seed", a->seed, "Seed of the operands' values")->capture_default_str();
+  sub->add_flag(
+      "--kinds", a->kinds,
+      "On a GPU, also time the best stored kernel of each kind: clusters, wgmma, mma, threads");
   sub->footer(
       "Examples:\n  tune-cli bench operators.json --db kernels.db --threads 1\n"
       "  tune-cli bench matmul:m=4096,n=4096,k=4096,dtype=f16 --target cuda:sm_90a");

@@ -3,10 +3,12 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "cli/gpu.h"
 #include "cli/kernel_worker.h"
+#include "kernel/cuda_source.h"
 
 namespace tilewright::cli {
 namespace {
@@ -42,6 +44,31 @@ double default_seconds(const BenchRow& row, const std::optional<database::Artifa
   return 0;
 }
 
+// The best stored kernel of each kind: of those that were measured here, then of those that a model
+// chose.
+std::map<std::string, BenchKind> seconds_of_kinds(const BenchRow& row, const Lookup& lookup,
+                                                  const database::Store& store,
+                                                  KernelWorker& worker, uint64_t seed) {
+  std::map<std::string, BenchKind> kinds;
+  for (const std::string& hash : {lookup.identity.hash, described_identity(lookup.target).hash}) {
+    database::RecordFilter filter;
+    filter.workload_hash = row.workload->hash();
+    filter.target_hash = hash;
+    filter.verdict = database::Verdict::Valid;
+    filter.by_time = true;
+    for (const database::Record& r : store.records(filter).records) {
+      const auto artifact = store.artifact(r);
+      if (!artifact || artifact.value->source.empty()) continue;
+      const std::string kind(cuda_kind(artifact.value->source));
+      if (kinds.count(kind) != 0) continue;
+      const MeasureResult result =
+          worker.measure(job_at(*row.workload, *artifact.value, lookup, row.sizes, seed));
+      kinds[kind] = {result.timing.median, result.verdict == Verdict::Ok ? "" : result.message};
+    }
+  }
+  return kinds;
+}
+
 void add_peers(const MeasureResult& result, BenchReport& report, BenchRow& row) {
   for (const auto& [name, peer] : result.peers) {
     std::pair<std::string, std::string> named(name, peer.version);
@@ -56,8 +83,8 @@ void add_peers(const MeasureResult& result, BenchReport& report, BenchRow& row) 
 }  // namespace
 
 BenchReport bench_gpu(const std::vector<Workload>& workloads, const Sizes& sizes,
-                      const Lookup& lookup, const database::Store& store, int rounds,
-                      uint64_t seed) {
+                      const Lookup& lookup, const database::Store& store, int rounds, uint64_t seed,
+                      bool kinds) {
   BenchReport report;
   KernelWorker worker(lookup.target);
   for (const Workload& w : workloads) {
@@ -81,6 +108,7 @@ BenchReport bench_gpu(const std::vector<Workload>& workloads, const Sizes& sizes
     } else {
       row.fault = result.message;
     }
+    if (kinds) row.kinds = seconds_of_kinds(row, lookup, store, worker, seed);
     report.rows.push_back(row);
   }
   return report;

@@ -29,6 +29,10 @@ Json row_json(const BenchRow& row, const Target& target, int threads) {
     j["miss"] = row.miss;
     return j;
   }
+  for (const auto& [kind, found] : row.kinds) {
+    j["kinds"][kind] =
+        found.fault.empty() ? Json{{"seconds", found.seconds}} : Json{{"fault", found.fault}};
+  }
   if (!row.fault.empty()) {
     j["fault"] = row.fault;
     return j;
@@ -117,6 +121,10 @@ void add_row(Table& table, const BenchReport& report, const BenchRow& row, const
   if (!share.cause.empty()) table.note("above the roofline: " + share.cause);
   if (!row.disturbed.empty()) table.note("disturbed: " + row.disturbed);
   if (!row.near.empty()) table.note("near: " + row.near);
+  for (const auto& [kind, found] : row.kinds) {
+    table.note(found.fault.empty() ? fmt::format("{}: {}", kind, readable_seconds(found.seconds))
+                                   : fmt::format("{}: wrong: {}", kind, found.fault));
+  }
   if (row.range) {
     table.note(fmt::format("kernel {} of range {}", row.range->record.substr(0, 8),
                            range_text(row.range)));

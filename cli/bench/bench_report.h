@@ -28,6 +28,12 @@ struct BenchPeer {
   bool counts() const { return !reference && difference.value_or(0) <= 0.05; }
 };
 
+// A kind's time, or what is wrong with its kernel.
+struct BenchKind {
+  double seconds = 0;
+  std::string fault = {};
+};
+
 struct BenchRow {
   const Workload* workload = nullptr;
   std::map<std::string, int64_t> sizes = {};  // of its dynamic dimensions
@@ -41,6 +47,8 @@ struct BenchRow {
   std::string disturbed = {};  // what else had the processors: no ratio is told; empty: nothing
   std::string near = {};       // why the kernel is less than what was asked for; empty: it is that
   bool predicted = false;      // chosen by a model, never tuned
+  // On a GPU, where they were asked for: the best stored kernel of each kind (cuda_kind).
+  std::map<std::string, BenchKind> kinds = {};
   std::optional<database::DispatchRange> range = {};  // of the dispatch table, for the kernel
 };
 

@@ -208,25 +208,6 @@ bool rounds_to_half(const CastNode& n) {
          bits_of(n.type.elem) <= 16;
 }
 
-std::string CudaExpr::text_to_round(const Expr& e, int lane) {
-  if (auto* n = e.as<SelectNode>()) {
-    return fmt::format("({} ? {} : {})", text(n->cond, lane), text_to_round(n->on_true, lane),
-                       text_to_round(n->on_false, lane));
-  }
-  auto* quotient = e.as<BinaryNode>();
-  if (quotient && quotient->op == BinaryOp::Div && quotient->type.elem == ElemType::f32) {
-    return fmt::format("tw_quotient({}, {})", bare(text(quotient->a, lane)),
-                       bare(text(quotient->b, lane)));
-  }
-  auto* n = e.as<UnaryNode>();
-  if (!n || n->op != UnaryOp::Exp) return text(e, lane);
-  auto* difference = n->a.as<BinaryNode>();
-  const bool is_difference =
-      difference && difference->op == BinaryOp::Sub && difference->type.elem == ElemType::f32;
-  return is_difference ? power_text(*difference, lane)
-                       : fmt::format("__expf({})", text(n->a, lane));
-}
-
 namespace {
 
 bool is_number(const Expr& e) {
@@ -243,34 +224,94 @@ bool is_in_registers(const Expr& e) {
   return n && n->op == CallOp::IfThenElse && is_in_registers(n->args[1]) && is_number(n->args[2]);
 }
 
+// A scalar, or one in all lanes, without its mask: the same for many elements.
+Expr unmasked(const Expr& e) {
+  if (auto* all = e.as<BroadcastNode>()) return unmasked(all->value);
+  if (auto* read = e.as<LoadNode>()) return load(read->buffer, read->indices);
+  if (auto* n = e.as<SelectNode>()) return unmasked(n->on_true);
+  auto* n = e.as<CallNode>();
+  return n && n->op == CallOp::IfThenElse ? unmasked(n->args[1]) : e;
+}
+
+// The difference whose exponential a value is; null for others.
+const BinaryNode* difference_of_exponential(const Expr& e) {
+  auto* n = e.as<UnaryNode>();
+  auto* difference = n && n->op == UnaryOp::Exp ? n->a.as<BinaryNode>() : nullptr;
+  const bool is_one =
+      difference && difference->op == BinaryOp::Sub && difference->type.elem == ElemType::f32;
+  return is_one ? difference : nullptr;
+}
+
+// The constant factor of a minuend.
+const FloatImmNode* factor_of_minuend(const BinaryNode& difference) {
+  auto* product = difference.a.as<BinaryNode>();
+  if (!product || product->op != BinaryOp::Mul) return nullptr;
+  auto* all = product->b.as<BroadcastNode>();
+  return (all ? all->value : product->b).as<FloatImmNode>();
+}
+
+// Scores with a factor, less their maximum.
+bool is_of_registers(const BinaryNode& difference) {
+  return factor_of_minuend(difference) && is_in_registers(difference.a.as<BinaryNode>()->a) &&
+         is_in_registers(difference.b);
+}
+
 }  // namespace
+
+std::string CudaExpr::text_to_round(const Expr& e, int lane) {
+  if (auto* n = e.as<SelectNode>()) {
+    const BinaryNode* scores = difference_of_exponential(n->on_true);
+    if (scores && is_of_registers(*scores) && is_number(n->on_false)) {
+      return fmt::format("tw_either({}, {}, {})", bare(text(n->cond, lane)),
+                         power_text(*scores, lane, n->cond), text(n->on_false, lane));
+    }
+    return fmt::format("({} ? {} : {})", text(n->cond, lane), text_to_round(n->on_true, lane),
+                       text_to_round(n->on_false, lane));
+  }
+  auto* quotient = e.as<BinaryNode>();
+  if (quotient && quotient->op == BinaryOp::Div && quotient->type.elem == ElemType::f32) {
+    return fmt::format("tw_quotient({}, {})", bare(text(quotient->a, lane)),
+                       bare(text(quotient->b, lane)));
+  }
+  auto* n = e.as<UnaryNode>();
+  if (!n || n->op != UnaryOp::Exp) return text(e, lane);
+  const BinaryNode* difference = difference_of_exponential(e);
+  return difference ? power_text(*difference, lane) : fmt::format("__expf({})", text(n->a, lane));
+}
+
+// A value in registers behind a mask. A guard of its load that comes from the mask is left out; that of
+// a value in all lanes is the first lane's.
+std::string CudaExpr::register_text(const Expr& e, int lane, const Expr& mask) {
+  auto* all = e.as<BroadcastNode>();
+  auto* read = (all ? all->value : e).as<LoadNode>();
+  const int at = all ? 0 : lane;
+  const bool is_guarded = mask.defined() && read && read->predicate.defined() &&
+                          text(read->predicate, at) == text(mask, at);
+  return is_guarded ? text(load(read->buffer, read->indices), at) : text(e, lane);
+}
 
 // The exponential of a difference by the available instruction, a power of two. Of registers with a
 // factor (scores and their maximum) both sides are brought to base 2, which is one multiply-add a
-// value where the subtrahend is that of many. For equal numbers it is off by their own rounding.
+// value where the subtrahend is that of many. For equal numbers it is off by their own rounding, which
+// one more factor keeps small however large they are (tw_softened). That is the same for many values,
+// too: it takes no mask, and behind a `mask` all is computed and then chosen, not branched around.
 // Otherwise the difference is taken first, with a factor of the minuend in it: of equal numbers
 // without a factor it is 0, however large they are.
-std::string CudaExpr::power_text(const BinaryNode& difference, int lane) {
+std::string CudaExpr::power_text(const BinaryNode& difference, int lane, const Expr& mask) {
   constexpr double kLog2E = 1.4426950408889634;
-  Expr base = difference.a;
-  double factor = 1;
-  auto* product = base.as<BinaryNode>();
-  Expr constant = product && product->op == BinaryOp::Mul ? product->b : Expr();
-  if (auto* all = constant.defined() ? constant.as<BroadcastNode>() : nullptr) {
-    constant = all->value;
+  auto* product = difference.a.as<BinaryNode>();
+  const FloatImmNode* number = factor_of_minuend(difference);
+  const double factor = number ? number->value : 1;
+  if (is_of_registers(difference)) {
+    const std::string softened =
+        fmt::format("tw_softened({})", bare(text(unmasked(difference.b), lane)));
+    return fmt::format(
+        "tw_exp2(fmaf({0}, {1} * {4}, -({2} * ({3} * {4}))))",
+        bare(register_text(product->a, lane, mask)), cuda_float_literal(factor * kLog2E, false),
+        register_text(difference.b, lane, mask), cuda_float_literal(kLog2E, false), softened);
   }
-  const auto* number = constant.defined() ? constant.as<FloatImmNode>() : nullptr;
-  const bool are_registers = number && is_in_registers(product->a) && is_in_registers(difference.b);
-  if (are_registers) {
-    return fmt::format("tw_exp2(fmaf({}, {}, -({} * {})))", bare(text(product->a, lane)),
-                       cuda_float_literal(number->value * kLog2E, false), text(difference.b, lane),
-                       cuda_float_literal(kLog2E, false));
-  }
-  if (number) {
-    base = product->a;
-    factor = number->value;
-  }
-  return fmt::format("tw_exp2(fmaf({}, {}, -{}) * {})", bare(text(base, lane)),
+  return fmt::format("tw_exp2(fmaf({}, {}, -{}) * {})",
+                     bare(text(number ? product->a : difference.a, lane)),
                      cuda_float_literal(factor, false), text(difference.b, lane),
                      cuda_float_literal(kLog2E, false));
 }

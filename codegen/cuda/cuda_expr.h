@@ -79,7 +79,8 @@ class CudaExpr {
   // A value that is rounded to 16 bits: an exponential takes the function of fewest instructions,
   // and a quotient the divisor's reciprocal, which many may share.
   std::string text_to_round(const Expr& e, int lane);
-  std::string power_text(const BinaryNode& difference, int lane);
+  std::string power_text(const BinaryNode& difference, int lane, const Expr& mask = {});
+  std::string register_text(const Expr& e, int lane, const Expr& mask);
   // A value as an element of another type than it is computed in.
   std::string stored_text(const Expr& e, ElemType elem, int lane);
   std::string unary_text(const UnaryNode& n, int lane);

@@ -51,6 +51,55 @@ TW_FN unsigned short tw_bf16_bits(float x) {
   if ((u & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
   return static_cast<unsigned short>((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
+// The conversions of 8-bit floats that devices from sm_89 on have, in the words of the PTX ISA: the upper
+// byte is the first operand's. TW_FP8_CVT is defined for such targets; kernels for others convert by bits.
+TW_FN double tw_emu_fp8_value(unsigned code, int m, int bias) {
+  const unsigned exponent = code >> m, fraction = code & ((1u << m) - 1);
+  const unsigned digits = exponent == 0 ? fraction : fraction + (1u << m);
+  const int power = static_cast<int>(exponent == 0 ? 1 : exponent) - bias - m;
+  return digits * static_cast<double>(tw_float(static_cast<unsigned>(127 + power) << 23));
+}
+// The nearest code, of two the even one; `top` is the greatest finite one's (.rn.satfinite).
+TW_FN unsigned tw_emu_fp8_code(float x, int m, int bias, unsigned top) {
+  if (x != x) return 0x7f;
+  const double size = __builtin_fabs(static_cast<double>(x));
+  unsigned below = 0, above = top;  // codes ascend as their values do
+  while (above - below > 1) {
+    const unsigned middle = (below + above) / 2;
+    (tw_emu_fp8_value(middle, m, bias) <= size ? below : above) = middle;
+  }
+  const double less = size - tw_emu_fp8_value(below, m, bias);
+  const double more = tw_emu_fp8_value(above, m, bias) - size;
+  const bool is_above = more < less || (more == less && (above & 1) == 0);
+  return (tw_bits(x) >> 24 & 0x80u) | (is_above ? above : below);
+}
+TW_FN unsigned short tw_cvt_e4m3x2(float upper, float lower) {
+  return static_cast<unsigned short>(tw_emu_fp8_code(upper, 3, 7, 0x7e) << 8 |
+                                     tw_emu_fp8_code(lower, 3, 7, 0x7e));
+}
+TW_FN unsigned short tw_cvt_e5m2x2(float upper, float lower) {
+  return static_cast<unsigned short>(tw_emu_fp8_code(upper, 2, 15, 0x7b) << 8 |
+                                     tw_emu_fp8_code(lower, 2, 15, 0x7b));
+}
+TW_FN unsigned tw_cvt_f16x2_e4m3x2(unsigned short pair) {
+  unsigned r = 0;
+  for (int i = 0; i < 2; ++i) {
+    const unsigned code = pair >> 8 * i & 0xffu, size = code & 0x7fu;
+    const float value = size == 0x7f ? tw_float(0x7fffffffu)
+                                     : static_cast<float>(tw_emu_fp8_value(size, 3, 7));
+    r |= (tw_f16_bits(value) | (code & 0x80u) << 8) << 16 * i;
+  }
+  return r;
+}
+// The bytes of a and b that the digits of the selector name.
+TW_FN unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
+  const unsigned long long both = static_cast<unsigned long long>(b) << 32 | a;
+  unsigned r = 0;
+  for (int i = 0; i < 4; ++i) {
+    r |= static_cast<unsigned>(both >> 8 * (selector >> 4 * i & 7) & 0xffu) << 8 * i;
+  }
+  return r;
+}
 
 TW_EMU_TYPES
 
@@ -336,6 +385,8 @@ float fmaf(float, float, float) noexcept;
 TW_FN float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 TW_FN float __expf(float x) { return expf(x); }
 TW_FN float tw_exp2(float x) { return x < -126.0f ? 0.0f : exp2f(x); }
+TW_FN float tw_softened(float shift) { return fminf(1.0f, 1.0f / (fabsf(shift) * 0x1p-23f)); }
+TW_FN float tw_either(bool condition, float a, float b) { return condition ? a : b; }
 TW_FN float tw_quotient(float x, float y) {
   const float scale = fabsf(y) < 0x1p-64f ? 0x1p64f : 1.0f;
   return x * scale * (1.0f / (y * scale));

@@ -33,7 +33,13 @@ TW_FN void tw_mbarrier_arrive_expect_tx(unsigned long long* at, int bytes) {
                :: "r"(tw_shared_address(at)), "r"(bytes) : "memory");
 }
 // Loops, as the instruction gives up after a time of its own choice. With TW_WATCHDOG a wait of more
-// nanoseconds is an error of the kernel, in place of one that never ends.
+// nanoseconds is an error of the kernel, in place of one that never ends. With TW_SPIN_WAIT the thread
+// is not suspended meanwhile.
+#ifdef TW_SPIN_WAIT
+#define TW_MBARRIER_LOOK "mbarrier.test_wait.parity"
+#else
+#define TW_MBARRIER_LOOK "mbarrier.try_wait.parity"
+#endif
 TW_FN void tw_mbarrier_wait(unsigned long long* at, int parity) {
   unsigned ended;
 #ifdef TW_WATCHDOG
@@ -42,7 +48,7 @@ TW_FN void tw_mbarrier_wait(unsigned long long* at, int parity) {
 #endif
   do {
     asm volatile("{\n.reg .pred p;\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                 TW_MBARRIER_LOOK ".shared::cta.b64 p, [%1], %2;\n"
                  "selp.u32 %0, 1, 0, p;\n}"
                  : "=r"(ended) : "r"(tw_shared_address(at)), "r"(parity) : "memory");
 #ifdef TW_WATCHDOG
@@ -64,7 +70,8 @@ TW_FN void tw_grid_launch_dependents() {
 // Operations between the blocks of a cluster. Arrivals and waits keep the scope of the block, as
 // those of CUTLASS's ClusterBarrier do: what they order are reads by wgmma that have ended, and
 // copies of the asynchronous proxy. With the scope of the cluster ptxas puts a memory barrier of the
-// whole GPU before each arrival, and invalidates the first-level cache behind each wait.
+// whole GPU before each arrival, and invalidates the first-level cache behind each wait. A device can
+// tell the difference (TW_CLUSTER_SCOPE).
 // tw_cluster_arrive_relaxed publishes nothing but what a fence before it did (PTX ISA,
 // fence.mbarrier_init).
 constexpr const char* kCluster = R"(
@@ -78,10 +85,15 @@ TW_FN void tw_cluster_arrive_relaxed() {
   asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
 TW_FN void tw_cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+#ifdef TW_CLUSTER_SCOPE
+#define TW_ARRIVE_AT "mbarrier.arrive.release.cluster"
+#else
+#define TW_ARRIVE_AT "mbarrier.arrive"
+#endif
 TW_FN void tw_mbarrier_arrive_cluster(unsigned long long* at, int rank) {
   asm volatile("{\n.reg .b32 there;\n"
                "mapa.shared::cluster.u32 there, %0, %1;\n"
-               "mbarrier.arrive.shared::cluster.b64 _, [there];\n}"
+               TW_ARRIVE_AT ".shared::cluster.b64 _, [there];\n}"
                :: "r"(tw_shared_address(at)), "r"(rank) : "memory");
 }
 )";

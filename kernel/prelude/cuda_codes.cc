@@ -65,10 +65,9 @@ TW_FN unsigned tw_minus_i4x8(unsigned x, int zero) {
 // two. NaN stays one.
 TW_FN unsigned tw_nan_f8e4m3(unsigned x) { return ((x & 0x007f007fu) + 0x00010001u) & 0x00800080u; }
 TW_FN unsigned tw_f16x2_f8e4m3(unsigned word, int shift, float zero) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-  unsigned r;
+#ifdef TW_FP8_CVT
   unsigned pair = __byte_perm(word, 0, 0x0020 + (unsigned)shift / 8 * 0x11);
-  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((unsigned short)pair));
+  unsigned r = tw_cvt_f16x2_e4m3x2((unsigned short)pair);
 #else
   unsigned x = word >> shift & 0x00ff00ffu, nan = tw_nan_f8e4m3(x);
   unsigned r = tw_fma_f16x2((x & 0x00800080u) << 8 | (x & 0x007f007fu) << 7, 0x5c005c00u, 0);

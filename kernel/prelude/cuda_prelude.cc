@@ -38,6 +38,17 @@ TW_FN float tw_exp2(float x) {
 }
 )";
 
+// The factor of exponents whose shift is so large that roundings of it would leave the range of an f16:
+// it keeps the shift at 2^23 then, where neighbouring floats are 1 apart.
+constexpr const char* kSoftened = R"(
+TW_FN float tw_softened(float shift) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(fabsf(shift) * 0x1p-23f));
+  return fminf(1.0f, r);
+}
+TW_FN float tw_either(bool condition, float a, float b) { return condition ? a : b; }
+)";
+
 // A divisor near zero is scaled, since its reciprocal might be none.
 constexpr const char* kQuotient = R"(
 TW_FN float tw_quotient(float x, float y) {
@@ -57,6 +68,24 @@ TW_FN float tw_f16_value(unsigned short bits) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));
   return r;
 }
+#if __CUDA_ARCH__ >= 890
+#define TW_FP8_CVT
+TW_FN unsigned short tw_cvt_e4m3x2(float upper, float lower) {
+  unsigned short r;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(upper), "f"(lower));
+  return r;
+}
+TW_FN unsigned short tw_cvt_e5m2x2(float upper, float lower) {
+  unsigned short r;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(upper), "f"(lower));
+  return r;
+}
+TW_FN unsigned tw_cvt_f16x2_e4m3x2(unsigned short pair) {
+  unsigned r;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(pair));
+  return r;
+}
+#endif
 TW_FN unsigned short tw_bf16_bits(float x) {
 #if __CUDA_ARCH__ >= 800
   unsigned short r;
@@ -319,10 +348,13 @@ std::vector<Piece> make_pieces() {
   std::vector<Piece> pieces = {
       {{"TW_FN", "tw_bits", "tw_float"}, kBase},
       {{"tw_exp2"}, kPower},
+      {{"tw_softened", "tw_either"}, kSoftened},
       {{"tw_quotient"}, kQuotient},
       {{"TW_IN", "TW_MADE", "TW_OUT", "TW_INOUT"}, kOperands},
       {{"TW_SHARED"}, kShared},
-      {{"tw_f16_bits", "tw_f16_value", "tw_bf16_bits"}, kConversions},
+      {{"tw_f16_bits", "tw_f16_value", "tw_bf16_bits", "tw_cvt_e4m3x2", "tw_cvt_e5m2x2",
+        "tw_cvt_f16x2_e4m3x2", "TW_FP8_CVT"},
+       kConversions},
       {{"tw_vec", "tw_f16", "tw_bf16", "tw_e4m3", "tw_e5m2", "tw_tf32", "tw_pack", "tw_swizzle"},
        std::string(cuda_types())},
       {{"tw_and_xor", "tw_twice_f16", "tw_twice_bf16", "tw_fma_f16x2", "tw_fma_bf16x2"}, kPairs},

@@ -21,8 +21,13 @@
 //   tw_tf32(x)                             the bits of x rounded to tf32
 //   tw_bits(x), tw_float(bits)             a float as its bits and back
 //   tw_exp2(x)                             2^x by one instruction, to 2 ulp; 0 below 2^-126
+//   tw_softened(x)                         1, or 2^23 / |x| where that is less
+//   tw_either(condition, a, b)             a or b, both of which are computed
 //   tw_quotient(x, y)                      x / y by the reciprocal of y, to 2 ulp
 //   tw_pack(lo, hi)                        two 16-bit elements as one packed register
+//   tw_cvt_e4m3x2, tw_cvt_e5m2x2(upper, lower), tw_cvt_f16x2_e4m3x2(pair)
+//                                          two 8-bit floats from float and to f16, where TW_FP8_CVT is
+//                                          defined: from sm_89 on
 //
 // Asynchronous copies:
 //   tw_cp_async<B>(shared, global), tw_cp_async_zfill<B>(shared, global, valid_bytes),

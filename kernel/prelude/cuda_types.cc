@@ -73,19 +73,15 @@ struct tw_e4m3 {
   tw_e4m3() = default;
   template <class T, typename tw_if<tw_number<T>::value>::type = 0>
   TW_FN tw_e4m3(T x) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-    unsigned short pair;
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"((float)x));
-    bits = (unsigned char)pair;
+#ifdef TW_FP8_CVT
+    bits = (unsigned char)tw_cvt_e4m3x2(0.0f, (float)x);
 #else
     bits = (unsigned char)tw_narrow((float)x, 4, 3, 0x7e, 0x7f);
 #endif
   }
   TW_FN operator float() const {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-    unsigned pair;
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((unsigned short)bits));
-    return tw_f16_value((unsigned short)pair);
+#ifdef TW_FP8_CVT
+    return tw_f16_value((unsigned short)tw_cvt_f16x2_e4m3x2(bits));
 #else
     return (bits & 0x7f) == 0x7f ? tw_float(0x7fffffffu) : tw_widen(bits, 4, 3);
 #endif
@@ -98,10 +94,8 @@ struct tw_e5m2 {
   tw_e5m2() = default;
   template <class T, typename tw_if<tw_number<T>::value>::type = 0>
   TW_FN tw_e5m2(T x) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-    unsigned short pair;
-    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"((float)x));
-    bits = (unsigned char)pair;
+#ifdef TW_FP8_CVT
+    bits = (unsigned char)tw_cvt_e5m2x2(0.0f, (float)x);
 #else
     bits = (unsigned char)tw_narrow((float)x, 5, 2, 0x7b, 0x7f);
 #endif

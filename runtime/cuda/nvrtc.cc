@@ -157,6 +157,16 @@ namespace {
 using SizeOf = int (*)(Program, size_t*);
 using BytesOf = int (*)(Program, char*);
 
+// An option for each name of a list with commas.
+std::vector<std::string> macro_options(const std::string& names) {
+  std::vector<std::string> options;
+  std::istringstream list(names);
+  for (std::string name; std::getline(list, name, ',');) {
+    if (!name.empty()) options.push_back("--define-macro=" + name);
+  }
+  return options;
+}
+
 // Compiles for `machine` ("sm_80", "compute_80") and fetches one of the results.
 std::string compile_and_fetch(const Library& lib, std::string_view text, std::string_view name,
                               const std::string& machine, SizeOf size_of, BytesOf bytes_of,
@@ -169,6 +179,8 @@ std::string compile_and_fetch(const Library& lib, std::string_view text, std::st
   const std::string watchdog =
       fmt::format("--define-macro=TW_WATCHDOG={}000000ull", knob_integer(Knob::CudaWatchdog));
   if (knob_integer(Knob::CudaWatchdog) > 0) options.push_back(watchdog.c_str());
+  const std::vector<std::string> macros = macro_options(knob_text(Knob::CudaMacros));
+  for (const std::string& macro : macros) options.push_back(macro.c_str());
   ProgramGuard guard{lib.f, nullptr};
   if (int status = lib.f.create(&guard.program, unit.c_str(), file.c_str(), 0, nullptr, nullptr)) {
     throw CompileError(fmt::format("kernel '{}': NVRTC: {}", name, lib.f.error(status)));

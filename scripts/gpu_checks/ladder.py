@@ -1,7 +1,8 @@
-"""Kernels of one feature each, simplest first, and the sanitizer and profiler on those that are right.
+"""Kernels of one feature each, simplest first, the sanitizer and profiler on those that are right, and
+kernels that differ in one constant of the cost model.
 
 A rung is a spec with a whole config. Each runs in a process of its own, compiled with a watchdog, so that
-a rung that hangs costs seconds, and names its feature.
+a rung that hangs costs seconds, and names its feature. Variants of a constant are timed, with no watchdog.
 """
 import json
 import pathlib
@@ -26,20 +27,27 @@ def rungs_of(file: pathlib.Path, target: str) -> list[dict]:
 
 def climb_one(tool, target: str, rung: dict, seconds: float) -> dict:
     row = {"feature": rung["feature"], "spec": rung["spec"]}
+    return {**row, **tune_config(tool.watched(WATCHDOG_MS), target, rung, seconds)}
+
+
+def tune_config(tool, target: str, rung: dict, seconds: float) -> dict:
+    """What becomes of the rung's config: its state, and its time where it is right."""
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "config.json"
         config.write_text(json.dumps({"sketch": SKETCH, "config": rung["config"]}))
-        code, document, error = tool.watched(WATCHDOG_MS).of(
+        code, document, error = tool.of(
             "tune", target, rung["spec"], seconds, "--config", str(config), "--trials", "1",
             "--no-warm-start", "--seed", "1")
     if code is None:
-        return {**row, "state": "hangs", "reason": error}
+        return {"state": "hangs", "reason": error}
     if code not in TUNED or not document:
-        return {**row, "state": "refused", "reason": error.strip()[-400:]}
+        return {"state": "refused", "reason": error.strip()[-400:]}
     result = document["results"][0]
     state = next((state for how, state in STATES if result["invalid"].get(how)), None)
-    return {**row, "state": state or ("right" if result["valid"] else "none valid"),
-            "invalid": result["invalid"], **({"reason": error.strip()[-400:]} if state else {})}
+    took = (result.get("best") or {}).get("seconds")
+    return {"state": state or ("right" if result["valid"] else "none valid"),
+            "invalid": result["invalid"], **({"seconds": took} if took and not state else {}),
+            **({"reason": error.strip()[-400:]} if state else {})}
 
 
 def climb(tool, target: str, report, file: pathlib.Path, until: float) -> None:
@@ -48,6 +56,22 @@ def climb(tool, target: str, report, file: pathlib.Path, until: float) -> None:
         left = until - time.monotonic()
         row = {"feature": rung["feature"], "spec": rung["spec"], "state": "not reached"}
         report.add("ladder", climb_one(tool, target, rung, min(left, MOST_RUNG)) if left > 1 else row)
+
+
+def compare(tool, target: str, report, file: pathlib.Path, until: float) -> None:
+    """Variants of the model's constants, one behind the other: their ratios are of one hour."""
+    for constant in json.loads(file.read_text()):
+        if constant["target"] != target:
+            continue
+        for variant in constant["variants"]:
+            row = {"feature": f"{constant['constant']}: {variant['name']}", "spec": constant["spec"]}
+            config = {**constant["config"], **variant["config"]}  # null: the variant has no such knob
+            kernel = {"spec": constant["spec"],
+                      "config": {knob: choice for knob, choice in config.items() if choice is not None}}
+            left = until - time.monotonic()
+            apart = tool.apart("constants", TILEWRIGHT_CUDA_MACROS=variant.get("macros", ""))
+            report.add("constants", {**row, **tune_config(apart, target, kernel, min(left, MOST_RUNG))}
+                       if left > 1 else {**row, "state": "not reached"})
 
 
 def watch_one(tool, program: str, arguments: list[str], rung: dict, seconds: float) -> dict:

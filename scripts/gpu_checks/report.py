@@ -31,7 +31,15 @@ def first_steps(report: dict) -> list[str]:
                   f"{probe['submission_us']} us.", ""]
     if probe.get("problem"):
         lines += [f"Probe of the driver: {probe['problem']}.", ""]
-    for part, title in (("ladder", "Kernels of one feature each"), ("tools", "Sanitizer and profiler")):
+    stick = report.get("yardstick") or {}
+    if "tflops" in stick:
+        clock = stick.get("clock_mhz_at_least")
+        lines += [f"cuBLASLt {stick['version']} computes {stick['product']} at {stick['tflops']} TFLOP/s"
+                  f"{f': tensor cores run at {clock} MHz or more' if clock else ''}.", ""]
+    if stick.get("problem"):
+        lines += [f"cuBLASLt as a yardstick: {stick['problem']}.", ""]
+    for part, title in (("ladder", "Kernels of one feature each"), ("tools", "Sanitizer and profiler"),
+                        ("constants", "Kernels that differ in one constant of the cost model")):
         rows = report.get(part, [])
         if rows:
             bad = [f"{row['feature']} {row['state']}" for row in rows
@@ -40,11 +48,32 @@ def first_steps(report: dict) -> list[str]:
     return lines
 
 
+def constants(report: dict) -> list[str]:
+    """Variants of each constant with their times beside the first one's."""
+    lines, first = [], {}
+    for row in report.get("constants", []):
+        constant = row["feature"].rsplit(": ", 1)[0]
+        first.setdefault(constant, row.get("seconds"))
+        told = row["state"]
+        if "seconds" in row:
+            ratio = f", {row['seconds'] / first[constant]:.2f}x" if first[constant] else ""
+            told = f"{row['seconds'] * 1e6:.1f}{ratio}"
+        lines.append(f"| {row['feature']} | `{row['spec']}` | {told} |")
+    head = ["| variant | workload | microseconds, and beside the first |", "| --- | --- | --- |"]
+    return [*head, *lines, ""] if lines else []
+
+
+def kinds(row: dict) -> str:
+    return ", ".join(f"{kind} {found['seconds'] * 1e6:.1f}" if "seconds" in found else f"{kind} wrong"
+                     for kind, found in row.get("kinds", {}).items())
+
+
 def table(report: dict) -> str:
     """The report as markdown."""
     names = sorted({name for row in report["measured"] for name in row.get("peers", {})})
     versions = {name: version for row in report["measured"]
                 for name, version in row.get("peer_versions", {}).items()}
+    told = any(row.get("kinds") for row in report["measured"])
     missed = sum(row["state"] == "not reached" for row in report["measured"])
     reached = (f"All {len(report['measured'])} workloads were reached." if missed == 0 else
                f"{missed} of {len(report['measured'])} workloads were not reached in the time.")
@@ -54,19 +83,22 @@ def table(report: dict) -> str:
              f"Tests on the device: {states(report['tests'])}.", "",
              *first_steps(report),
              f"Kernels compared with the oracle on the device: {states(report['checks'])}.", "",
+             *constants(report),
              reached, "",
              "Columns of libraries say how often their time is that of the kernel: over 1 the kernel "
              "is faster." if names else "No other library was found.", "",
              "Kernels are the fastest that tuning found; those marked \"model\" were chosen with no "
              "GPU and are measured here for the first time.", "",
              "| workload | | microseconds | roofline |" + "".join(f" {n} {versions.get(n, '')} |"
-                                                                 for n in names),
-             "| --- | --- | ---: | ---: |" + " ---: |" * len(names)]
+                                                                 for n in names)
+             + (" by kind |" if told else ""),
+             "| --- | --- | ---: | ---: |" + " ---: |" * len(names) + (" --- |" if told else "")]
     for row in report["measured"]:
         seconds = f"{row['seconds'] * 1e6:.1f}" if "seconds" in row else ""
         roofline = f"{100 * row['roofline_fraction']:.0f}%" if "roofline_fraction" in row else ""
         ratios = "".join(f" {row['ratio'][n]:.2f}x |" if n in row.get("ratio", {}) else " |"
                          for n in names)
         state = row["state"] + (", model" if row.get("predicted") else "")
-        lines.append(f"| `{row['spec']}` | {state} | {seconds} | {roofline} |{ratios}")
+        lines.append(f"| `{row['spec']}` | {state} | {seconds} | {roofline} |{ratios}"
+                     + (f" {kinds(row)} |" if told else ""))
     return "\n".join(lines) + "\n"

@@ -30,9 +30,10 @@ class FakeGpu : public Cli {
   }
 
   // Stores a kernel of the stand-in as the best for the workload, measured on the stand-in's GPU.
-  // `change` makes another kernel of its description.
+  // `change` makes another kernel of its description, and `source` is its text.
   void store_kernel(const std::string& spec, const std::string& entry,
-                    const std::function<void(CudaDescription&)>& change = {}) {
+                    const std::function<void(CudaDescription&)>& change = {},
+                    const std::string& source = "") {
     using namespace database;
     Workload w = parse_workload(spec);
     Target target = Target::parse("cuda:sm_80");
@@ -48,6 +49,7 @@ class FakeGpu : public Cli {
     r.config = "{}";
     r.samples = {1e-6};
     Artifact kernel = artifact(w, entry);
+    if (!source.empty()) kernel.source = source;
     if (change) {
       CudaDescription description = CudaDescription::from_json(kernel.description);
       change(description);

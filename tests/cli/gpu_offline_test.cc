@@ -2,7 +2,10 @@
 // for measured ones.
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "database/store.h"
+#include "kernel/cuda_source.h"
 #include "runtime/cuda/nvrtc.h"
 #include "tests/cli/support.h"
 
@@ -145,6 +148,24 @@ TEST_F(GpuOffline, EveryCommandTellsOfAKernelAsPredicted) {
   expect_show_prints_all_steps();
   expect_a_report_keeps_predictions_apart();
   expect_the_database_is_checked_and_moved();
+}
+
+// A feature of the chip that fails leaves kernels without it.
+TEST_F(GpuOffline, KernelsOfSeveralKindsAreKept) {
+  const Ran tuned =
+      run("tune --offline --json --trials 80 --target cuda:sm_90a "
+          "matmul:m=1024,n=1024,k=512,dtype=f16,trans_b=true,out=f16",
+          kNoGpu);
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  const auto store = database::Store::open(dir_ / "tilewright.db", database::Mode::ReadOnly);
+  std::map<std::string, int> kinds;
+  for (const database::Record& r : store.records().records) {
+    ++kinds[std::string(cuda_kind(store.artifact(r).value.value().source))];
+  }
+  EXPECT_EQ(tuned.json()["results"][0]["valid"], 3);
+  EXPECT_EQ(kinds["clusters"], 1);
+  EXPECT_EQ(kinds["wgmma"], 1);
+  EXPECT_EQ(kinds["mma"], 1);
 }
 
 TEST_F(GpuOffline, WithoutACompilerItSaysWhatIsMissing) {

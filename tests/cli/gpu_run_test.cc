@@ -170,6 +170,28 @@ TEST_F(GpuBenchCommand, AWrongKernelHasNoTime) {
   EXPECT_FALSE(row.contains("seconds"));
 }
 
+TEST_F(GpuBenchCommand, KindsOfKernelsAreTimedEachByItself) {
+  const std::string spec = "elementwise:shape=64,fn=relu ";
+  store_kernel(spec, "tw_relu", {}, "__cluster_dims__(2, 1, 1) tw_wgmma_m64n64k16_f32_f16");
+  store_kernel(spec, "tw_relu", {}, "tw_mma_m16n8k16_f32_f16");
+  const std::string line = "bench --kinds --json " + std::string(kRunSm80) + spec;
+  const Json kinds = run(line, driver()).json()["results"][0]["kinds"];
+  ASSERT_EQ(kinds.size(), 3u) << kinds;
+  EXPECT_GT(kinds["clusters"]["seconds"], 0);
+  EXPECT_GT(kinds["mma"]["seconds"], 0);
+  EXPECT_GT(kinds["threads"]["seconds"], 0) << "the one that every case has";
+  EXPECT_THAT(bench("--kinds " + spec).out, HasSubstr("clusters: 1.500 ms"));
+  const Ran wrong = run(line, driver() + " FAKE_CUDA_KERNEL=wrong");
+  EXPECT_THAT(wrong.json()["results"][0]["kinds"]["mma"]["fault"].get<std::string>(),
+              HasSubstr("Y["));
+  EXPECT_FALSE(run("bench --json " + std::string(kRunSm80) + spec, driver())
+                   .json()["results"][0]
+                   .contains("kinds"));
+  const Ran cpu = run("bench --kinds --target native " + spec);
+  EXPECT_EQ(cpu.code, 2);
+  EXPECT_THAT(cpu.err, HasSubstr("--kinds is of a GPU's kernels"));
+}
+
 TEST_F(GpuBenchCommand, AWrongLibraryHasNoTime) {
   Json row = bench("--json matmul:m=8,n=8,k=8", "FAKE_CUDA_LIBRARY=wrong").json()["results"][0];
   EXPECT_GT(row["seconds"], 0);

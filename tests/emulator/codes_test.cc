@@ -15,7 +15,8 @@ struct Codes {
   ElemType from, to;
 };
 
-class RegistersOfCodes : public testing::TestWithParam<Codes> {};
+// For devices that convert 8-bit floats by bits, and for those that have an instruction.
+class RegistersOfCodes : public testing::TestWithParam<std::tuple<Codes, int>> {};
 
 // Words that have every byte at every place, and neighbours of all kinds.
 std::vector<uint32_t> words() {
@@ -39,7 +40,9 @@ double want(const Codes& c, uint32_t word, int shift, int lane, int zero) {
 }
 
 TEST_P(RegistersOfCodes, AreTheElementsLessTheZeroPoint) {
-  const Codes c = GetParam();
+  const Codes c = std::get<0>(GetParam());
+  EmulatorOptions options;
+  options.compute_capability = std::get<1>(GetParam());
   const int bits = bits_of(c.from), width = bits_of(c.to), places = width / bits;
   const std::string name =
       fmt::format("tw_{}x{}_{}", to_string(c.to), 32 / width, to_string(c.from));
@@ -58,7 +61,8 @@ TEST_P(RegistersOfCodes, AreTheElementsLessTheZeroPoint) {
     const EmulatorResult result =
         emulate(text, {launch},
                 {{"A", words.data(), static_cast<int64_t>(words.size() * 4)},
-                 {"C", out.data(), static_cast<int64_t>(out.size() * 4), false}});
+                 {"C", out.data(), static_cast<int64_t>(out.size() * 4), false}},
+                options);
     ASSERT_TRUE(result.ok()) << result.fault->to_string();
     for (size_t i = 0; i < in.size(); ++i) {
       for (int s = 0; s < places; ++s) {
@@ -92,10 +96,22 @@ std::vector<Codes> all_codes() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, RegistersOfCodes, testing::ValuesIn(all_codes()),
-                         [](const auto& info) {
-                           return to_string(info.param.from) + "_as_" + to_string(info.param.to);
-                         });
+std::vector<std::tuple<Codes, int>> codes_on_devices() {
+  std::vector<std::tuple<Codes, int>> all;
+  for (const Codes& c : all_codes()) {
+    all.emplace_back(c, 80);
+    if (c.from == ElemType::f8e4m3) all.emplace_back(c, 90);
+  }
+  return all;
+}
+
+std::string name_of_codes(const testing::TestParamInfo<std::tuple<Codes, int>>& info) {
+  const auto& [c, capability] = info.param;
+  return fmt::format("{}_as_{}_on_sm_{}", to_string(c.from), to_string(c.to), capability);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, RegistersOfCodes, testing::ValuesIn(codes_on_devices()),
+                         name_of_codes);
 
 }  // namespace
 }  // namespace tilewright

@@ -17,15 +17,18 @@ using LaunchBuffer = EmulatedLaunch::Buffer;
 // Runs "kernel(TW_IN(T) A, TW_OUT(U) C)" with this body in one block; `c` says how long C is.
 template <class T, class U>
 void run(const std::string& types, const std::string& body, std::vector<T> a, std::vector<U>& c,
-         int threads, int64_t shared_bytes = 1024) {
+         int threads, int64_t shared_bytes = 1024, int compute_capability = 0) {
   std::string text = "extern \"C\" __global__ void kernel(" + types +
                      ") {\nconst int t = threadIdx.x;\n" + body + "\n}\n";
   EmulatedLaunch launch{
       "kernel", {1, 1, 1}, {threads, 1, 1}, shared_bytes, {LaunchBuffer{0}, LaunchBuffer{1}}};
+  EmulatorOptions options;
+  options.compute_capability = compute_capability;
   EmulatorResult result =
       emulate(text, {launch},
               {{"A", a.data(), static_cast<int64_t>(a.size() * sizeof(T))},
-               {"C", c.data(), static_cast<int64_t>(c.size() * sizeof(U)), false}});
+               {"C", c.data(), static_cast<int64_t>(c.size() * sizeof(U)), false}},
+              options);
   EXPECT_TRUE(result.ok()) << result.fault->to_string();
 }
 
@@ -43,36 +46,87 @@ std::vector<float> corners() {
   return values;
 }
 
+// Devices without conversions of 8-bit floats, and those with.
+constexpr int kConversions[] = {80, 90};
+
 TEST(EmulatorFunctions, StoredTypesRoundAsTheElementTypesDo) {
   std::vector<float> values = corners();
   for (ElemType elem : {ElemType::f16, ElemType::bf16, ElemType::f8e4m3, ElemType::f8e5m2}) {
-    std::vector<float> back(values.size());
-    std::string type = test::cuda_type(elem);
-    run("TW_IN(float) A, TW_OUT(float) C",
-        "for (int i = t; i < " + std::to_string(values.size()) + "; i += 64) {\n" + type +
-            " x = A[i]; C[i] = x; }",
-        values, back, 64);
-    for (size_t i = 0; i < values.size(); ++i) {
-      double want = decode_element(elem, encode_element(elem, static_cast<double>(values[i])));
-      EXPECT_EQ(static_cast<double>(back[i]), want) << type << " of " << values[i];
+    for (int capability : kConversions) {
+      std::vector<float> back(values.size());
+      std::string type = test::cuda_type(elem);
+      run("TW_IN(float) A, TW_OUT(float) C",
+          "for (int i = t; i < " + std::to_string(values.size()) + "; i += 64) {\n" + type +
+              " x = A[i]; C[i] = x; }",
+          values, back, 64, 1024, capability);
+      for (size_t i = 0; i < values.size(); ++i) {
+        double want = decode_element(elem, encode_element(elem, static_cast<double>(values[i])));
+        EXPECT_EQ(static_cast<double>(back[i]), want)
+            << type << " of " << values[i] << " on " << capability;
+      }
     }
   }
 }
 
 TEST(EmulatorFunctions, CodesOfEightBitsHaveTheValuesOfTheFormats) {
   for (ElemType elem : {ElemType::f8e4m3, ElemType::f8e5m2}) {
-    std::vector<uint8_t> codes(256);
-    for (size_t i = 0; i < 256; ++i) codes[i] = static_cast<uint8_t>(i);
-    std::vector<float> values(256);
-    run("TW_IN(" + test::cuda_type(elem) + ") A, TW_OUT(float) C",
-        "for (int i = t; i < 256; i += 32) C[i] = A[i];", codes, values, 32);
-    for (size_t i = 0; i < 256; ++i) {
-      double want = decode_element(elem, i);
-      if (std::isnan(want)) {
-        EXPECT_TRUE(std::isnan(values[i])) << i;
-      } else {
-        EXPECT_EQ(static_cast<double>(values[i]), want) << i;
+    for (int capability : kConversions) {
+      std::vector<uint8_t> codes(256);
+      for (size_t i = 0; i < 256; ++i) codes[i] = static_cast<uint8_t>(i);
+      std::vector<float> values(256);
+      run("TW_IN(" + test::cuda_type(elem) + ") A, TW_OUT(float) C",
+          "for (int i = t; i < 256; i += 32) C[i] = A[i];", codes, values, 32, 1024, capability);
+      for (size_t i = 0; i < 256; ++i) {
+        double want = decode_element(elem, i);
+        if (std::isnan(want)) {
+          EXPECT_TRUE(std::isnan(values[i])) << i << " on " << capability;
+        } else {
+          EXPECT_EQ(static_cast<double>(values[i]), want) << i << " on " << capability;
+        }
       }
+    }
+  }
+}
+
+TEST(EmulatorFunctions, PairsOfEightBitCodesConvertEachByItself) {
+  std::vector<uint16_t> pairs(65536);
+  for (size_t i = 0; i < pairs.size(); ++i) pairs[i] = static_cast<uint16_t>(i);
+  std::vector<uint32_t> halves(pairs.size());
+  run("TW_IN(unsigned short) A, TW_OUT(unsigned) C",
+      "for (int i = t; i < 65536; i += 64) C[i] = tw_cvt_f16x2_e4m3x2(A[i]);", pairs, halves, 64);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    for (int half : {0, 1}) {
+      const double want = decode_element(ElemType::f8e4m3, i >> 8 * half & 255);
+      const double got = decode_element(ElemType::f16, halves[i] >> 16 * half & 0xffff);
+      if (std::isnan(want)) {
+        ASSERT_TRUE(std::isnan(got)) << i;
+      } else {
+        ASSERT_EQ(got, want) << i;
+        ASSERT_EQ(std::signbit(got), std::signbit(want)) << i;
+      }
+    }
+  }
+}
+
+// The first operand becomes the upper byte; what is beyond the format becomes its greatest number.
+TEST(EmulatorFunctions, PairsOfFloatsBecomePairsOfCodes) {
+  std::vector<float> values = corners();
+  values.push_back(NAN);
+  const size_t count = values.size();
+  const std::pair<ElemType, std::string> types[] = {{ElemType::f8e4m3, "e4m3"},
+                                                    {ElemType::f8e5m2, "e5m2"}};
+  for (const auto& [elem, name] : types) {
+    std::vector<uint16_t> pairs(count);
+    const std::string n = std::to_string(count);
+    run("TW_IN(float) A, TW_OUT(unsigned short) C",
+        "for (int i = t; i < " + n + "; i += 64) C[i] = tw_cvt_" + name +
+            "x2(A[i], A[(i * 7 + 3) % " + n + "]);",
+        values, pairs, 64);
+    for (size_t i = 0; i < count; ++i) {
+      const auto upper = static_cast<double>(values[i]);
+      const auto lower = static_cast<double>(values[(i * 7 + 3) % count]);
+      ASSERT_EQ(pairs[i] >> 8, encode_element(elem, upper)) << name << " of " << upper;
+      ASSERT_EQ(pairs[i] & 255u, encode_element(elem, lower)) << name << " of " << lower;
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -175,6 +176,12 @@ std::string examine_stored(const SmallInstance& small, const Case& c, const Cuda
   return "equal ";
 }
 
+std::optional<SmallInstance> instance_of(const StoredKernel& kernel) {
+  EmulatedInstances instances(parse_workload(kernel.spec));
+  return small_instance_for(instances, Target::parse(kernel.target), cuda_sketches().front(),
+                            kernel.config);
+}
+
 }  // namespace
 
 std::vector<StoredKernel> stored_kernels(const std::string& file) {
@@ -190,13 +197,18 @@ std::vector<StoredKernel> stored_kernels(const std::string& file) {
   return kernels;
 }
 
+std::optional<double> validation_seconds(const StoredKernel& kernel) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto small = instance_of(kernel);
+  if (!small || !check_instance(*small).passed()) return std::nullopt;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 std::vector<Mutant> pipeline_mutants(const StoredKernel& kernel, size_t step,
                                      const std::string& kind) {
-  const Target target = Target::parse(kernel.target);
-  EmulatedInstances instances(parse_workload(kernel.spec));
-  const auto small = small_instance_for(instances, target, cuda_sketches().front(), kernel.config);
+  const auto small = instance_of(kernel);
   if (!small) return {};
-  const Case c{small->workload, target, small->source};
+  const Case c{small->workload, Target::parse(kernel.target), small->source};
   std::vector<Mutant> mutants;
   size_t place = 0;
   for (const TextKind& k : pipeline_kinds()) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,5 +30,9 @@ std::vector<StoredKernel> stored_kernels(const std::string& file);
 // kernel is checked. Of many, every `step`-th one.
 std::vector<Mutant> pipeline_mutants(const StoredKernel& kernel, size_t step = 1,
                                      const std::string& kind = "");
+
+// The seconds that the check of the kernel itself takes, or nothing where no small instance takes its
+// config or the check does not pass.
+std::optional<double> validation_seconds(const StoredKernel& kernel);
 
 }  // namespace tilewright::mutation

@@ -3,7 +3,8 @@
 //   mutate --stored tests/tuner/golden_gpu_kernels.json [--every N] [--kind KIND] [--spec NAME] [--all]
 //
 // With --stored they are every fault of the pipelines of stored CUDA kernels (or every N-th), on the
-// instances on which these kernels are checked; NAME is the beginning of a kernel's name.
+// instances on which these kernels are checked; NAME is the beginning of a kernel's name. A table has the
+// time that the check of each kernel takes, with compilers where TILEWRIGHT_CACHE is empty.
 // With --gpu they are mutants of CUDA kernels, run in the emulator (SPEC as "cuda:sm_80 matmul:…").
 // Prints escaped mutants (with --all every mutant), then a table of kinds. The exit code is 1 when
 // one escaped. "mutate 1 SEED" repeats that mutant; --text prints its text and the kernel's.
@@ -90,8 +91,8 @@ void add(const Tally& one, Tally& sum) {
 }
 
 // Prints the table; 1 where a mutant escaped.
-int print_tallies(const std::map<std::string, Tally>& tallies) {
-  fmt::print("\n| fault | mutants | refused | equal | escaped | no place | verdicts |\n");
+int print_tallies(const std::map<std::string, Tally>& tallies, const char* head = "fault") {
+  fmt::print("\n| {} | mutants | refused | equal | escaped | no place | verdicts |\n", head);
   fmt::print("| --- | --- | --- | --- | --- | --- | --- |\n");
   Tally sum;
   for (const auto& [kind, tally] : tallies) {
@@ -102,20 +103,43 @@ int print_tallies(const std::map<std::string, Tally>& tallies) {
   return sum.escaped == 0 ? 0 : 1;
 }
 
+// Seconds of the checks of kernels, by family.
+using Validations = std::map<std::string, std::vector<double>>;
+
+void print_validations(const Validations& validations) {
+  fmt::print("\n| family | kernels | seconds of a check, median | worst |\n");
+  fmt::print("| --- | --- | --- | --- |\n");
+  for (auto [family, seconds] : validations) {
+    std::sort(seconds.begin(), seconds.end());
+    fmt::print("| {} | {} | {:.2f} | {:.2f} |\n", family, seconds.size(),
+               seconds[seconds.size() / 2], seconds.back());
+  }
+}
+
 // Breaks the pipelines of stored kernels in every way, those of a name if the choice has one.
 int break_stored(const Arguments& arguments) {
-  std::map<std::string, Tally> tallies;
+  std::map<std::string, Tally> families, faults;
+  Validations validations;
   for (const StoredKernel& kernel : stored_kernels(arguments.stored)) {
     if (!arguments.choice.spec.empty() && kernel.name.find(arguments.choice.spec) != 0) continue;
+    if (const auto seconds = validation_seconds(kernel)) {
+      validations[kernel.family].push_back(*seconds);
+      validations["all"].push_back(*seconds);
+    } else {
+      fmt::print("{}: the kernel itself is not right on any small instance\n", kernel.name);
+    }
     for (const Mutant& mutant : pipeline_mutants(kernel, arguments.every, arguments.choice.kind)) {
-      count(mutant, tallies[kernel.family + ": " + mutant.kind]);
+      count(mutant, families[kernel.family]);
+      count(mutant, faults[mutant.kind]);
       if (arguments.all || mutant.outcome != Outcome::Refused) {
         fmt::print("{}\n", describe(mutant));
         std::fflush(stdout);
       }
     }
   }
-  return print_tallies(tallies);
+  print_validations(validations);
+  print_tallies(families, "family");
+  return print_tallies(faults);
 }
 
 }  // namespace

@@ -35,8 +35,9 @@ here = pathlib.Path(__file__).parent
 command, arguments = sys.argv[1], sys.argv[2:]
 with open(here / "calls", "a") as calls:
     import os
-    watchdog = os.environ.get("TILEWRIGHT_CUDA_WATCHDOG")
-    print(command, *arguments, *(["watchdog=" + watchdog] if watchdog else []), file=calls)
+    watchdog, macros = map(os.environ.get, ("TILEWRIGHT_CUDA_WATCHDOG", "TILEWRIGHT_CUDA_MACROS"))
+    print(command, *arguments, *(["watchdog=" + watchdog] if watchdog else []),
+          *(["macros=" + macros] if macros else []), file=calls)
 device = (here / "device").read_text() or None
 if command == "best":
     print(json.dumps({{"results": []}}))
@@ -57,16 +58,19 @@ if command == "tune":
     invalid = {{how: int(named(how)) for how in ("wrong", "runtime", "timeout")}}
     (here / "predicted").unlink(missing_ok=True)
     print(json.dumps({{"results": [{{"spec": spec, "valid": 3 - sum(invalid.values()),
-                                     "best": {{"config": "{{}}"}}, "invalid": invalid}}]}}))
+                                     "best": {{"config": "{{}}", "seconds": 3e-6}},
+                                     "invalid": invalid}}]}}))
 elif (here / "hangs").exists():
     import time
     time.sleep(60)
 elif (here / "faulty").exists():
     print(json.dumps({{"results": [{{"spec": "matmul:m=1,n=2,k=3", "fault": "C[0] is 1"}}]}}))
 else:
+    kinds = (here / "kinds").read_text() if (here / "kinds").exists() else ""
+    kinds = {{"kinds": json.loads(kinds)}} if kinds and "--kinds" in arguments else {{}}
     print(json.dumps({{"results": [{{"spec": "matmul:m=1,n=2,k=3", "seconds": 2.5e-6, "gflops": 4.0,
                                      "roofline_fraction": 0.5, "absent": {{}},
-                                     "predicted": (here / "predicted").exists(),
+                                     "predicted": (here / "predicted").exists(), **kinds,
                                      "peers": {{"cublaslt": {{"seconds": 2e-6}}}},
                                      "ratio": {{"cublaslt": 0.8}}}}],
                        "peers": {{"cublaslt": "13.1.0"}}}}))
@@ -90,16 +94,19 @@ class GpuCheck(unittest.TestCase):
 
     def run_script(self, *arguments: str, checks: list[str] | None = None,
                    workloads: list[pathlib.Path] | None = None,
-                   rungs: list[dict] | None = None) -> subprocess.CompletedProcess:
+                   rungs: list[dict] | None = None,
+                   constants: list[dict] | None = None) -> subprocess.CompletedProcess:
         """With few of the kernels that are checked, each of which takes a process of tune-cli, and with no
         driver to probe."""
         (self.here / "rungs.json").write_text(json.dumps(rungs or []))
+        (self.here / "constants.json").write_text(json.dumps(constants or []))
         few = ["softmax:m=33,n=1000", "matmul:m=33,n=50,k=20,batch=3"]
         line = ["--build", str(self.here), "--out", str(self.here / "out.json"), "--workloads",
                 *map(str, workloads or [self.here / "few.json"]), *arguments]
         out, err = io.StringIO(), io.StringIO()
         with (mock.patch.object(gpu_check, "CHECKS", few if checks is None else checks),
               mock.patch.object(gpu_check, "RUNGS", self.here / "rungs.json"),
+              mock.patch.object(gpu_check, "CONSTANTS", self.here / "constants.json"),
               mock.patch.dict("os.environ", {"TILEWRIGHT_CUDA_DRIVER": "/no/libcuda.so.1"}),
               contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)):
             code = gpu_check.main(line)
@@ -178,6 +185,80 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(len(rungs), 2)
         self.assertTrue(all("out.ladder.db" in call and "watchdog=2000" in call for call in rungs), rungs)
         self.assertFalse(any("watchdog=2000" in call for call in calls if call not in rungs))
+
+    CONSTANTS = [{"constant": "scope: of arrivals", "target": "cuda:sm_80", "spec": "softmax:m=4,n=4",
+                  "config": {"C.stages": 3}, "variants": [
+                      {"name": "block", "config": {}},
+                      {"name": "cluster", "config": {"C.stages": 4}, "macros": "TW_CLUSTER_SCOPE"}]},
+                 {"constant": "clusters", "target": "cuda:sm_90a", "spec": "softmax:m=5,n=5",
+                  "config": {}, "variants": [{"name": "1x1", "config": {}}]}]
+
+    def test_variants_of_a_constant_are_timed_apart_from_all_else(self):
+        ran = self.run_script(checks=[], constants=self.CONSTANTS)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        rows = json.loads((self.here / "out.json").read_text())["constants"]
+        # The target of the device has no clusters.
+        self.assertEqual([(row["feature"], row["state"], row["seconds"]) for row in rows],
+                         [("scope: of arrivals: block", "right", 3e-6),
+                          ("scope: of arrivals: cluster", "right", 3e-6)])
+        self.assertIn("| scope: of arrivals: cluster | `softmax:m=4,n=4` | 3.0, 1.00x |",
+                      (self.here / "out.md").read_text())
+        calls = [call for call in (self.here / "calls").read_text().splitlines() if "--config" in call]
+        self.assertTrue(all("out.constants.db" in call and "watchdog" not in call for call in calls), calls)
+        self.assertEqual([call.rpartition("macros=")[2] for call in calls if "macros=" in call],
+                         ["TW_CLUSTER_SCOPE"])
+
+    def test_a_variant_that_hangs_faults_or_is_wrong_is_an_error_that_names_it(self):
+        for verdict, state in (("wrong", "wrong"), ("runtime", "faults"), ("timeout", "hangs")):
+            with self.subTest(verdict):
+                (self.here / verdict).write_text("softmax:m=4,n=4")
+                ran = self.run_script(checks=[], constants=self.CONSTANTS)
+                self.assertEqual(ran.returncode, 3)
+                self.assertIn("wrong on the device: scope: of arrivals: block", ran.stderr)
+                row = json.loads((self.here / "out.json").read_text())["constants"][0]
+                self.assertEqual((row["state"], "seconds" in row), (state, False))
+                (self.here / verdict).write_text("")
+
+    def planned(self, kinds: dict) -> tuple[dict, subprocess.CompletedProcess]:
+        plan = self.here / "plan.db"
+        plan.write_text("kernels")
+        (self.here / "kinds").write_text(json.dumps(kinds))
+        with mock.patch.object(gpu_check, "LEAST_SHARE", 1e9):
+            ran = self.run_script("--plan", str(plan), checks=[])
+        return json.loads((self.here / "out.json").read_text())["measured"][0], ran
+
+    def test_a_plan_is_timed_by_kinds_of_kernels(self):
+        kinds = {"clusters": {"seconds": 2e-6}, "mma": {"seconds": 5e-6}}
+        row, ran = self.planned(kinds)
+        self.assertEqual((row["state"], row["kinds"], ran.returncode), ("right", kinds, 0))
+        table = (self.here / "out.md").read_text()
+        self.assertIn("| by kind |", table)
+        self.assertIn("| clusters 2.0, mma 5.0 |", table)
+
+    def test_a_wrong_kernel_of_another_kind_is_an_error(self):
+        row, ran = self.planned({"clusters": {"fault": "C[0] is 1"}, "mma": {"seconds": 5e-6}})
+        self.assertEqual((row["state"], row["reason"], ran.returncode), ("wrong", "clusters: C[0] is 1", 3))
+        self.assertIn("clusters wrong, mma 5.0", (self.here / "out.md").read_text())
+
+    def test_a_driver_that_hangs_or_dies_takes_its_program_alone(self):
+        program = self.here / "yardstick.py"
+        for text, problem in (("import time; time.sleep(60)", "the yardstick did not answer in 0.5 s"),
+                              ("import os; os.abort()", "the yardstick ended with -6: "),
+                              ("print('no document')", "the yardstick ended with 0: ")):
+            program.write_text(text)
+            with mock.patch.object(gpu_check, "MOST_PROBE", 0.5):
+                self.assertEqual(gpu_check.told_by(str(program), {}), {"problem": problem})
+
+    def test_the_yardstick_stands_in_the_report(self):
+        told = {"version": 130102, "product": "bf16 8192x8192x8192", "tflops": 702.5,
+                "clock_mhz_at_least": 1299}
+        for stick, line in ((told, "cuBLASLt 130102 computes bf16 8192x8192x8192 at 702.5 TFLOP/s: tensor "
+                                   "cores run at 1299 MHz or more."),
+                            ({"problem": "no cuBLASLt loads"}, "cuBLASLt as a yardstick: no cuBLASLt loads.")):
+            with mock.patch.object(gpu_check, "told_by", lambda program, environment, s=stick: s):
+                self.run_script(checks=[])
+            self.assertIn(line, (self.here / "out.md").read_text())
+            self.assertEqual(json.loads((self.here / "out.json").read_text())["yardstick"], stick)
 
     def test_the_sanitizer_and_the_profiler_run_where_they_are_installed(self):
         for program, code in (("compute-sanitizer", 99), ("ncu", 0)):

@@ -3,10 +3,12 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 
+#include "codegen/codegen.h"
 #include "codegen/lowering.h"
 #include "database/tables/convert.h"
 #include "runtime/cuda/nvrtc.h"
@@ -28,6 +30,8 @@ constexpr int64_t kBatch = 64;       // candidates per generation
 constexpr size_t kShortlist = 20;    // candidates to compile
 constexpr size_t kMoreForASize = 4;  // for each further size that is ranked
 constexpr int64_t kKept = 3;         // checked and stored, besides a table's kernels
+// Candidates of a further kind to compile, and how many are looked at for them.
+constexpr size_t kOfAKind = 3, kLooked = 128;
 
 struct RankedAtSizes {
   Candidate candidate;
@@ -54,6 +58,8 @@ class GpuOffline {
   std::vector<SearchPolicy> policies(const std::shared_ptr<GpuEstimates>& estimates, uint64_t seed);
   std::vector<RankedAtSizes> search(uint64_t seed);
   std::vector<Candidate> shortlist(std::vector<RankedAtSizes> ranked);
+  std::string kind_of(const Candidate& c) const;
+  void add_kinds(std::vector<Candidate> others, std::vector<Candidate>& chosen) const;
   // A kernel, or the reason why there is none. Both are empty if it was not tried.
   struct Compiled {
     std::optional<OfflineKernel> kernel;
@@ -65,6 +71,7 @@ class GpuOffline {
   bool is_right(OfflineKernel& k);
   double at_largest(OfflineKernel& k) const { return k.seconds({sizes_.back()}).front(); }
   void keep(OfflineKernel& k);
+  void keep_as_found(OfflineKernel& k);
   void learn(Kernels& kernels);
   DispatchOutcome learn_once(Kernels& kernels) const;
   bool settle(const db::DispatchTable& table, Kernels& kernels);
@@ -150,15 +157,48 @@ std::vector<Candidate> GpuOffline::shortlist(std::vector<RankedAtSizes> ranked) 
     });
   }
   const size_t most = taken.size() + kShortlist + (sizes_.size() - 1) * kMoreForASize;
+  std::vector<Candidate> others;
   for (size_t place = 0; place < ranked.size(); ++place) {
     for (const std::vector<size_t>& order : orders) {
       Candidate& c = ranked[order[place]].candidate;
-      if (chosen.size() < most && taken.insert(c.fingerprint).second) {
-        chosen.push_back(std::move(c));
-      }
+      if (!taken.insert(c.fingerprint).second) continue;
+      (chosen.size() < most ? chosen : others).push_back(std::move(c));
     }
   }
+  add_kinds(std::move(others), chosen);
   return chosen;
+}
+
+std::string GpuOffline::kind_of(const Candidate& c) const {
+  try {
+    return std::string(cuda_kind(generate_cuda(c.module, target_).text));
+  } catch (const LoweringError&) {
+    return "";
+  }
+}
+
+// Whether a kernel of this kind is of use beside those: threads alone come nowhere near matrix
+// instructions.
+bool is_another(std::string_view kind, const std::set<std::string, std::less<>>& kinds) {
+  return !kind.empty() && kinds.find(kind) == kinds.end() && (kinds.empty() || kind != "threads");
+}
+
+// Adds the first of other kinds: a model that is wrong about a feature is wrong about all kernels
+// that have it.
+void GpuOffline::add_kinds(std::vector<Candidate> others, std::vector<Candidate>& chosen) const {
+  std::set<std::string, std::less<>> kinds;
+  for (const Candidate& c : chosen) kinds.insert(kind_of(c));
+  others.resize(std::min(others.size(), kLooked));
+  std::vector<std::string> kind(others.size());
+  for_each_in_parallel(others.size(), [&](size_t i) {
+    if (!cancelled_) kind[i] = kind_of(others[i]);
+  });
+  std::map<std::string, size_t> added;
+  for (size_t i = 0; i < others.size(); ++i) {
+    if (is_another(kind[i], kinds) && ++added[kind[i]] <= kOfAKind) {
+      chosen.push_back(std::move(others[i]));
+    }
+  }
 }
 
 // Compiles a candidate and predicts its time again from the compiler's facts. Refuses kernels that
@@ -238,6 +278,15 @@ void GpuOffline::keep(OfflineKernel& k) {
   });
 }
 
+// Stores a kernel; the first one is the result.
+void GpuOffline::keep_as_found(OfflineKernel& k) {
+  keep(k);
+  if (result_.best_seconds != 0) return;
+  result_.best_seconds = at_largest(k);
+  result_.config = k.candidate().config;
+  result_.sketch = k.candidate().sketch->name;
+}
+
 // Learns a table from the current knowledge of the kernels. A kernel that is not checked yet counts
 // as correct at all sizes; its index stands for its id.
 DispatchOutcome GpuOffline::learn_once(Kernels& kernels) const {
@@ -300,18 +349,21 @@ TuneResult GpuOffline::run(uint64_t seed) {
   result_.workload = &w_;
   result_.predicted = true;
   Kernels kernels = compile_best(shortlist(search(seed)));
-  for (auto k = kernels.begin(); k != kernels.end() && !cancelled_ && result_.valid < kKept;) {
-    if (!is_right(*k)) {
-      k = kernels.erase(k);
-      continue;
+  // The best of each kind, then the best of what is left.
+  std::set<std::string, std::less<>> kinds;
+  for (bool of_new_kinds : {true, false}) {
+    for (auto k = kernels.begin(); k != kernels.end() && !cancelled_ && result_.valid < kKept;) {
+      const std::string_view kind = cuda_kind(k->description().source.text);
+      if (of_new_kinds && !is_another(kind, kinds)) {
+        ++k;
+      } else if (is_right(*k)) {
+        keep_as_found(*k);
+        kinds.emplace(kind);
+        ++k;
+      } else {
+        k = kernels.erase(k);
+      }
     }
-    keep(*k);
-    if (result_.best_seconds == 0) {
-      result_.best_seconds = at_largest(*k);
-      result_.config = k->candidate().config;
-      result_.sketch = k->candidate().sketch->name;
-    }
-    ++k;
   }
   if (result_.valid == 0 && !reason_.empty()) {
     spdlog::warn("{}: no candidate compiles: {}", w_.canonical, reason_);

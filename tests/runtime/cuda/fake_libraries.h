@@ -1,5 +1,5 @@
 // Stand-ins for cuBLASLt and cuSPARSELt, which compute on the "device" memory of the stand-in for the
-// driver: f32 products, and those of i8 into i32, by columns as the libraries have them.
+// driver: products of f32 and bf16, and those of i8 into i32, by columns as the libraries have them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,11 +11,12 @@
 
 namespace tilewright {
 
-// Matrices by columns, and D = op(A) op(B) of them. FAKE_CUDA_LIBRARY makes results "wrong".
+// Matrices by columns, and D = op(A) op(B) of them. FAKE_CUDA_LIBRARY makes results "wrong", or a
+// product "hang".
 inline const std::string kFakeProducts = R"(
 extern "C" {
 void* calloc(unsigned long, unsigned long); void free(void*); char* getenv(const char*);
-int strcmp(const char*, const char*); void* memcpy(void*, const void*, unsigned long);
+int strcmp(const char*, const char*); void* memcpy(void*, const void*, unsigned long); int pause();
 }
 struct Matrix { int type; long rows, columns, stride; int count; long step; };
 static bool mode(const char* name) {
@@ -25,15 +26,28 @@ static bool mode(const char* name) {
 static float get(const Matrix& m, const void* data, long i, long j, int b) {
   long at = b * m.step + j * m.stride + i;
   if (m.type == 3) return ((const signed char*)data)[at];
+  if (m.type == 14) {
+    unsigned bits = (unsigned)((const unsigned short*)data)[at] << 16;
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+  }
   return m.type == 10 ? ((const int*)data)[at] : ((const float*)data)[at];
 }
 static void put(const Matrix& m, void* data, long i, long j, int b, float value) {
   long at = b * m.step + j * m.stride + i;
+  if (m.type == 14) {
+    unsigned bits;
+    memcpy(&bits, &value, 4);
+    ((unsigned short*)data)[at] = (bits + 0x8000) >> 16;
+    return;
+  }
   if (m.type == 10) ((int*)data)[at] = (int)value; else ((float*)data)[at] = value;
 }
 static void product(const Matrix& a, const void* A, int ta, const Matrix& b, const void* B, int tb,
                     const Matrix& d, void* D, const float* bias, int relu) {
   long terms = ta ? a.rows : a.columns;
+  while (mode("hang")) pause();
   for (int n = 0; n < d.count; ++n)
     for (long j = 0; j < d.columns; ++j)
       for (long i = 0; i < d.rows; ++i) {

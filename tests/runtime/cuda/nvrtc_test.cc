@@ -168,6 +168,24 @@ TEST_F(Nvrtc, WaitsAtBarriersTrapUnderAWatchdog) {
   EXPECT_THAT(text, HasSubstr("200000000"));  // compared as more than 2e9, or no less than 1 more
 }
 
+// Barriers that are compared with those of kernels on a device.
+TEST_F(Nvrtc, OtherBarriersAreCompiledWhereTheyAreNamed) {
+  if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
+  const std::string kernel =
+      "extern \"C\" __global__ void __cluster_dims__(2, 1, 1) both() {\n"
+      "  __shared__ unsigned long long b;\n"
+      "  tw_mbarrier_arrive_cluster(&b, 1);\n"
+      "  tw_mbarrier_wait(&b, 0);\n}\n";
+  const std::string plain = cuda::compile_to_ptx(kernel, "both", "sm_90a");
+  EXPECT_THAT(plain, HasSubstr("mbarrier.try_wait.parity"));
+  EXPECT_THAT(plain, Not(HasSubstr("release.cluster")));
+  test::ScopedEnv macros("TILEWRIGHT_CUDA_MACROS", "TW_CLUSTER_SCOPE,TW_SPIN_WAIT");
+  const std::string other = cuda::compile_to_ptx(kernel, "both", "sm_90a");
+  EXPECT_THAT(other, HasSubstr("mbarrier.test_wait.parity"));
+  EXPECT_THAT(other, Not(HasSubstr("mbarrier.try_wait")));
+  EXPECT_THAT(other, HasSubstr("mbarrier.arrive.release.cluster.shared::cluster.b64"));
+}
+
 TEST_F(Nvrtc, RefusalsNameTheKernelAndShowTheLine) {
   std::string broken = test::replaced(test::kAdd, "A[i] + B[i]", "A[i] + X[i]");
   std::string message =

@@ -1,6 +1,8 @@
 // Attention on a GPU: one kernel in the emulator, compared with the oracle.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "ir/ops/spec.h"
 #include "tests/tuner/gpu_check.h"
 
@@ -113,6 +115,40 @@ TEST(GpuAttentionStages, AreScheduledForHopper) {
     }
   }
   EXPECT_GT(made, 5);
+}
+
+// Scores far beyond the range in which float tells neighbours apart: the largest one still takes all of
+// its row, whichever way its exponent rounds. Keys of the second tile raise the maximum, or do not.
+TEST(GpuAttentionScores, HugeOnesKeepTheSoftmax) {
+  constexpr int64_t kRows = 64, kKeys = 96, kTerms = 64;
+  const Workload w = make_workload(parse_spec("attention:m=64,n=96,d=64,dtype=f16"));
+  for (const char* name : {"cuda:sm_80", "cuda:sm_90a"}) {
+    const Target target = Target::parse(name);
+    const CudaSource source =
+        generate_cuda(gpu_schedule(w, target, Trial::first()).module(), target);
+    EXPECT_THAT(source.text, HasSubstr("tw_softened("));
+    OperandSet operands(operands_of(w, {}), 1);
+    auto query = [](int64_t i) {
+      const double size = std::exp2(static_cast<double>(i) / 4);
+      return round_to(ElemType::f16, i % 2 == 0 ? size : -size);
+    };
+    for (int64_t k = 0; k < kTerms; ++k) {
+      for (int64_t i = 0; i < kRows; ++i) operands.at("Q").set(i * kTerms + k, query(i));
+      for (int64_t j = 0; j < kKeys; ++j) {
+        operands.at("K").set(j * kTerms + k, 32768.0 + 32.0 * static_cast<double>(j));
+      }
+    }
+    const EmulatorResult run = emulate_program({source, {}}, operands, {}, {});
+    ASSERT_TRUE(run.ok()) << run.fault->to_string();
+    for (int64_t i = 0; i < kRows; ++i) {
+      const int64_t largest = query(i) > 0 ? kKeys - 1 : 0;
+      for (int64_t k = 0; k < kTerms; ++k) {
+        const double want = operands.at("V").get(largest * kTerms + k);
+        ASSERT_NEAR(operands.output().get(i * kTerms + k), want, std::abs(want) * 2e-3)
+            << name << ", query " << i << " of " << query(i);
+      }
+    }
+  }
 }
 
 // One query: one kernel per stage, which looks up keys and values page by page.

@@ -122,6 +122,66 @@ TEST(PackedResults, LargeTilesBeginWithStagesThatRunAhead) {
   EXPECT_GE(std::stoi(stages.front()), 3);
 }
 
+// Few rows wait for the weight's bytes: by the first choices an SM has as many on their way as memory
+// delivers in a microsecond, 36 KB of an H200. Shorter rings stay choices.
+TEST(PackedResults, FewRowsKeepMemoryBusy) {
+  for (const char* format : {"f16,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4",
+                             "f16,w.dtype=u4,w.group=128,w.scale=f16", "bf16,w.sparse=2:4"}) {
+    const Workload w =
+        workload(std::string("matmul:m=64,n=16384,k=16384,trans_b=true,dtype=") + format);
+    nlohmann::json choices = {{".tile", "64x128/16"}, {".k", 128}, {".copies", "roles"}};
+    const std::vector<std::string> stages = offered(w, ".stages", choices);
+    ASSERT_GT(stages.size(), 2u);
+    // Codes, or kept elements with their 2 bits of metadata, of 128 columns and 128 terms.
+    const int bytes = w.weight->sparse() ? 128 * 64 * 18 / 8 : 128 * 128 / 2;
+    const GpuFacts& gpu = hopper().gpu;
+    const double wanted = gpu.bandwidth / gpu.sms * 1e-6;
+    EXPECT_GE((std::stoi(stages.front()) - 1) * bytes, wanted) << format;
+    EXPECT_LT((std::stoi(stages.front()) - 3) * bytes, wanted) << format;
+    EXPECT_THAT(stages, Contains("2"));
+  }
+}
+
+// 2:4 weights: the result leaves in its own type by TMA, from persistent clusters along a curve, and
+// nothing is stored by lanes.
+TEST(PackedResults, SparseOnesLeaveByTma) {
+  const Choices choices = {{".tile", "64x128/16"}, {".k", 64},          {".copies", "roles"},
+                           {".store", "tensor"},   {".cluster", "1x2"}, {".order", "hilbert"},
+                           {".grid", "persistent"}};
+  const Workload w =
+      workload("matmul:m=192,n=512,k=256,dtype=bf16,out=bf16,trans_b=true,w.sparse=2:4");
+  const Schedule s = scheduled_packed_results(w, choices, hopper(2));
+  const std::string text = text_of(s, hopper(2));
+  EXPECT_THAT(text, HasSubstr("tw_tensor_store_2d("));
+  EXPECT_THAT(text, HasSubstr("__cluster_dims__"));
+  EXPECT_THAT(text, Not(HasSubstr("C[")));
+  expect_right_on_gpu(w, s, hopper(2));
+}
+
+// Lanes alone would store two bytes at a time: 128 instructions of the larger tile. Its TMA stores take
+// more addresses than registers are left, so that a search drops them.
+TEST(PackedResults, SparseOnesCompileWithoutSpills) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
+  const Workload w =
+      workload("matmul:m=4096,n=4096,k=4096,dtype=bf16,out=bf16,trans_b=true,w.sparse=2:4");
+  struct Case {
+    const char *tile, *store;
+    int most_stores;
+  };
+  for (const Case& c : {Case{"256x128/16", "shared_result", 16}, Case{"256x64/16", "tensor", 0}}) {
+    const Choices choices = {{".tile", c.tile},       {".store", c.store},   {".copies", "roles"},
+                             {".cluster", "1x2"},     {".order", "hilbert"}, {".k", 64},
+                             {".grid", "persistent"}, {".stages", 3},        {".blocks?", 1}};
+    const CudaSource source =
+        generate_cuda(scheduled_packed_results(w, choices, hopper()).module(), hopper());
+    const cuda::CubinFacts facts = cuda::cubin_facts(
+        cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
+    EXPECT_LE(facts.count("STG"), c.most_stores) << c.tile;
+    EXPECT_EQ(facts.local_accesses(), 0) << source.text;
+  }
+}
+
 TEST(PackedResults, CompileWithoutSpills) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";

@@ -242,9 +242,20 @@ class WgmmaPackedTiler {
            std::has_single_bit(static_cast<uint64_t>(pieces));
   }
 
+  // The least stages with which one block of an SM keeps as much of the weight on its way as memory
+  // delivers in the time that it takes to answer under load (Little's law). One more is multiplied.
+  int64_t stages_in_flight() const {
+    constexpr double kSecondsToAnswer = 1e-6;
+    const GpuFacts& gpu = c_.input.target.gpu;
+    const int64_t bits = r_.products() * tile_.n * w_.kept(k_) *
+                         (bits_of(w_.codes) + (w_.sparse ? w_.sparse->index_bits : 0));
+    const double wanted = gpu.bandwidth / gpu.sms * kSecondsToAnswer;
+    return 1 + ceil_div(static_cast<int64_t>(8 * wanted), bits);
+  }
+
   // Pipeline depths. The deepest one with which two blocks fit an SM comes first, if it is enough
-  // to prefetch. If not, the first is the depth with which one block loads the next data while it
-  // multiplies.
+  // to prefetch. If not, the first is the least with which one block waits for memory's rate alone,
+  // or the deepest that there is.
   std::vector<int64_t> depths() const {
     const GpuFacts& gpu = c_.input.target.gpu;
     std::vector<int64_t> all = {6, 4, 3, 2, 1}, depths;
@@ -254,7 +265,7 @@ class WgmmaPackedTiler {
         depths.push_back(stages);
       }
     }
-    constexpr int64_t kLeastAhead = 3, kOfOne = 4;
+    constexpr int64_t kLeastAhead = 3;
     const int64_t threads = gpu_threads_with_copies(c_, copies_, tile_.threads());
     const bool are_two = 2 * threads * registers() <= gpu.registers_per_sm;
     auto is_sound = [&](int64_t stages) {
@@ -262,9 +273,12 @@ class WgmmaPackedTiler {
     };
     auto first = std::find_if(depths.begin(), depths.end(), is_sound);
     if (first == depths.end()) {
-      first = std::find_if(depths.begin(), depths.end(), [](int64_t n) { return n <= kOfOne; });
+      const int64_t least = stages_in_flight();
+      first = std::partition_point(depths.begin(), depths.end(),
+                                   [&](int64_t stages) { return stages >= least; });
+      if (first != depths.begin()) --first;
     }
-    if (first != depths.end()) std::rotate(depths.begin(), first, std::next(first));
+    std::rotate(depths.begin(), first, std::next(first));
     return depths;
   }
 
