@@ -12,6 +12,7 @@
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
 #include "runtime/machine/timer.h"
+#include "tuner/features/gpu_features.h"
 #include "tuner/measure/gpu_offline_kernel.h"
 #include "tuner/parallel.h"
 #include "tuner/search/gpu_estimates.h"
@@ -28,6 +29,9 @@ constexpr int64_t kBatch = 64;       // candidates per generation
 constexpr size_t kShortlist = 20;    // candidates to compile
 constexpr size_t kMoreForASize = 4;  // for each further size that is ranked
 constexpr int64_t kKept = 3;         // checked and stored, besides a table's kernels
+constexpr size_t kMoreOfAKind = 4;   // to compile, of kinds that are not among the best
+// A kernel of another kind is kept unless it takes so many times as long as the best.
+constexpr double kMuchSlower = 4;
 
 struct RankedAtSizes {
   Candidate candidate;
@@ -54,6 +58,7 @@ class GpuOffline {
   std::vector<SearchPolicy> policies(const std::shared_ptr<GpuEstimates>& estimates, uint64_t seed);
   std::vector<RankedAtSizes> search(uint64_t seed);
   std::vector<Candidate> shortlist(std::vector<RankedAtSizes> ranked);
+  static void add_kinds(std::vector<RankedAtSizes>& ranked, std::vector<Candidate>& chosen);
   // A kernel, or the reason why there is none. Both are empty if it was not tried.
   struct Compiled {
     std::optional<OfflineKernel> kernel;
@@ -66,6 +71,7 @@ class GpuOffline {
   double at_largest(OfflineKernel& k) const { return k.seconds({sizes_.back()}).front(); }
   void keep(OfflineKernel& k);
   void learn(Kernels& kernels);
+  Kernels::iterator next(Kernels& kernels);
   DispatchOutcome learn_once(Kernels& kernels) const;
   bool settle(const db::DispatchTable& table, Kernels& kernels);
 
@@ -83,7 +89,8 @@ class GpuOffline {
   std::optional<SizePlan> plan_;                   // for dynamic dimensions
   std::vector<GpuEstimates::Sizes> sizes_ = {{}};  // where candidates are ranked, largest last
   TuneResult result_;
-  std::string reason_;  // why the first failed candidate did not compile
+  std::string reason_;       // why the first failed candidate did not compile
+  std::set<GpuKind> kinds_;  // of stored kernels
 };
 
 // One search policy per size.
@@ -152,13 +159,30 @@ std::vector<Candidate> GpuOffline::shortlist(std::vector<RankedAtSizes> ranked) 
   const size_t most = taken.size() + kShortlist + (sizes_.size() - 1) * kMoreForASize;
   for (size_t place = 0; place < ranked.size(); ++place) {
     for (const std::vector<size_t>& order : orders) {
-      Candidate& c = ranked[order[place]].candidate;
-      if (chosen.size() < most && taken.insert(c.fingerprint).second) {
-        chosen.push_back(std::move(c));
-      }
+      const Candidate& c = ranked[order[place]].candidate;
+      if (chosen.size() < most && taken.insert(c.fingerprint).second) chosen.push_back(c);
     }
   }
+  add_kinds(ranked, chosen);
   return chosen;
+}
+
+// Adds the best candidates at the largest sizes of kinds that the shortlist lacks.
+void GpuOffline::add_kinds(std::vector<RankedAtSizes>& ranked, std::vector<Candidate>& chosen) {
+  std::map<GpuKind, size_t> counts;
+  for (const Candidate& c : chosen) counts[gpu_kind(c.features)] += kMoreOfAKind;
+  std::set<std::string> taken;
+  for (const Candidate& c : chosen) taken.insert(c.fingerprint);
+  std::erase_if(ranked,
+                [&](const auto& r) { return !taken.insert(r.candidate.fingerprint).second; });
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
+    return a.seconds.back() < b.seconds.back();
+  });
+  for (RankedAtSizes& r : ranked) {
+    if (counts[gpu_kind(r.candidate.features)]++ < kMoreOfAKind) {
+      chosen.push_back(std::move(r.candidate));
+    }
+  }
 }
 
 // Compiles a candidate and predicts its time again from the compiler's facts. Refuses kernels that
@@ -295,23 +319,36 @@ void GpuOffline::learn(Kernels& kernels) {
   result_.dispatch = {.table = {}, .mended = {}, .note = "interrupted", .predicted = true};
 }
 
+// The kernel to keep next: the best of a kind that is not stored yet, else the best.
+GpuOffline::Kernels::iterator GpuOffline::next(Kernels& kernels) {
+  const auto is_open = [](const OfflineKernel& k) { return k.record.id.empty(); };
+  const auto best = std::find_if(kernels.begin(), kernels.end(), is_open);
+  const double most = kMuchSlower * result_.best_seconds;
+  const auto other = std::find_if(best, kernels.end(), [&](OfflineKernel& k) {
+    return is_open(k) && !kinds_.contains(gpu_kind(k.candidate().features)) &&
+           (most == 0 || at_largest(k) < most);
+  });
+  return other == kernels.end() ? best : other;
+}
+
 TuneResult GpuOffline::run(uint64_t seed) {
   double begin = steady_seconds();
   result_.workload = &w_;
   result_.predicted = true;
   Kernels kernels = compile_best(shortlist(search(seed)));
-  for (auto k = kernels.begin(); k != kernels.end() && !cancelled_ && result_.valid < kKept;) {
+  while (!cancelled_ && result_.valid < kKept) {
+    const auto k = next(kernels);
+    if (k == kernels.end()) break;
     if (!is_right(*k)) {
-      k = kernels.erase(k);
+      kernels.erase(k);
       continue;
     }
     keep(*k);
-    if (result_.best_seconds == 0) {
-      result_.best_seconds = at_largest(*k);
-      result_.config = k->candidate().config;
-      result_.sketch = k->candidate().sketch->name;
-    }
-    ++k;
+    kinds_.insert(gpu_kind(k->candidate().features));
+    if (result_.best_seconds > 0) continue;
+    result_.best_seconds = at_largest(*k);
+    result_.config = k->candidate().config;
+    result_.sketch = k->candidate().sketch->name;
   }
   if (result_.valid == 0 && !reason_.empty()) {
     spdlog::warn("{}: no candidate compiles: {}", w_.canonical, reason_);

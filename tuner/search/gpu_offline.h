@@ -12,9 +12,10 @@
 namespace tilewright {
 
 // Searches one workload with the model instead of measurements. The candidates that it ranks best
-// are compiled. Kernels that spill registers are dropped; the others are ranked again by their
-// actual registers. The first ones that are correct in the emulator are stored, marked `offline`. A
-// record has the cubin, its launches and the compiler's facts. `options.trials` limits the
+// are compiled, and the best few of other kinds (GpuKind). Kernels that spill registers are dropped;
+// the others are ranked again by their actual registers. The first ones that are correct in the
+// emulator are stored, marked `offline`: the best, then the best of further kinds. A record has the
+// cubin, its launches and the compiler's facts. `options.trials` limits the
 // candidates that the model ranks, and `until` (steady_seconds; 0: no limit) the time. `guesses`
 // come first: configs that were good for a similar workload.
 //
