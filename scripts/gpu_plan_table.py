@@ -78,8 +78,8 @@ def table(arguments: argparse.Namespace, file: pathlib.Path, kernels, peer) -> i
     target = ("--target", arguments.target)
     hashes = [row["workload"] for row in answers(arguments.tool, "tune", *target, "--dry-run", str(file))]
     nvidia = peer is not None and file.stem == "gpu_matmul"
-    print(f"\n| m x n x k | types | weight | predicted | {'NVIDIA’s model | ' if nvidia else ''}"
-          "of the roofline | kinds |")
+    head = "NVIDIA's model | " if nvidia else ""
+    print(f"\n| m x n x k | types | weight | predicted | {head}share of the roofline | kinds |")
     print("| --- " * (7 if nvidia else 6) + "|")
     bad = 0
     for spec, workload in zip(specs, hashes):
