@@ -3,7 +3,7 @@
 workloads. A row has the predicted time of the best kernel, its share of the data sheet's roofline, and
 the kinds of all stored kernels by their machine code. --nvidia adds what NVIDIA's own model expects of
 dense products (scripts/compare_gpu_models.py --install). Ends with 1 where a workload has kernels of
-fewer than two kinds, or one that spills registers.
+fewer than two kinds, unless it is the plainest, FMA, or one that spills registers.
 """
 import argparse
 import json
@@ -86,7 +86,7 @@ def table(arguments: argparse.Namespace, file: pathlib.Path, kernels, peer) -> i
         found = kernels.get(workload, [])
         kinds = dict.fromkeys(kind_of(counts) for _, counts in found)
         spills = any(counts.get(name) for _, counts in found for name in SPILLS)
-        bad += spills or len(kinds) < 2
+        bad += spills or (len(kinds) < 2 and "FMA" not in kinds)
         explained = answers(arguments.tool, "explain", *target, "--db", str(arguments.plan),
                             json.dumps(spec))[0]
         share = explained["roofline"]["seconds"] / found[0][0] if found else 0

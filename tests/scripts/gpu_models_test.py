@@ -120,6 +120,7 @@ class Kinds(unittest.TestCase):
     def test_one_kind_is_too_few(self):
         self.assertEqual(self.run_table((2e-6, [{"HMMA": 1}]), (3e-6, [{"HMMA": 2}]))[0], 1)
         self.assertEqual(self.run_table()[0], 1)
+        self.assertEqual(self.run_table((2e-6, [{"FFMA": 1}]))[0], 0, "the plainest needs no other")
 
     def test_spills_are_bad(self):
         code, out = self.run_table((2e-6, [{"HMMA": 1, "LDL": 1}]), (3e-6, [{"HGMMA": 2}]))
