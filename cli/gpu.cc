@@ -63,6 +63,11 @@ const GpuHere& gpu_here() {
 
 bool runs_on_gpu_here(const Target& target) { return target.is_cuda() && gpu_here().runs(target); }
 
+Target as_measured(Target target) {
+  if (runs_on_gpu_here(target)) target.gpu = data_sheet(target, gpu_here().facts->name);
+  return target;
+}
+
 void require_gpu(const Target& target) {
   const GpuHere& here = gpu_here();
   if (here.runs(target)) return;

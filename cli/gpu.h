@@ -23,6 +23,10 @@ const GpuHere& gpu_here();
 // Whether kernels of the target run on it. Looks for a GPU only where the target is one.
 bool runs_on_gpu_here(const Target& target);
 
+// The target by the data sheet of the GPU that runs it here, as the roofline of measured times wants
+// it; itself where none does.
+Target as_measured(Target target);
+
 // Throws TargetError that says why kernels of the target do not run here, and what can be done
 // without them.
 void require_gpu(const Target& target);

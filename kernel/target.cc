@@ -140,7 +140,13 @@ Target Target::parse(const std::string& name) {
   for (const Target& t : cuda_targets()) {
     if (name == t.name) return t;
   }
-  std::string known = fmt::format("the targets are {}", fmt::join(names(), ", "));
+  std::vector<std::string> chips;
+  for (const CudaChip& chip : cuda_chips()) {
+    if (name == chip.name) return chip.target;
+    chips.push_back(chip.name);
+  }
+  std::string known = fmt::format("the targets are {}, and by the data sheets of further chips {}",
+                                  fmt::join(names(), ", "), fmt::join(chips, ", "));
   if (is_cuda_name(name)) {
     throw TargetError(fmt::format("'{}': nothing is known of this architecture; {}", name, known),
                       true);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -24,9 +25,9 @@ class TargetError : public Error {
 
 enum class TargetKind : uint8_t { Cpu, Cuda };
 
-// A GPU model as its vendor's data sheets describe it: no number here was measured. GPUs of one
-// architecture differ in size; the facts are those of the chip that `model` names. Sizes are in
-// bytes. Rates are those of the whole chip at its boost clock.
+// A GPU model as its vendor's data sheets describe it. GPUs of one architecture differ in size; the
+// facts are those of the chip that `model` names. Sizes are in bytes. Rates are those of the whole
+// chip at its boost clock.
 struct GpuFacts {
   std::string model;
   int compute_capability = 0;  // 80 for sm_80
@@ -43,6 +44,9 @@ struct GpuFacts {
   double clock = 0;      // Hz
   // Operations per second (a multiply-add is two); 0 where the chip has no such instructions.
   double f32 = 0, tensor_f16 = 0, tensor_tf32 = 0, tensor_i8 = 0, tensor_f8 = 0;
+  // The share of the tensor cores' rates that long products hold, since power limits the clock. It
+  // is what others published of cuBLAS on the chip (docs/gpu.md); 0.9 where nothing is known.
+  double sustained = 0.9;
 
   int warp_lanes() const { return 32; }
   bool has_async_copy() const { return compute_capability >= 80; }
@@ -78,8 +82,9 @@ struct Target {
   // Kernels of CUDA targets never do: this build runs kernels on CPUs.
   void require_here() const;
 
-  // Parses "native", "avx512", "avx2" or "generic", with more features as in "avx512+amx-tile", or
-  // "cuda:sm_XX". Throws TargetError that lists the names, or the features.
+  // Parses "native", "avx512", "avx2" or "generic", with more features as in "avx512+amx-tile",
+  // "cuda:sm_XX", or a chip such as "cuda:h100": the target of its architecture, by its data sheet.
+  // Throws TargetError that lists the names, or the features.
   static Target parse(const std::string& name);
   static std::vector<std::string> names();
   // The widest of the named targets that a processor with these features runs.
@@ -88,5 +93,16 @@ struct Target {
 
 // The CUDA targets, oldest first (kernel/target_cuda.cc).
 const std::vector<Target>& cuda_targets();
+
+// A further chip of a target's architecture. Code for both is the same.
+struct CudaChip {
+  std::string name;  // "cuda:h100"
+  Target target;
+};
+const std::vector<CudaChip>& cuda_chips();
+
+// The data sheet of the device with this name ("NVIDIA H100 80GB HBM3"); the target's own where
+// none is known.
+GpuFacts data_sheet(const Target& target, std::string_view device);
 
 }  // namespace tilewright

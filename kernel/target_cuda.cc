@@ -1,5 +1,6 @@
-// CUDA targets: one GPU per architecture, by its vendor's data sheets and the tables of the CUDA
-// programming guide (compute capabilities). These are the numbers of a model; none was measured.
+// CUDA targets: one GPU per architecture, and further chips, by their vendor's data sheets and the
+// tables of the CUDA programming guide (compute capabilities). These are the numbers of a model;
+// none was measured here.
 #include "kernel/target.h"
 
 namespace tilewright {
@@ -113,6 +114,15 @@ GpuFacts hopper() {
   g.tensor_tf32 = 494 * kTera;
   g.tensor_i8 = 1979 * kTera;
   g.tensor_f8 = 1979 * kTera;
+  g.sustained = 0.8;  // cuBLAS: 795 of 989 TFLOP/s at 8192 x 8192 x 8192
+  return g;
+}
+
+GpuFacts h100() {
+  GpuFacts g = hopper();
+  g.model = "H100 SXM";
+  g.l2_bytes = 50 * kMiB;
+  g.bandwidth = 3350 * kGiga;
   return g;
 }
 
@@ -133,6 +143,7 @@ GpuFacts blackwell() {
   g.tensor_tf32 = 1125 * kTera;
   g.tensor_i8 = 4500 * kTera;
   g.tensor_f8 = 4500 * kTera;
+  g.sustained = 0.73;  // cuBLAS: 1650 of 2250 TFLOP/s
   return g;
 }
 
@@ -165,6 +176,21 @@ const std::vector<Target>& cuda_targets() {
       cuda("sm_90a", hopper()),         cuda("sm_100", blackwell()),
       cuda("sm_120", blackwell_small())};
   return targets;
+}
+
+const std::vector<CudaChip>& cuda_chips() {
+  static const std::vector<CudaChip> chips = {{"cuda:h100", cuda("sm_90a", h100())}};
+  return chips;
+}
+
+GpuFacts data_sheet(const Target& target, std::string_view device) {
+  for (const CudaChip& chip : cuda_chips()) {
+    const std::string& model = chip.target.gpu.model;
+    const std::string word = model.substr(0, model.find(' '));  // in the names of its devices, too
+    const bool is_it = device.find(word) != std::string_view::npos;
+    if (is_it && chip.target.name == target.name) return chip.target.gpu;
+  }
+  return target.gpu;
 }
 
 }  // namespace tilewright

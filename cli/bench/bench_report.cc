@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/gpu.h"
 #include "cli/output/dispatch.h"
 #include "cli/output/progress.h"
 #include "cli/output/table.h"
@@ -40,7 +41,7 @@ Json row_json(const BenchRow& row, const Target& target, int threads) {
   if (!row.near.empty()) j["near"] = row.near;
   j["seconds"] = row.seconds;
   j["gflops"] = row.sized.flops / row.seconds * 1e-9;
-  const RooflineShare share = roofline_share(row.sized, target, threads, row.seconds);
+  const RooflineShare share = roofline_share(row.sized, as_measured(target), threads, row.seconds);
   j["roofline_fraction"] = share.fraction;
   if (!share.cause.empty()) j["roofline_cause"] = share.cause;
   j["default_seconds"] = row.default_seconds > 0 ? Json(row.default_seconds) : Json(nullptr);
@@ -98,7 +99,7 @@ void add_row(Table& table, const BenchReport& report, const BenchRow& row, const
   std::string gain =
       row.default_seconds > 0 ? fmt::format("{:.1f}x", row.default_seconds / row.seconds) : "-";
   if (!row.disturbed.empty()) gain = "disturbed";
-  const RooflineShare share = roofline_share(row.sized, target, threads, row.seconds);
+  const RooflineShare share = roofline_share(row.sized, as_measured(target), threads, row.seconds);
   std::vector<std::string> cells = {name, readable_seconds(row.seconds),
                                     fmt::format("{:.1f}", row.sized.flops / row.seconds * 1e-9),
                                     fmt::format("{:.0f}%", 100 * share.fraction), gain};

@@ -118,9 +118,10 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
   }
   Facts f = facts_of(store, w, lookup, *best.record);
   double seconds = f.best.median_seconds;
+  const Target target = as_measured(lookup.target);
   // Before the roofline: it may measure the machine's peaks again.
-  const RooflineShare share = roofline_share(w, lookup.target, lookup.threads, seconds);
-  Roofline roof = roofline_of(w, lookup.target, lookup.threads);
+  const RooflineShare share = roofline_share(w, target, lookup.threads, seconds);
+  Roofline roof = roofline_of(w, target, lookup.threads);
   j["seconds"] = seconds;
   j["gflops"] = w.flops / seconds * 1e-9;
   j["roofline"] = {{"seconds", roof.seconds},   {"fraction", share.fraction},

@@ -119,15 +119,32 @@ Json gpu_json(const GpuFacts& g) {
           {"tensor_f8", g.tensor_f8}};
 }
 
+// Further chips of the target, which have names of their own.
+std::vector<CudaChip> chips_of(const Target& t) {
+  std::vector<CudaChip> chips;
+  for (const CudaChip& chip : cuda_chips()) {
+    if (chip.target.name == t.name) chips.push_back(chip);
+  }
+  return chips;
+}
+
+Json chips_json(const Target& t) {
+  Json list = Json::array();
+  for (const CudaChip& chip : chips_of(t)) {
+    list.push_back({{"target", chip.name}, {"gpu", gpu_json(chip.target.gpu)}});
+  }
+  return list;
+}
+
 // A GPU by its data sheet, on one line.
-void print_cuda(const Target& t) {
+void print_cuda(const std::string& name, const Target& t) {
   const GpuFacts& g = t.gpu;
   std::string here =
       gpu_here().runs(t) ? "runs here on " + gpu_here().facts->name : std::string("no device here");
   fmt::print(
       "{:<12} {}; by the data sheet of {}: {} SMs, {} KiB shared memory per block, {:.1f} TB/s, "
       "{:.0f} f32 and {:.0f} f16 TFLOP/s\n",
-      t.name, here, g.model, g.sms, g.shared_per_block >> 10, g.bandwidth / 1e12, g.f32 / 1e12,
+      name, here, g.model, g.sms, g.shared_per_block >> 10, g.bandwidth / 1e12, g.f32 / 1e12,
       g.tensor_f16 / 1e12);
 }
 
@@ -151,9 +168,11 @@ int run_targets(const CommonOptions& options) {
       list.back()["gpu"] = gpu_json(t.gpu);
       list.back()["device"] = on_gpu ? Json(gpu_here().facts->name) : Json(nullptr);
       if (on_gpu) list.back()["device_facts"] = cli::json_of(*gpu_here().facts);
+      list.back()["chips"] = chips_json(t);
     }
     if (!options.json && is_gpu) {
-      print_cuda(t);
+      print_cuda(name, t);
+      for (const CudaChip& chip : chips_of(t)) print_cuda(chip.name, chip.target);
     } else if (!options.json) {
       std::string here = missing.empty()
                              ? "runs here"

@@ -107,7 +107,8 @@ Json result_json(const TuneResult& r, const Target& target, int threads) {
   }
   Json best = nullptr;
   if (r.best_seconds > 0) {
-    const RooflineShare share = roofline_share(*r.workload, target, threads, r.best_seconds);
+    const RooflineShare share =
+        roofline_share(*r.workload, as_measured(target), threads, r.best_seconds);
     best = {{"seconds", r.best_seconds},
             {"gflops", r.workload->flops / r.best_seconds * 1e-9},
             {"roofline_fraction", share.fraction},
@@ -259,7 +260,8 @@ int run_tune(const TuneArguments& a) {
   std::map<std::string, double> roofs;  // before anything is measured: the probe wants the machine
   if (!a.common.quiet) {
     for (const Workload& w : workloads) {
-      roofs[w.hash()] = roofline_of(w, target, options.threads).seconds;
+      roofs[w.hash()] =
+          roofline_of(w, a.offline ? target : as_measured(target), options.threads).seconds;
     }
   }
   ProgressLine line(a.common.quiet, std::move(roofs));

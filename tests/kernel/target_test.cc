@@ -64,7 +64,7 @@ TEST(Target, ListsItsNamesWhenAskedForAnother) {
     EXPECT_EQ(message, std::string("there is no target '") + name +
                            "'; the targets are native, avx512, avx2, generic, cuda:sm_75, "
                            "cuda:sm_80, cuda:sm_86, cuda:sm_89, cuda:sm_90a, cuda:sm_100, "
-                           "cuda:sm_120");
+                           "cuda:sm_120, and by the data sheets of further chips cuda:h100");
     EXPECT_FALSE(known);
   }
 }
@@ -97,6 +97,25 @@ TEST(Target, ThoseOfCudaSayWhatAGpuHasAndDoNotRunHere) {
     EXPECT_TRUE(known);
   }
   EXPECT_FALSE(Target::parse("generic").is_cuda());
+}
+
+TEST(Target, AFurtherChipIsItsArchitectureByAnotherDataSheet) {
+  const Target h200 = Target::parse("cuda:sm_90a"), h100 = Target::parse("cuda:h100");
+  EXPECT_EQ(h100.name, h200.name) << "the same code";
+  EXPECT_EQ(h200.gpu.model, "H200 SXM");
+  EXPECT_EQ(h100.gpu.model, "H100 SXM");
+  EXPECT_LT(h100.gpu.bandwidth, h200.gpu.bandwidth);
+  EXPECT_LT(h100.l2_bytes, h200.l2_bytes);
+  EXPECT_EQ(h100.gpu.tensor_f16, h200.gpu.tensor_f16);
+}
+
+TEST(Target, ADevicesNameChoosesItsDataSheet) {
+  const Target target = Target::parse("cuda:sm_90a");
+  EXPECT_EQ(data_sheet(target, "NVIDIA H100 80GB HBM3").model, "H100 SXM");
+  EXPECT_EQ(data_sheet(target, "NVIDIA H200").model, "H200 SXM");
+  EXPECT_EQ(data_sheet(target, "a chip of tomorrow").model, "H200 SXM");
+  EXPECT_EQ(data_sheet(Target::parse("cuda:sm_80"), "NVIDIA H100 80GB HBM3").model,
+            "A100 SXM4 80GB");
 }
 
 }  // namespace

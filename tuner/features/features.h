@@ -11,7 +11,7 @@ namespace tilewright {
 
 // Changes whenever the meaning of a feature changes: models and samples of another version are not
 // used. GPU kernels have their own features (gpu_features.h).
-inline constexpr int kFeatureVersion = 1, kGpuFeatureVersion = 2;
+inline constexpr int kFeatureVersion = 1, kGpuFeatureVersion = 3;
 
 // Features of a program scheduled for a CPU. Their number is fixed: feature_names().size().
 // - Whole program: work, parallel grain, code size.

@@ -18,7 +18,7 @@ constexpr double kNano = 1e9;
 constexpr size_t kSeconds = 0;  // index of the predicted time in a feature row
 
 constexpr std::array<const char*, kGpuLimits.size()> kLimitNames = {
-    "tensor", "fma", "issue", "shared", "l2", "dram", "latency"};
+    "tensor", "fma", "issue", "special", "shared", "l2", "dram", "latency"};
 
 void add_kernel(FeatureRow& row, const std::string& prefix, const GpuKernelWork& w,
                 const GpuKernelEstimate& e) {
@@ -45,6 +45,7 @@ void add_kernel(FeatureRow& row, const std::string& prefix, const GpuKernelWork&
   row.add(prefix + ".wgmma", w.is_wgmma ? 1 : 0);
   log(".barriers", w.barriers);
   log(".exposed", w.exposed);
+  log(".bare_instructions", w.bare_instructions);
   log(".overlapped", w.overlapped);
   log(".box_bytes", w.box_bytes);
   log(".multicast_bytes", w.multicast_bytes);
@@ -91,6 +92,18 @@ const std::vector<std::string>& gpu_feature_names() {
     return list;
   }();
   return names;
+}
+
+GpuKind gpu_kind(const std::vector<float>& features) {
+  const auto& names = gpu_feature_names();
+  const auto has = [&](const char* name) {
+    const auto at = std::find(names.begin(), names.end(), std::string("k0.") + name);
+    return features.at(static_cast<size_t>(at - names.begin())) > 0;
+  };
+  if (has("multicast_bytes")) return GpuKind::Cluster;
+  if (has("box_bytes")) return GpuKind::Tma;
+  if (has("wgmma")) return GpuKind::Wgmma;
+  return has("mma_operations") ? GpuKind::Mma : GpuKind::Fma;
 }
 
 std::vector<float> predicted_scores(const std::vector<std::vector<float>>& known,

@@ -19,10 +19,14 @@ namespace {
 constexpr double kLaunchSeconds = 2e-6;
 // A dependent launch, whose blocks are ready when the launch before it ends. Assumed, not measured.
 constexpr double kDependentLaunchSeconds = 1e-6;
-constexpr int kSchedulers = 4;             // per SM, each issues an instruction per cycle
-constexpr double kL2BytesPerCycle = 40;    // per SM: an A100's whitepaper says 5120 for 108
-constexpr double kDramShare = 0.9;         // share of the data sheet's bandwidth in long streams
-constexpr double kOverlapLoss = 0.1;       // share of the work beside the busiest resource
+constexpr int kSchedulers = 4;  // per SM, each issues an instruction per cycle
+// Results of special functions (exponentials, reciprocals) per cycle and SM ("Arithmetic
+// Instructions" in the CUDA programming guide).
+constexpr double kSpecialLanes = 16;
+constexpr double kL2BytesPerCycle = 40;  // per SM: an A100's whitepaper says 5120 for 108
+// The share of the data sheet's bandwidth in long streams: 4.07 of 4.8 TB/s of a triad on an H200.
+constexpr double kDramShare = 0.85;
+constexpr double kOverlapLoss = 0.03;      // share of the work beside the busiest resource
 constexpr int64_t kReservedShared = 1024;  // bytes per block, from compute capability 8.0 on
 constexpr int kRegisterUnit = 256;         // allocation granularity of a warp's registers
 // From Hopper on, the tensor cores reach their peak only with asynchronous instructions. mma.sync
@@ -45,7 +49,7 @@ double tensor_rate(const GpuKernelWork& w, const GpuFacts& gpu) {
     rate = gpu.tensor_i8 * 8 / row.operand_bits();
   }
   bool is_partial = !w.is_wgmma && (gpu.compute_capability == 90 || gpu.compute_capability == 100);
-  return rate * (is_partial ? kMmaSyncShare : 1);
+  return rate * (is_partial ? std::min(kMmaSyncShare, gpu.sustained) : gpu.sustained);
 }
 
 // The number of blocks that an SM holds at once. If 0, `problem` says which resource is exceeded.
@@ -109,7 +113,7 @@ double dram_bytes(const GpuKernelWork& w, const GpuFacts& gpu, int64_t resident)
 
 // SM cycles of one block running alone.
 struct BlockCycles {
-  std::array<double, 4> pipes = {};  // Tensor, Fma, Issue, Shared
+  std::array<double, 5> pipes = {};  // Tensor, Fma, Issue, Special, Shared
   double waiting = 0;                // from its first instruction to its last
   // Warpgroups that alternate between products and other work.
   double takers = 0;  // per block
@@ -137,16 +141,25 @@ BlockCycles cycles_of(const GpuKernelWork& w, const GpuFacts& gpu) {
   if (w.mma) c.pipes[0] = w.mma_operations / (tensor_rate(w, gpu) * per_sm);
   c.pipes[1] = w.fma / (gpu.f32 * per_sm / (2 * kWarp));
   c.pipes[2] = w.instructions / kSchedulers;
-  c.pipes[3] = w.shared_passes;
-  const double busiest = *std::max_element(c.pipes.begin(), c.pipes.end());
-  c.waiting = std::max(w.exposed + busiest, w.overlapped);
+  c.pipes[3] = w.special * kWarp / kSpecialLanes;
+  c.pipes[4] = w.shared_passes;
+  double busiest = *std::max_element(c.pipes.begin(), c.pipes.end()), bare = 0;
+  if (w.turn_takers == 0) {
+    // The block multiplies, and then stores its tile while its tensor cores have nothing to do.
+    const double issued = (w.instructions - w.bare_instructions) / kSchedulers;
+    busiest =
+        std::max({c.pipes[0], c.pipes[1], issued, c.pipes[3], w.shared_passes - w.bare_passes});
+    bare = std::max({w.bare_instructions / kSchedulers, w.bare_passes, w.bare_bytes / kPortBytes});
+  }
+  c.waiting = std::max(w.exposed + busiest, w.overlapped) + bare;
   if (w.turn_takers == 0) return c;
   c.takers = w.turn_takers;
   c.product = c.pipes[0] / c.takers;
   c.latency = w.exposed;
-  const double beside =
-      std::min(c.pipes[0] * w.beside_operations / w.mma_operations, w.beside / kSchedulers);
-  c.apart = (std::max(c.pipes[1], c.pipes[2]) - beside) / c.takers;
+  const double others = std::max({c.pipes[1], c.pipes[2], c.pipes[3]});
+  const double beside = std::min(c.pipes[0] * w.beside_operations / w.mma_operations,
+                                 others * w.beside / w.instructions);
+  c.apart = (others - beside) / c.takers;
   return c;
 }
 
@@ -199,6 +212,7 @@ std::string_view name_of(GpuLimit limit) {
     case GpuLimit::Tensor: return "tensor cores";
     case GpuLimit::Fma: return "FMA pipes";
     case GpuLimit::Issue: return "instruction issue";
+    case GpuLimit::Special: return "special functions";
     case GpuLimit::Shared: return "shared memory";
     case GpuLimit::L2: return "L2";
     case GpuLimit::Dram: return "DRAM";

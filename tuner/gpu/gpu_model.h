@@ -30,10 +30,10 @@
 namespace tilewright {
 
 // The resource that bounds a kernel's time.
-enum class GpuLimit : uint8_t { Tensor, Fma, Issue, Shared, L2, Dram, Latency };
-inline constexpr std::array kGpuLimits = {GpuLimit::Tensor, GpuLimit::Fma, GpuLimit::Issue,
-                                          GpuLimit::Shared, GpuLimit::L2,  GpuLimit::Dram,
-                                          GpuLimit::Latency};
+enum class GpuLimit : uint8_t { Tensor, Fma, Issue, Special, Shared, L2, Dram, Latency };
+inline constexpr std::array kGpuLimits = {GpuLimit::Tensor,  GpuLimit::Fma,    GpuLimit::Issue,
+                                          GpuLimit::Special, GpuLimit::Shared, GpuLimit::L2,
+                                          GpuLimit::Dram,    GpuLimit::Latency};
 // "tensor cores", "DRAM", …
 std::string_view name_of(GpuLimit limit);
 

@@ -1,11 +1,11 @@
 #include "tuner/gpu/gpu_work.h"
 
 #include <algorithm>
-#include <bit>
 #include <unordered_set>
 #include <utility>
 
 #include "base/ceil_div.h"
+#include "codegen/cuda/cuda_cluster.h"
 #include "codegen/cuda/cuda_expr.h"
 #include "codegen/cuda/cuda_roles.h"
 #include "codegen/cuda/cuda_tile_order.h"
@@ -42,8 +42,6 @@ constexpr int kRegisterUnit = 8;  // per thread, for setmaxnreg
 
 // Instructions of an asynchronous copy: mostly its two addresses.
 constexpr double kCopyInstructions = 5;
-
-constexpr double kShuffleInstructions = 2;  // a shuffle and an operation per halving
 
 // Instructions per variable that leads to a tile along a curve: a few integer operations.
 constexpr double kNameInstructions = 3;
@@ -84,6 +82,8 @@ bool makes_register(const StoreNode& n) {
 GpuKernelWork Counter::count(const Stmt& kernel) {
   walk(with_longest_lengths(kernel, known_));
   work_.exposed += rounds_ * kGlobalLatency;
+  count_transfers();
+  count_bare();
   work_.registers += kOtherRegisters;
   if (!from_shared_ || !from_registers_) work_.turn_takers = 0;
   // Consumers receive the registers that producers release: the kernel starts with an even share of
@@ -123,6 +123,7 @@ void Counter::axis(const ForNode& n) {
     }
   }
   along_curve_ = along_curve_ || n.annotations.count(kAlongCurveKey) != 0;
+  in_cluster_ = in_cluster_ || n.annotations.count(kClusterKey) != 0;
   const auto consumers = n.annotations.find(kConsumersKey);
   if (consumers != n.annotations.end()) consumers_ = std::get<int64_t>(consumers->second);
   const auto budget = n.annotations.find(kConsumerRegistersKey);
@@ -162,7 +163,9 @@ void Counter::loop(const ForNode& n) {
   has_barrier_ = false;
   if (n.for_kind != ForKind::Unrolled) issue(2);  // counter and branch
   const bool had_pending = std::exchange(has_pending_, has_pending_ || leaves_wgmma_pending(n));
+  const Beginning beginning = begin_loop();
   walk(n.body);
+  end_loop(beginning, times);
   has_pending_ = had_pending;
   loops_.pop_back();
   if (has_barrier_) {
@@ -175,24 +178,6 @@ void Counter::loop(const ForNode& n) {
   }
   times_ = times;
   if (leaves_wgmma_pending(n) && !had_pending) wait_for_group();  // for the last group
-}
-
-// A reduction over lanes, one element per lane. The first lane stores the result, or each lane
-// stores it to its private array.
-void Counter::lanes(const ForNode& loop) {
-  const StoreNode& n = *loop.body.as<StoreNode>();
-  const int64_t lanes = *as_int(loop.extent);
-  if (auto* step = n.value.as<BinaryNode>()) {
-    for (const Expr& side : {step->a, step->b}) {
-      auto* load = side.as<LoadNode>();
-      if (!load || load->buffer != n.buffer) value(side);
-    }
-  }
-  issue(kShuffleInstructions * std::bit_width(static_cast<uint64_t>(lanes - 1)));
-  if (is_private(n.buffer)) return use_own(n.buffer, 1);
-  guards_.emplace_back(eq(floormod(thread_axes_.front().first, Expr(lanes)), 0), true);
-  access(n.buffer, n.indices[0], true, false);
-  guards_.pop_back();
 }
 
 // Calls `fn` for sampled iterations of the innermost loop that decides the value of `e`, or of the
@@ -329,8 +314,7 @@ void Counter::evaluate(const Expr& e) {
     rounds_ = 0;
     has_barrier_ = true;
   } else if (c->op == CallOp::AsyncWait && target_.gpu.has_async_copy()) {
-    double ahead = static_cast<double>(work_.values.at(c->args[0])) + 1;
-    work_.overlapped += times_ * kGlobalLatency / ahead;
+    wait_for_stage(static_cast<double>(work_.values.at(c->args[0])) + 1);
   }
 }
 
@@ -355,7 +339,9 @@ void Counter::binary(const BinaryNode& n) {
   if (n.type.elem == ElemType::index || n.type.elem == ElemType::boolean) return;
   double lanes = n.type.lanes;
   issue(lanes);
-  if (is_float(n.type.elem)) work_.fma += lanes * warps() * times_;
+  if (!is_float(n.type.elem)) return;
+  work_.fma += lanes * warps() * times_;
+  if (n.op == BinaryOp::Div) work_.special += lanes * warps() * times_;
 }
 
 // The exponential of a difference; one multiply-add absorbs its factors (CudaExpr::power_text()).
@@ -368,6 +354,7 @@ void Counter::power(const BinaryNode& difference) {
   value(difference.b);
   const double lanes = difference.type.lanes, products = is_scaled ? 1 : 2;
   issue(lanes * (kRoundedExpInstructions + products - 1));
+  work_.special += lanes * warps() * times_;
   work_.fma += products * lanes * warps() * times_;
 }
 
@@ -385,6 +372,7 @@ void Counter::value(const Expr& e) {
     auto* difference = u->a.as<BinaryNode>();
     if (rounded && difference && difference->op == BinaryOp::Sub) return power(*difference);
     value(u->a);
+    if (is_function(u->op)) work_.special += lanes * warps() * times_;
     issue(lanes * (rounded              ? kRoundedExpInstructions
                    : is_function(u->op) ? kFunctionInstructions
                                         : 1));
@@ -433,6 +421,7 @@ void Counter::store(const StoreNode& n) {
   bool is_async = n.is_async && target_.gpu.has_async_copy();
   if (n.predicate.defined()) guards_.emplace_back(n.predicate, true);
   double rounds = rounds_, issued = work_.instructions;
+  const size_t accesses = work_.global.size();
   auto* copied = is_async ? n.value.as<SelectNode>() : nullptr;
   if (makes_register(n)) {
     unpack(n);
@@ -445,6 +434,7 @@ void Counter::store(const StoreNode& n) {
     rounds_ = rounds;  // no thread waits for the copy
     work_.instructions = issued;
     issue(kCopyInstructions);
+    for (size_t i = accesses; i < work_.global.size(); ++i) received_ += work_.global[i].bytes;
   } else {
     // Loads of neighbouring statements are in flight together.
     rounds_ = rounds_ > rounds ? std::max(rounds, 1.0) : rounds;

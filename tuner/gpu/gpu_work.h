@@ -39,6 +39,7 @@ struct GpuKernelWork {
   double instructions = 0;      // all warp instructions issued
   double shared_passes = 0;     // passes of 128 bytes through the banks
   double barriers = 0;          // that a thread waits at, of the block or a part of it
+  double special = 0;           // of these: warp instructions of the special function units
   double box_bytes = 0;         // bytes of TMA tiles and bulk copies
   double multicast_bytes = 0;   // of these: multicast to blocks of a cluster
   // Attention: the number of a block's warpgroups whose products depend on their earlier products.
@@ -49,9 +50,13 @@ struct GpuKernelWork {
   // Trip counts of the loop that makes blocks differ in length (keys left by a causal mask). An
   // entry per block in order, or per sampled block at equal distances. Empty if blocks are equal.
   std::vector<double> lengths;
-  // Cycles: latencies that the block does not hide itself, and latencies that asynchronous copies
-  // spread over its iterations.
+  // Cycles: latencies that the block does not hide itself, and those of asynchronous copies (until
+  // the bytes are there, and until a stage that was read is known to be free), spread over the
+  // stages that run ahead.
   double exposed = 0, overlapped = 0;
+  // The part of the instructions, shared memory passes and stored bytes that stands beside no
+  // product of its block: before and behind the loops that multiply. 0 without matrix instructions.
+  double bare_instructions = 0, bare_passes = 0, bare_bytes = 0;
   std::vector<GlobalAccess> global;
   IndexValues values;  // of the first block's first thread
 
@@ -63,6 +68,12 @@ struct GpuKernelWork {
 // "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024).
 inline constexpr double kGlobalLatency = 500, kSharedLatency = 30, kMmaLatency = 33,
                         kBarrierLatency = 20;
+// A round trip between SMs of a cluster: 180 cycles each way (Luo et al.).
+inline constexpr double kClusterLatency = 360;
+// From an arrival at an mbarrier of the own SM until a waiting thread goes on.
+inline constexpr double kArrivalLatency = 2 * kSharedLatency;
+// Bytes per cycle that one SM receives from L2, and sends there (the width of its port).
+inline constexpr double kPortBytes = 64;
 
 // The work of each kernel of a program lowered by lower_for_cuda(), in order, at these dynamic
 // dimensions. A dimension without a size takes its maximum.

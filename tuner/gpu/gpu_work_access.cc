@@ -1,5 +1,6 @@
 // Counts demands on memory and tensor cores, from the addresses of the lanes of a few warps.
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "base/ceil_div.h"
@@ -19,6 +20,7 @@ constexpr int kMatrixRows = 8;        // of 16 bytes each
 constexpr int64_t kAccessBytes = 16;  // at most, per thread and instruction
 // Instructions that turn a gathered position into an address.
 constexpr double kGatherInstructions = 4;
+constexpr double kShuffleInstructions = 2;  // a shuffle and an operation per halving
 constexpr int64_t kSectorBytes = 32;
 // Warps side by side, and iterations, that may read parts of the same sectors. kKeptBytes are the
 // bytes of one access that L1 keeps until then: a quarter of the smallest L1.
@@ -78,6 +80,24 @@ void Counter::matrices(const MmaOperand& o, int64_t count, int per_load) {
   double loads = static_cast<double>(count) * warps() * times_;
   work_.shared_passes += loads * per_load * emulator::bank_passes(rows);
   work_.instructions += loads;
+}
+
+// A reduction over lanes, one element per lane. The first lane stores the result, or each lane
+// stores it to its private array.
+void Counter::lanes(const ForNode& loop) {
+  const StoreNode& n = *loop.body.as<StoreNode>();
+  const int64_t lanes = *as_int(loop.extent);
+  if (auto* step = n.value.as<BinaryNode>()) {
+    for (const Expr& side : {step->a, step->b}) {
+      auto* load = side.as<LoadNode>();
+      if (!load || load->buffer != n.buffer) value(side);
+    }
+  }
+  issue(kShuffleInstructions * std::bit_width(static_cast<uint64_t>(lanes - 1)));
+  if (is_private(n.buffer)) return use_own(n.buffer, 1);
+  guards_.emplace_back(eq(floormod(thread_axes_.front().first, Expr(lanes)), 0), true);
+  access(n.buffer, n.indices[0], true, false);
+  guards_.pop_back();
 }
 
 // Counts an stmatrix: the values that each lane stores, and the rows that lanes address.

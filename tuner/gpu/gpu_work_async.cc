@@ -1,4 +1,4 @@
-// Counts mbarriers, TMA copies and warp specialization.
+// Counts mbarriers, TMA copies and warp specialization, and what runs beside products.
 #include <algorithm>
 
 #include "tuner/gpu/gpu_work_counter.h"
@@ -15,7 +15,10 @@ void Counter::part(const IfNode& n) {
   const double exposed = work_.exposed, overlapped = work_.overlapped, rounds = rounds_;
   role_warps_ = 1;
   copies_ahead_ = true;
+  const double issued = work_.instructions, passes = work_.shared_passes;
   walk(n.else_case);
+  beside_.instructions += work_.instructions - issued;
+  beside_.passes += work_.shared_passes - passes;
   work_.exposed = exposed;
   work_.overlapped = overlapped;
   rounds_ = rounds;
@@ -24,11 +27,56 @@ void Counter::part(const IfNode& n) {
   guards_.pop_back();
 }
 
+// A wait for one stage of a ring, of which `ahead` others are on their way. A copy starts when all
+// readers are known to have read its stage, also those in the other block of a cluster.
+void Counter::wait_for_stage(double ahead) {
+  const double release = kArrivalLatency + (in_cluster_ ? kClusterLatency / 2 : 0);
+  work_.overlapped += times_ * (release + kGlobalLatency) / ahead;
+  ahead_ = std::max(ahead_, ahead);
+  stages_read_ += times_;
+  waits_for_stage_ = true;
+}
+
+Counter::Beginning Counter::begin_loop() {
+  return {work_.instructions,
+          work_.shared_passes,
+          work_.mma_operations,
+          work_.global.size(),
+          beside_,
+          std::exchange(waits_for_stage_, false)};
+}
+
+// Notes how often a ring is filled from empty, and what runs beside products: all of a loop that
+// multiplies, unless it also stores results, as the loop over a persistent block's tiles does.
+void Counter::end_loop(const Beginning& b, double times_around) {
+  if (std::exchange(waits_for_stage_, b.waits_for_stage)) fills_ = std::max(fills_, times_around);
+  const bool stores = std::any_of(work_.global.begin() + static_cast<std::ptrdiff_t>(b.accesses),
+                                  work_.global.end(), [](const auto& a) { return a.is_store; });
+  if (stores || work_.mma_operations == b.mma_operations) return;
+  beside_ = {b.beside.instructions + work_.instructions - b.instructions,
+             b.beside.passes + work_.shared_passes - b.passes};
+}
+
+// Transfers of a stage take the SM's port for a while, which is part of the time until it is there.
+// The first stage of a ring is waited for; producer warps fill theirs once per block.
+void Counter::count_transfers() {
+  if (stages_read_ == 0) return;
+  const double transfer = received_ / kPortBytes;
+  work_.overlapped += transfer / ahead_;
+  const double fills = consumers_ > 0 ? 1 : fills_;
+  work_.exposed += fills * (kGlobalLatency + transfer / stages_read_);
+}
+
+void Counter::count_bare() {
+  if (work_.mma_operations == 0) return;
+  work_.bare_instructions = work_.instructions - beside_.instructions;
+  work_.bare_passes = work_.shared_passes - beside_.passes;
+  for (const GlobalAccess& a : work_.global) work_.bare_bytes += a.is_store ? a.bytes : 0;
+}
+
 void Counter::asynchronous(const AsyncOp& op) {
   using Kind = AsyncOp::Kind;
   constexpr double kPassBytes = 128;
-  // A round trip between SMs of a cluster: 180 cycles each way (Luo et al., see gpu_work.h).
-  constexpr double kClusterLatency = 360;
   issue(1);
   switch (op.kind) {
     case Kind::Load:
@@ -45,6 +93,9 @@ void Counter::asynchronous(const AsyncOp& op) {
       work_.shared_passes += bytes / kPassBytes * times_ * static_cast<double>(op.blocks);
       work_.box_bytes += bytes * times_;
       if (op.blocks > 1) work_.multicast_bytes += bytes * times_;
+      if (op.kind == Kind::Load) {
+        received_ += bytes * times_ * static_cast<double>(op.blocks);
+      }
       return;
     }
     case Kind::LoadBytes: {
@@ -53,6 +104,7 @@ void Counter::asynchronous(const AsyncOp& op) {
       work_.global.push_back({first->buffer, first->indices[0], false, bytes * times_, false});
       work_.shared_passes += bytes / kPassBytes * times_;
       work_.box_bytes += bytes * times_;
+      received_ += bytes * times_;
       return;
     }
     case Kind::WaitPhase: {
@@ -62,7 +114,7 @@ void Counter::asynchronous(const AsyncOp& op) {
       const auto named = op.barrier.as<LoadNode>()->buffer;
       const int64_t stages = work_.values.at(named->shape[0]) / (consumers_ > 0 ? 2 : 1);
       const auto ahead = static_cast<double>(std::max<int64_t>(1, stages - (has_pending_ ? 2 : 1)));
-      work_.overlapped += times_ * kGlobalLatency / ahead;
+      wait_for_stage(ahead);
       return;
     }
     case Kind::NamedBarrier:

@@ -40,6 +40,20 @@ class Counter {
   void walk(const Stmt& s);
   void loop(const ForNode& n);
   void axis(const ForNode& n);
+  // Work that loops with products contain.
+  struct Beside {
+    double instructions = 0, passes = 0;
+  };
+  struct Beginning {
+    double instructions, passes, mma_operations;
+    size_t accesses;
+    Beside beside;
+    bool waits_for_stage;
+  };
+  Beginning begin_loop();
+  void end_loop(const Beginning& b, double times_around);
+  void count_transfers();
+  void count_bare();
   void lanes(const ForNode& loop);
   void branch(const IfNode& n);
   std::optional<double> share_of(const Expr& cond);
@@ -58,6 +72,7 @@ class Counter {
   void wgmma(const ForNode& n);
   void sequence(const SeqNode& n);
   void wait_for_group();
+  void wait_for_stage(double ahead);
   void matrices(const MmaOperand& o, int64_t count, int per_load);
   void store_matrices(const ForNode& n);
   // The byte offset of the element in its array, after swizzling.
@@ -120,6 +135,12 @@ class Counter {
   int role_warps_ = 0;                                 // warps of the current role; 0: no role
   bool copies_ahead_ = false;                          // inside the producer role
   bool along_curve_ = false;                           // blocks compute their tile along a curve
+  bool in_cluster_ = false;                            // blocks run in clusters
+  // Rings of asynchronous copies: bytes received, stages that run ahead, stages read, and how often
+  // a ring starts empty.
+  double received_ = 0, ahead_ = 1, stages_read_ = 0, fills_ = 1;
+  bool waits_for_stage_ = false;  // in the current loop
+  Beside beside_;
 };
 
 }  // namespace tilewright::gpu_work_detail

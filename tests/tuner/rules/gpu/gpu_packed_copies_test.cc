@@ -275,7 +275,7 @@ TEST(PackedCopies, TheModelPrefersWarpsThatCopyAhead) {
   const std::string product = "matmul:m=4096,n=16384,k=4096,dtype=f16,trans_b=true,";
   for (const auto& [weight, tile, stages] :
        {std::tuple{"w.dtype=u4,w.group=128,w.scale=f16", "128x128/16", 4},
-        std::tuple{"w.sparse=2:4", "256x128/16", 2}}) {
+        std::tuple{"w.sparse=2:4", "256x128/16", 4}}) {
     const std::string spec = product + weight;
     SCOPED_TRACE(spec);
     const Workload w = workload(spec);

@@ -255,7 +255,8 @@ TEST(Windows, TheModelCountsWhatThreadsAndBoxesCopyAlike) {
         fmt::format("conv2d:n=32,h=56,w=56,ci={},co=64,kernel=3,pad=1,dtype=f16", channels));
     auto estimate = [&](const char* copies) {
       const GpuEstimate e = estimate_gpu(
-          scheduled_windows(w, hopper(), "128x64x64/64x64", {{".copies", copies}}).program(),
+          scheduled_windows(w, hopper(), "128x64x64/64x64", {{".copies", copies}, {".stages", 5}})
+              .program(),
           hopper());
       EXPECT_TRUE(e.fits()) << e.refusal;
       return e;
