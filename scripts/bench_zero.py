@@ -129,7 +129,7 @@ def main() -> None:
     root = pathlib.Path(__file__).resolve().parent.parent
     parser.add_argument("given", nargs="*", metavar="SPEC", help="inline specs, instead of drawn ones")
     parser.add_argument("--specs", type=int, default=300, help="how many are drawn")
-    parser.add_argument("--seed", type=int, default=0, help="of the draws")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the draws")
     parser.add_argument("--trials", type=int, default=256)
     parser.add_argument("--points", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--threads", type=int, default=1)

@@ -85,8 +85,8 @@ TW_FN unsigned tw_cvt_f16x2_e4m3x2(unsigned short pair) {
   unsigned r = 0;
   for (int i = 0; i < 2; ++i) {
     const unsigned code = pair >> 8 * i & 0xffu, size = code & 0x7fu;
-    const float value = size == 0x7f ? tw_float(0x7fffffffu)
-                                     : static_cast<float>(tw_emu_fp8_value(size, 3, 7));
+    const float value =
+        size == 0x7f ? tw_float(0x7fffffffu) : static_cast<float>(tw_emu_fp8_value(size, 3, 7));
     r |= (tw_f16_bits(value) | (code & 0x80u) << 8) << 16 * i;
   }
   return r;

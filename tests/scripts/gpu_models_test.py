@@ -1,4 +1,4 @@
-"""scripts/compare_gpu_models.py and scripts/gpu_plan_table.py: ranks, configs in NVIDIA's words, kinds
+"""scripts/compare_gpu_models.py and scripts/gpu_checks/plan_table.py: ranks, configs in NVIDIA's words, kinds
 of kernels by their machine code, and how they end."""
 import contextlib
 import io
@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 sys.dont_write_bytecode = True
 import compare_gpu_models as models  # noqa: E402
-import gpu_plan_table as plan  # noqa: E402
+from gpu_checks import plan_table as plan  # noqa: E402
 
 
 class Ranks(unittest.TestCase):

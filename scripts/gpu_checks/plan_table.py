@@ -13,11 +13,11 @@ import sqlite3
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import compare_gpu_models  # noqa: E402
 import peer_venv  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORKLOADS = sorted((ROOT / "bench" / "workloads").glob("gpu_*.json"))
 
 # Kinds by the instruction that only they have, the least usual first.
@@ -61,7 +61,7 @@ def answers(program: pathlib.Path, command: str, *arguments: str) -> list[dict]:
     ran = subprocess.run([program, command, "--json", *arguments], capture_output=True, text=True,
                          check=False)
     if ran.returncode:
-        sys.exit(f"gpu_plan_table: tune-cli {command}: {ran.stderr.strip()[-400:]}")
+        sys.exit(f"plan_table: tune-cli {command}: {ran.stderr.strip()[-400:]}")
     return json.loads(ran.stdout)["results"]
 
 
@@ -132,7 +132,7 @@ def main() -> int:
     kernels = stored(arguments.plan)
     bad = sum(table(arguments, file, kernels, peer) for file in arguments.workloads)
     if bad:
-        print(f"gpu_plan_table: {bad} workloads have kernels of fewer than two kinds, or that spill",
+        print(f"plan_table: {bad} workloads have kernels of fewer than two kinds, or that spill",
               file=sys.stderr)
     return 1 if bad else 0
 
