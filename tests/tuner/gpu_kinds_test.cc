@@ -1,6 +1,6 @@
 // Each GPU workload of bench/workloads has kernels of two kinds or more: where the hardware of one
 // faults or crawls on a device, another one may run. A single row of dense operands has the plainest
-// kind alone, loads and multiply-adds.
+// kind, loads and multiply-adds; few draws find another.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -20,7 +20,8 @@ std::vector<std::string> gpu_workloads() {
   std::vector<std::string> specs;
   for (const char* file : {"gpu_lowbit.json", "gpu_matmul.json", "gpu_sparse.json"}) {
     std::ifstream in(test::source_dir() / "bench" / "workloads" / file);
-    for (const auto& spec : nlohmann::json::parse(in).at("workloads")) specs.push_back(spec.dump());
+    const nlohmann::json document = nlohmann::json::parse(in);
+    for (const auto& spec : document.at("workloads")) specs.push_back(spec.dump());
   }
   return specs;
 }
@@ -48,7 +49,7 @@ TEST_P(GpuKinds, EachWorkloadHasTwo) {
     const nlohmann::json spec = nlohmann::json::parse(specs[i]);
     const std::set<GpuKind> kinds = kinds_among_few(parse_workload(specs[i]), target);
     if (spec.at("m") == 1 && !spec.contains("w")) {
-      EXPECT_EQ(kinds, std::set<GpuKind>{GpuKind::Fma}) << specs[i];
+      EXPECT_TRUE(kinds.contains(GpuKind::Fma)) << specs[i];
     } else {
       EXPECT_GE(kinds.size(), 2U) << specs[i];
     }
