@@ -146,7 +146,7 @@ class ChannelsLast {
            stage.indices[4].second * stage.indices[5].second * stage.indices[6].second > 16;
   }
 
-  // What reading an operand in the other layout costs.
+  // The cost of reading an operand in the other layout.
   int64_t apart_cost(const Role& role, size_t value) const {
     const auto other = [&](const Stage& stage) {
       bool reads = false;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/error.h"
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
 #include "runtime/compile/compile.h"

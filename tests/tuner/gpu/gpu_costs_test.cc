@@ -122,7 +122,7 @@ TEST(GpuCosts, SoftmaxTakesTheSpecialFunctionUnits) {
   EXPECT_GT(e.seconds, e.of(GpuLimit::Special));
 }
 
-// What depends on the chip alone.
+// Costs that depend on the chip alone.
 TEST(GpuCosts, AnH100ReadsMemoryMoreSlowlyThanAnH200) {
   const Program few = roles_program("matmul:m=64,n=16384,k=16384,dtype=bf16,out=bf16,trans_b=true",
                                     "64x128x64/64x128", 5);

@@ -224,7 +224,7 @@ TEST(TileContraction, BeginsWindowsWithoutCopiesAndPartialTiles) {
       << "one of many tiles may be partial";
 }
 
-// What is read in vectors along the image's rows serves several channels, five vectors have a row of 80.
+// A vector along the image's rows serves several channels, and five vectors have a row of 80.
 TEST(TileContraction, KeepsWhatIsReadInVectorsForSeveralChannels) {
   const Workload w =
       make_workload(parse_spec("conv2d:n=1,h=80,w=80,ci=16,co=24,kernel=3,pad=1,layout=nchw"));
