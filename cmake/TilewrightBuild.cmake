@@ -9,9 +9,14 @@ if(TILEWRIGHT_WERROR)
 endif()
 
 # A unity build compiles the sources of a library in groups of at most this many: headers are read, and
-# templates instantiated, once per group. A group of 32 takes up to 2 GB of memory.
+# templates instantiated, once per group. A group of 32 takes up to 2 GB of memory. Those of a quick build
+# are whole libraries: there, reading and instantiating is most of the work.
 if(CMAKE_UNITY_BUILD)
-  set(CMAKE_UNITY_BUILD_BATCH_SIZE 32 CACHE STRING "Sources that are compiled together")
+  set(TILEWRIGHT_GROUP 32)
+  if(TILEWRIGHT_QUICK)
+    set(TILEWRIGHT_GROUP 100)
+  endif()
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE ${TILEWRIGHT_GROUP} CACHE STRING "Sources that are compiled together")
   # GCC takes a source that another one includes for a header, whose local types would be a fault.
   add_compile_options($<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>)
 endif()

@@ -277,7 +277,7 @@ std::string source(const ExportedGpuKernel& k) {
 }
 
 // How many bytes the check hands over of each operand and packed weight, as C.
-std::map<std::string, std::string> checked_sizes(const ExportedGpuKernel& k) {
+std::map<std::string, std::string> operand_bytes(const ExportedGpuKernel& k) {
   std::map<std::string, std::string> sizes;
   for (const OperandInfo& o : operands_of(*k.workload, largest_sizes(*k.workload))) {
     int64_t count = 1;
@@ -307,7 +307,7 @@ constexpr const char* kTry = R"(
 // The function that the check calls: operands on the host go to the device, and the output comes
 // back.
 CheckedCall checked_call(const ExportedGpuKernel& k) {
-  std::map<std::string, std::string> sizes = checked_sizes(k);
+  std::map<std::string, std::string> sizes = operand_bytes(k);
   std::string name = export_name(*k.workload), up, down, free;
   std::vector<std::string> parameters, arguments, device, dims;
   for (int64_t extent : check_dims(*k.workload)) dims.push_back(std::to_string(extent));

@@ -18,7 +18,7 @@ struct InfixOperator {
 };
 
 // Infix operators with their precedence.
-constexpr std::array<InfixOperator, 12> kOperators = {{
+constexpr std::array<InfixOperator, 12> kInfixOperators = {{
     {BinaryOp::Or, 0},
     {BinaryOp::And, 1},
     {BinaryOp::EQ, 2},
@@ -116,7 +116,7 @@ Expr ExprParser::binary_level(int level) {
   Expr left = unary_level();
   while (true) {
     const InfixOperator* found = nullptr;
-    for (const InfixOperator& o : kOperators) {
+    for (const InfixOperator& o : kInfixOperators) {
       if (o.level >= level && tokens_.at(name_of(o.op))) found = &o;
     }
     if (!found) return left;

@@ -21,9 +21,9 @@ std::optional<int64_t> number_at(const ForNode& loop, const char* key) {
   return number ? std::optional(*number) : std::nullopt;
 }
 
-class Reader {
+class ExerciseReader {
  public:
-  explicit Reader(const Program& program) {
+  explicit ExerciseReader(const Program& program) {
     for (const DimVar& d : program.dims) known_.bind(d.var, Interval{d.min, d.max});
     read(program.body);
   }
@@ -104,6 +104,6 @@ std::map<std::string, int64_t> Exercise::by_name() const {
           {"curve_columns", curve_columns}};
 }
 
-Exercise exercise_of(const Program& program) { return Reader(program).result(); }
+Exercise exercise_of(const Program& program) { return ExerciseReader(program).result(); }
 
 }  // namespace tilewright

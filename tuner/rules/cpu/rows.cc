@@ -49,15 +49,15 @@ Block split_lanes(RuleContext& c, const Block& block, int64_t width) {
   return c.s.rfactor(block, parts[1], 0);
 }
 
-struct Partials {
+struct LanePartials {
   Block block;
   int64_t width;
 };
 
 // Splits the reduction into partial results in vector lanes, and those into fewer, down to a few, so that
 // no long chain of scalar operations ends the row. First made, first in the list.
-std::vector<Partials> split_into_lanes(RuleContext& c, const Block& block, int64_t width) {
-  std::vector<Partials> made;
+std::vector<LanePartials> split_into_lanes(RuleContext& c, const Block& block, int64_t width) {
+  std::vector<LanePartials> made;
   const int bits = bits_of(c.s.output(block)->elem);
   const int64_t lanes = std::max(1, c.input.target.lanes(std::max(bits, 8)));
   for (;; width = width > lanes ? lanes : kLeastLanes) {
@@ -67,7 +67,7 @@ std::vector<Partials> split_into_lanes(RuleContext& c, const Block& block, int64
 }
 
 // Orders the loops of partial results: the reduction outside, their vector inside.
-void finish_lanes(RuleContext& c, const Partials& partials) {
+void finish_lanes(RuleContext& c, const LanePartials& partials) {
   const BlockNode& n = c.s.node(partials.block);
   int axis = plain_iterator(n, store_of(n).indices[0]);
   if (axis < 0) return;
@@ -126,14 +126,14 @@ void split_row_reduction(RuleContext& c, const Block& block) {
   const bool dynamic = std::ranges::any_of(facts.dynamic, std::identity());
   const size_t outer = dynamic ? std::min<size_t>(1, facts.spatial.size()) : facts.spatial.size();
   const int64_t width = extent < kLeastLanes ? 0 : partial_width(c, block, extent);
-  std::vector<Partials> partials;
+  std::vector<LanePartials> partials;
   if (width > 0) partials = split_into_lanes(c, block, width);
   if (outer > 0) {
     const Loop row = fuse_outer(c, block, outer);
     for (size_t i = partials.size(); i-- > 0;) c.s.compute_at(partials[i].block, row);
     c.s.parallel(row);
   }
-  for (const Partials& p : partials) finish_lanes(c, p);
+  for (const LanePartials& p : partials) finish_lanes(c, p);
 }
 
 namespace {
@@ -180,7 +180,7 @@ bool fuse_rows(RuleContext& c) {
     if (facts.role == BlockRole::Injective || extent < kLeastLanes) continue;
     const int64_t width = partial_width(c, b, extent);
     if (width == 0) continue;
-    for (const Partials& p : split_into_lanes(c, b, width)) widths[p.block.name] = p.width;
+    for (const LanePartials& p : split_into_lanes(c, b, width)) widths[p.block.name] = p.width;
   }
   const Loop row = fuse_outer(c, last, outer);
   std::vector<Block> all = c.s.blocks();

@@ -57,9 +57,9 @@ int64_t group_of(const LoadNode& load, const Var& var) {
   return divisions.same ? divisions.group : 0;
 }
 
-class Reader {
+class RolesReader {
  public:
-  Reader(const Schedule& s, const BlockNode& block) : s_(s), block_(block) {
+  RolesReader(const Schedule& s, const BlockNode& block) : s_(s), block_(block) {
     for (const IterVar& iter : block.iters) known_.bind(iter.var, 0, iter.extent);
   }
 
@@ -219,7 +219,7 @@ std::vector<TensorRoles> tensor_roles(const Schedule& s, const Block& block, std
   }
   bool first = is_weight(s, x->buffer->name), second = is_weight(s, y->buffer->name);
   if (first && second) return refuse("both operands are weights");
-  Reader reader(s, node);
+  RolesReader reader(s, node);
   if (first) return {reader.read(store, *y, *x)};
   if (second) return {reader.read(store, *x, *y)};
   return {reader.read(store, *x, *y), reader.read(store, *y, *x)};

@@ -28,7 +28,7 @@ Loop reduction_of(RuleContext& c, const Block& block) {
 
 // The blocks of a reduction's partial results. First come those of each thread. Many of these are
 // reduced to those of a few threads, or by shuffles to those of warps.
-struct Partials {
+struct ThreadPartials {
   Block whole;
   std::vector<Block> parts;
   int64_t vector = 1;  // vector width of a thread's reads in the first one
@@ -44,9 +44,9 @@ bool wants_shuffles(RuleContext& c, const Block& block) {
          "shuffled";
 }
 
-Partials split_partials(RuleContext& c, const Block& block, int64_t most) {
+ThreadPartials split_partials(RuleContext& c, const Block& block, int64_t most) {
   BlockFacts facts = analyze(c.s, block);
-  Partials p{block, {}, 1};
+  ThreadPartials p{block, {}, 1};
   int64_t extent = product(facts, facts.reduce);
   if (extent < kRowOfThread) return p;
   int64_t vector = gpu_vector(c, block, facts.extents[static_cast<size_t>(facts.reduce.back())]);
@@ -165,7 +165,7 @@ void finish_whole(RuleContext& c, const Block& block, const Loop& row, bool is_r
   }
 }
 
-void finish(RuleContext& c, const Partials& p, const Loop& row, bool is_result) {
+void finish(RuleContext& c, const ThreadPartials& p, const Loop& row, bool is_result) {
   for (size_t i = 0; i < p.parts.size(); ++i) {
     if (p.shuffled && i == 1) {
       finish_warps(c, p.parts[i]);
@@ -199,7 +199,7 @@ void gpu_row_reduction(RuleContext& c, const Block& block) {
   std::vector<Loop> spatial(loops.begin(), loops.begin() + static_cast<long>(facts.spatial.size()));
   if (spatial.empty()) spatial.push_back(c.s.add_unit_loop(block));
   if (spatial.size() > 1) gpu_fused(c, spatial);
-  Partials p = split_partials(c, block, most);
+  ThreadPartials p = split_partials(c, block, most);
   Loop row = c.s.loops(block)[0];
   for (size_t i = p.parts.size(); i-- > 0;) c.s.compute_at(p.parts[i], row);
   finish(c, p, row, true);
@@ -220,7 +220,7 @@ bool gpu_fuse_rows(RuleContext& c) {
     if (!leads) return false;
   }
   int64_t most = c.t.choose(last.name + ".threads", std::vector<int64_t>{256, 128, 512, 1024});
-  std::vector<Partials> reductions;
+  std::vector<ThreadPartials> reductions;
   for (const Block& b : blocks) {
     if (analyze(c.s, b).role != BlockRole::Injective) {
       reductions.push_back(split_partials(c, b, most));
@@ -231,7 +231,7 @@ bool gpu_fuse_rows(RuleContext& c) {
   for (size_t i = all.size(); i-- > 0;) {
     if (!(all[i] == last)) c.s.compute_at(all[i], row);
   }
-  for (const Partials& p : reductions) {
+  for (const ThreadPartials& p : reductions) {
     finish(c, p, row, find_param(c.s, c.s.output(p.whole)->name) != nullptr);
   }
   for (const Block& b : blocks) {
