@@ -163,7 +163,7 @@ struct Measurer::Impl {
   std::optional<JobResult> await(const std::string& type, const std::string& payload,
                                  double timeout, const std::atomic<bool>& cancelled);
   MeasureResult result_of(const JobResult& job);
-  MeasureJob job_for(const Workload& workload, const Measurement& m) const;
+  MeasureJob job_for(const Workload& workload, const Measurement& m);
 };
 
 Measurer::Measurer(std::vector<std::string> worker_command, Target target, MeasureOptions options)
@@ -189,6 +189,7 @@ SecondsSpent SecondsSpent::operator-(const SecondsSpent& other) const {
 // illegal.
 void Measurer::Impl::generate(const std::vector<Candidate>& batch,
                               std::vector<Measurement>& results) {
+  const double begin = steady_seconds();
   for (size_t i = 0; i < batch.size(); ++i) {
     try {
       backend().generate(batch[i].module, target, results[i]);
@@ -197,6 +198,7 @@ void Measurer::Impl::generate(const std::vector<Candidate>& batch,
       results[i].reason = e.what();
     }
   }
+  spent.proposing += steady_seconds() - begin;
 }
 
 void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& limits) {
@@ -240,7 +242,7 @@ void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& 
   spent.building += steady_seconds() - begin;
 }
 
-MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& m) const {
+MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& m) {
   MeasureJob job;
   job.object = m.object;
   job.description = m.source.description;
@@ -249,7 +251,9 @@ MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& 
   job.dims = largest_sizes(workload);
   job.seed = options.seed;
   job.threads = options.threads;
+  const double begin = steady_seconds();
   job.roof_seconds = backend().measured_roof(workload, target, options.threads);
+  spent.timing += steady_seconds() - begin;
   job.timing.cache = options.cold ? CacheState::Cold : CacheState::Warm;
   job.timing.max_seconds = kMostSeconds;
   job.timing.min_samples = 5;

@@ -66,11 +66,11 @@ struct Comparison {
 
 // Seconds on the clock that tuning took.
 struct SecondsSpent {
-  double proposing = 0;  // the search itself: its model, and candidates' schedules
+  double proposing = 0;  // the search itself: its model, candidates' schedules and texts
   double building = 0;   // compilers, side by side
   double reference = 0;  // operands and right values that candidates share
   double checks = 0;     // of candidates, in one worker
-  double timing = 0;     // of candidates, in one worker, at all sizes
+  double timing = 0;     // of candidates, in one worker, at all sizes; once, of the machine's peaks
 
   SecondsSpent& operator+=(const SecondsSpent& other);
   SecondsSpent operator-(const SecondsSpent& other) const;
