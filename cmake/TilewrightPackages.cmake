@@ -6,7 +6,8 @@ endif()
 
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/cmake/PackageOptions.cmake)
-set(CPACK_PACKAGE_CONTACT "Tilewright maintainers <maintainers@tilewright.invalid>")
+set(CPACK_PACKAGE_CONTACT "Tilewright maintainers <maintainers@tilewright.invalid>" CACHE STRING
+  "Name and address of whoever answers for the packages")
 set(CPACK_PACKAGE_VENDOR Tilewright)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_SYSTEM_NAME linux-${CMAKE_SYSTEM_PROCESSOR})
