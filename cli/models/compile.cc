@@ -41,6 +41,7 @@ struct CompileArguments {
   std::string model, out, time, precision = "f32";
   std::vector<std::string> dims;
   int trials = 16;
+  int parent = 0;        // the process without which there is nobody to compile for
   double tolerance = 0;  // 0: the precision's own
   bool text = false, no_fusion = false;
 
@@ -228,6 +229,7 @@ int run_compile(const CompileArguments& a) {
     fmt::print("{}", to_string(graph));
     return kDone;
   }
+  if (a.parent > 0) end_with_parent(a.parent);
   if (a.out.empty()) throw UsageError("-o: expected the name of the model file to write");
   const Uses uses = uses_of(graph);
   const graph::Plan plan = graph::plan_memory(graph);
@@ -282,6 +284,10 @@ void add_compile(CLI::App& app, Runners& runners) {
          "Compare the outputs with the model's in f32 on random inputs, and refuse a larger "
          "difference, as a share of the largest magnitude (0.03 with --precision bf16)")
       ->type_name("SHARE")
+      ->check(CLI::PositiveNumber);
+  sub->add_option("--parent", a->parent,
+                  "Stop as on Ctrl-C when the process with this id has ended")
+      ->type_name("PID")
       ->check(CLI::PositiveNumber);
   sub->add_flag("--no-fusion", a->no_fusion, "Keep functions of elements as nodes of their own");
   sub->add_flag("--text", a->text, "Print the program and do nothing else");

@@ -203,18 +203,25 @@ class Library {
   Library(const std::string& path, const Log& log, const Trust& trust)
       : log_(std::make_unique<Log>(log)) {
     std::vector<const char*> keys;
+    const tw_open_options options = open_options(*log_, trust, keys);
+    tw_library* opened = nullptr;
+    check(tw_open(path.c_str(), &options, &opened));
+    handle_.reset(opened);
+  }
+
+  // The same for the C interface. It holds addresses of all three.
+  static tw_open_options open_options(Log& log, const Trust& trust,
+                                      std::vector<const char*>& keys) {
     for (const std::string& key : trust.keys) keys.push_back(key.c_str());
     auto options = TW_INIT(tw_open_options);
     options.trust = keys.data();
     options.trust_count = keys.size();
     options.pin = trust.pin.empty() ? nullptr : trust.pin.c_str();
-    if (*log_) {
+    if (log) {
       options.log = [](void* user, const char* line) { (*static_cast<Log*>(user))(line); };
-      options.log_user = log_.get();
+      options.log_user = &log;
     }
-    tw_library* opened = nullptr;
-    check(tw_open(path.c_str(), &options, &opened));
-    handle_.reset(opened);
+    return options;
   }
 
   Prepared prepare(const PrepareOptions& asked) const {
@@ -240,6 +247,58 @@ class Library {
  private:
   std::unique_ptr<Log> log_;  // at an address of its own: the library calls it
   detail::Owned<tw_library, tw_close> handle_;
+};
+
+// A model that "tune-cli compile" wrote. One thread at a time may use it.
+class Model {
+ public:
+  // `log` and `trust` as Library has them, `threads` as PrepareOptions.
+  explicit Model(const std::string& path, int threads = 0, const Library::Log& log = {})
+      : Model(path, threads, log, Library::Trust{}) {}
+  Model(const std::string& path, int threads, const Library::Log& log, const Library::Trust& trust)
+      : log_(std::make_unique<Library::Log>(log)) {
+    std::vector<const char*> keys;
+    const tw_open_options open = Library::open_options(*log_, trust, keys);
+    auto options = TW_INIT(tw_model_options);
+    options.open = &open;
+    options.threads = threads;
+    tw_model* opened = nullptr;
+    check(tw_model_open(path.c_str(), &options, &opened));
+    handle_.reset(opened);
+  }
+
+  std::vector<tw_port> inputs() const {
+    std::vector<tw_port> all(tw_model_input_count(handle_.get()), TW_INIT(tw_port));
+    for (size_t i = 0; i < all.size(); ++i) check(tw_model_input_at(handle_.get(), i, &all[i]));
+    return all;
+  }
+  std::vector<tw_port> outputs() const {
+    std::vector<tw_port> all(tw_model_output_count(handle_.get()), TW_INIT(tw_port));
+    for (size_t i = 0; i < all.size(); ++i) check(tw_model_output_at(handle_.get(), i, &all[i]));
+    return all;
+  }
+  std::vector<tw_model_node> nodes() const {
+    std::vector<tw_model_node> all(tw_model_node_count(handle_.get()), TW_INIT(tw_model_node));
+    for (size_t i = 0; i < all.size(); ++i) check(tw_model_node_at(handle_.get(), i, &all[i]));
+    return all;
+  }
+
+  // A tensor for each port, in their order. `profile` keeps the seconds of nodes().
+  void run(const std::vector<const DLTensor*>& inputs, const std::vector<const DLTensor*>& outputs,
+           const tw_executor* executor = nullptr, bool profile = false) {
+    auto args = TW_INIT(tw_model_args);
+    args.inputs = inputs.data();
+    args.input_count = inputs.size();
+    args.outputs = outputs.data();
+    args.output_count = outputs.size();
+    args.executor = executor;
+    args.profile = profile ? 1 : 0;
+    check(tw_model_run(handle_.get(), &args));
+  }
+
+ private:
+  std::unique_ptr<Library::Log> log_;  // at an address of its own: the library calls it
+  detail::Owned<tw_model, tw_model_close> handle_;
 };
 
 // A safetensors or GGUF file, or the index of several.

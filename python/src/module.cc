@@ -1,5 +1,6 @@
 // The module tilewright._core: classes over the serving library. Their types are written down in
 // tilewright/_core.pyi, and a test holds the two together.
+#include "python/src/model.h"
 #include "python/src/objects.h"
 #include "python/src/weight_file.h"
 
@@ -35,7 +36,10 @@ void add_library(py::module_& module) {
   py::class_<Library>(module, "Library",
                       "A database of kernels, read into memory. The file is not used afterwards.")
       .def(
-          py::init<const py::object&, py::object, const py::iterable&, const std::string&>(),
+          py::init([](const py::object& path, py::object log, const py::iterable& trust,
+                      const std::string& pin) {
+            return std::make_unique<Library>(Opening(path, std::move(log), trust, pin));
+          }),
           py::arg("path"), py::kw_only(), py::arg("log") = py::none(),
           py::arg("trust") = py::tuple(), py::arg("pin") = "",
           "Reads the database at `path`, which may be of an older version, and never writes to "
@@ -195,6 +199,7 @@ PYBIND11_MODULE(_core, module) {
   tp::add_kernel(module);
   tp::add_prepared(module);
   tp::add_library(module);
+  tp::add_model(module);
   tp::add_weight_file(module);
   module.attr("__version__") = tw_version();
 }

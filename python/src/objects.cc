@@ -24,6 +24,8 @@ std::shared_ptr<py::object> shared_callable(py::object function) {
           }};
 }
 
+}  // namespace
+
 const char* outcome_name(tw_outcome outcome) {
   switch (outcome) {
     case TW_HIT: return "hit";
@@ -34,35 +36,35 @@ const char* outcome_name(tw_outcome outcome) {
   return "";
 }
 
-}  // namespace
-
 std::shared_ptr<const tw::Pool> Pool::get() const {
   if (pool_ == nullptr) throw Refused(TW_ERROR_ARGUMENT, "the pool is closed");
   return pool_;
 }
 
-Library::Library(const py::object& path, py::object log, const py::iterable& trust,
-                 const std::string& pin) {
-  if (log.is_none()) {
-    log = py::module_::import("logging").attr("getLogger")("tilewright").attr("warning");
-  } else if (PyCallable_Check(log.ptr()) == 0) {
+Opening::Opening(const py::object& file, py::object lines, const py::iterable& keys,
+                 const std::string& pin)
+    : path(py::module_::import("os").attr("fsencode")(file).cast<std::string>()), trust{{}, pin} {
+  if (lines.is_none()) {
+    lines = py::module_::import("logging").attr("getLogger")("tilewright").attr("warning");
+  } else if (PyCallable_Check(lines.ptr()) == 0) {
     throw Refused(TW_ERROR_ARGUMENT, "log takes a function of one line of text, or None");
   }
-  const auto file = py::module_::import("os").attr("fsencode")(path).cast<std::string>();
-  auto call = shared_callable(std::move(log));
-  const tw::Library::Log forward = [call](const std::string& line) {
+  auto call = shared_callable(std::move(lines));
+  log = [call](const std::string& line) {
     py::gil_scoped_acquire gil;
     try {
       (*call)(line);
     } catch (py::error_already_set& error) {
       // The library cannot pass it on, and what it does is no failure.
-      error.discard_as_unraisable("the log of tilewright.Library");
+      error.discard_as_unraisable("the log of tilewright");
     }
   };
-  tw::Library::Trust trusted{{}, pin};
-  for (const py::handle key : trust) trusted.keys.push_back(key.cast<std::string>());
+  for (const py::handle key : keys) trust.keys.push_back(key.cast<std::string>());
+}
+
+Library::Library(const Opening& opening) {
   py::gil_scoped_release released;
-  library_ = std::make_shared<const tw::Library>(file, forward, trusted);
+  library_ = std::make_shared<const tw::Library>(opening.path, opening.log, opening.trust);
 }
 
 Prepared Library::prepare(const PrepareArguments& arguments) const {

@@ -13,6 +13,19 @@
 
 namespace tilewright::python {
 
+// What tells of it in Python: "hit", "near", "default", "miss".
+const char* outcome_name(tw_outcome outcome);
+
+// How a file is opened, out of Python's arguments: lines go to `log`, or where it is None to the logger
+// "tilewright" of Python's logging. `trust` and `pin` are those of tw_open_options.
+struct Opening {
+  Opening(const py::object& path, py::object log, const py::iterable& trust,
+          const std::string& pin);
+  std::string path;
+  tw::Library::Log log;
+  tw::Library::Trust trust;
+};
+
 // Threads of the library's, until they are closed and no launch uses them.
 class Pool {
  public:
@@ -122,10 +135,7 @@ struct PrepareArguments {
 // A database in memory, until it is closed.
 class Library {
  public:
-  // Lines go to `log`; where it is None to the logger "tilewright" of Python's logging.
-  // `trust` and `pin` are those of tw_open_options.
-  Library(const py::object& path, py::object log, const py::iterable& trust,
-          const std::string& pin);
+  explicit Library(const Opening& opening);
 
   Prepared prepare(const PrepareArguments& arguments) const;
   void close() { library_.reset(); }

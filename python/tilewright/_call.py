@@ -1,4 +1,4 @@
-"""Launching a kernel as one calls a function."""
+"""Launching a kernel, and running a model, as one calls a function."""
 from __future__ import annotations
 
 import sys
@@ -8,7 +8,7 @@ from ._arrays import empty
 from ._errors import ArgumentError, TensorError
 
 if TYPE_CHECKING:
-    from ._core import Kernel, Pool, Weights
+    from ._core import Kernel, Model, Pool, Weights
     from ._types import Operand
 
 
@@ -49,6 +49,15 @@ def _shape(name: str, given: Any) -> tuple[Any, ...]:
                           f"shape") from None
 
 
+def _new_output(shape: Sequence[Any], dtype: str, like: Any) -> Any:
+    """An array for an output: PyTorch's where `like`, the first input, is one."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(like, torch.Tensor):
+        from .torch import empty as torch_empty
+        return torch_empty(shape, dtype, like.device)
+    return empty(shape, dtype)
+
+
 def call(kernel: Kernel, *inputs: Any, weights: Weights | None = None, out: Any = None,
          pool: Pool | None = None, workspace: Any = None, stream: Any = None) -> Any:
     """Kernel.__call__."""
@@ -61,13 +70,32 @@ def call(kernel: Kernel, *inputs: Any, weights: Weights | None = None, out: Any 
     output = output_of(kernel)
     if out is None:
         shapes = {name: _shape(name, given) for name, given in tensors.items()}
-        shape = output_shape(kernel, shapes)
-        torch = sys.modules.get("torch")
-        if torch is not None and inputs and isinstance(inputs[0], torch.Tensor):
-            from .torch import empty as torch_empty
-            out = torch_empty(shape, output.dtype, inputs[0].device)
-        else:
-            out = empty(shape, output.dtype)
+        out = _new_output(output_shape(kernel, shapes), output.dtype, inputs[0] if inputs else None)
     tensors[output.name] = out
     kernel.launch(tensors, weights=weights, pool=pool, workspace=workspace, stream=stream)
     return out
+
+
+def call_model(model: Model, *inputs: Any, pool: Pool | None = None, profile: bool = False,
+               **named: Any) -> Any:
+    """Model.__call__."""
+    ports = model.inputs
+    given = dict(zip((port.name for port in ports), inputs))
+    names = ", ".join(port.name for port in ports)
+    if len(inputs) > len(ports):
+        raise ArgumentError(f"{len(inputs)} inputs; the model takes {names}")
+    for name, array in named.items():
+        if name in given:
+            raise ArgumentError(f"input '{name}' is given twice")
+        given[name] = array
+    unknown = sorted(given.keys() - {port.name for port in ports})
+    if unknown:
+        raise ArgumentError(f"'{unknown[0]}' is no input of the model; it takes {names}")
+    missing = [port.name for port in ports if port.name not in given]
+    if missing:
+        raise ArgumentError(f"no array for input '{missing[0]}'; the model takes {names}")
+    arrays = [given[port.name] for port in ports]
+    outputs = [_new_output(port.shape, port.dtype, arrays[0] if arrays else None)
+               for port in model.outputs]
+    model.run(arrays, outputs, pool=pool, profile=profile)
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)

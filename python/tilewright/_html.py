@@ -5,7 +5,7 @@ import html
 from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
 if TYPE_CHECKING:
-    from ._core import Kernel, Prepared
+    from ._core import Kernel, Model, Prepared
 
 _ROWS = 200  # of a table
 
@@ -50,3 +50,11 @@ def kernel_html(kernel: Kernel) -> str:
                  [[o.name, o.role, o.dtype,
                    ["?" if extent is None else extent for extent in o.shape], o.packed]
                   for o in kernel.operands], repr(kernel))
+
+
+def model_html(model: Model) -> str:
+    """Model._repr_html_."""
+    ports = ", ".join(f"{p.name}: {p.dtype}{list(p.shape)}" for p in (*model.inputs, *model.outputs))
+    return table(["node", "spec", "outcome", "tuned", "last run", "reason"],
+                 [[n.label, n.spec, n.outcome, seconds(n.tuned_seconds), seconds(n.seconds), n.reason]
+                  for n in model.nodes], ports)

@@ -5,20 +5,12 @@ that belongs into the caller's process, where serving needs one small library.
 """
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
-import threading
-from typing import Any, Callable, Dict, Iterable, List, Mapping
+from typing import Any, Dict, Iterable, List, Mapping
 
 from ._html import seconds, table
-from ._program import failure, find_program, spec_arguments
-from ._progress import Progress, progress_of
-
-_INTERRUPTED = 130
-# Lines of the program's standard error that a failure shows.
-_LINES_TOLD = 30
+from ._program import run_program, spec_arguments
+from ._progress import Progress
 
 
 class Results(List[Dict[str, Any]]):
@@ -38,35 +30,6 @@ class Results(List[Dict[str, Any]]):
                          f"{100 * roofline:.0f}%" if roofline else "", ratio])
         return table(["spec", "trials", "valid", "best", "GFLOP/s", "of roofline", "untuned default"],
                      rows)
-
-
-def _forward(stream: Any, lines: list[str], show: Callable[[str], object] | None) -> None:
-    """Hands on each line and keeps the last ones."""
-    for line in stream:
-        lines.append(line)
-        del lines[:-_LINES_TOLD]
-        if show is not None:
-            show(line.rstrip("\n"))
-
-
-def _finish(process: subprocess.Popen[str]) -> str:
-    """The program's output. Ctrl-C goes on to it: the first one lets it keep finished trials and
-    end, the second one ends it at once."""
-    interrupts = 0
-    while True:
-        try:
-            output, _ = process.communicate()
-            break
-        except KeyboardInterrupt:
-            interrupts += 1
-            process.send_signal(signal.SIGINT if interrupts <= 2 else signal.SIGKILL)
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
-    if interrupts:
-        raise KeyboardInterrupt("tuning was interrupted; finished trials are in the database")
-    return output
 
 
 def tune(specs: str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]], *,
@@ -90,35 +53,39 @@ def tune(specs: str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]], *,
     program's words where it fails. Ctrl-C ends it tidily, with all finished trials kept, and raises
     KeyboardInterrupt. When this process is ended, the program ends, too.
     """
-    command = [find_program(), "tune", "--json", "--db", os.fspath(db)]
+    command = ["tune", "--json", "--db", os.fspath(db)]
     for option, value in (("--target", target), ("--trials", trials), ("--time", time),
                           ("--seed", seed), ("--threads", threads)):
         if value is not None:
             command += [option, str(value)]
-    command += ["--parent", str(os.getpid())]  # a signal may end this process without a word
     command += ["--resume"] * resume + ["--one-order"] * one_order
     command += [*arguments, "--", *spec_arguments(specs)]
 
-    show = progress_of(progress)
-    # A terminal sends Ctrl-C to its whole group of processes; in a session of its own the program gets
-    # it from here alone, once each time.
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, errors="replace",
-                          start_new_session=True) as process:
-        lines: list[str] = []
-        # Not communicate()'s: that one keeps it all back until the end.
-        errors, process.stderr = process.stderr, None
-        reader = threading.Thread(target=_forward, args=(errors, lines, show), daemon=True)
-        reader.start()
-        try:
-            output = _finish(process)
-        finally:
-            reader.join()
-            errors.close()
-            if show is not None:
-                show.close()
-    if process.returncode == _INTERRUPTED:
-        raise KeyboardInterrupt("tuning was interrupted; finished trials are in the database")
-    if process.returncode != 0:
-        raise failure(process.returncode, "".join(lines))
-    return Results(json.loads(output)["results"])
+    return Results(run_program(command, progress)["results"])
+
+
+def compile(model: str | os.PathLike[str], out: str | os.PathLike[str], *,
+            dims: Mapping[str, int] | None = None, db: str | os.PathLike[str] = "tilewright.db",
+            target: str | None = None, trials: int | None = None, time: str | None = None,
+            threads: int | None = None, precision: str | None = None, tolerance: float | None = None,
+            arguments: Iterable[str] = (), progress: Progress = "auto") -> Dict[str, Any]:
+    """Writes the ONNX file `model` as one file with its kernels, `out`, which Model runs.
+
+    `dims` are sizes of dimensions that the model names. Workloads that `db` lacks are tuned: `trials`
+    candidates each (16; 0 takes what is there), or as many as `time` allows for the model, "10m".
+    `precision` is that of the factors of products, "f32" or "bf16"; with `tolerance` outputs on random
+    inputs are compared with the model's in f32. `target`, `threads`, `arguments` and `progress` as tune()
+    takes them.
+
+    Returns what `tune-cli compile --json` prints: "nodes", "kernels", "bytes", "error" and others. Raises
+    a subclass of Error with the program's words where it fails. Ctrl-C keeps all finished trials.
+    """
+    command = ["compile", "--json", "--db", os.fspath(db), "--out", os.fspath(out)]
+    for option, value in (("--target", target), ("--trials", trials), ("--time", time),
+                          ("--threads", threads), ("--precision", precision),
+                          ("--tolerance", tolerance)):
+        if value is not None:
+            command += [option, str(value)]
+    for name, size in (dims or {}).items():
+        command += ["--dim", f"{name}={size}"]
+    return run_program([*command, *arguments, "--", os.fspath(model)], progress)

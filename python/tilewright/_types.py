@@ -76,6 +76,31 @@ class Dim(NamedTuple):
     """… axis."""
 
 
+class Port(NamedTuple):
+    """An input or an output of a model."""
+
+    name: str
+    dtype: str
+    """"f32", "i64", "bool"."""
+    shape: tuple[int, ...]
+
+
+class Node(NamedTuple):
+    """A node of a model's program."""
+
+    label: str
+    """The model's name for it."""
+    spec: str
+    outcome: Literal["hit", "near", "default", "miss"]
+    """As Report has it."""
+    reason: str
+    """Why its kernel is no hit; "" for a hit."""
+    tuned_seconds: float
+    """That its kernel took when it was tuned; 0: not known."""
+    seconds: float
+    """That it took in the last run with `profile`; 0: there was none."""
+
+
 class StoredTensor(NamedTuple):
     """A tensor of a file of weights."""
 

@@ -1,7 +1,8 @@
-// Writes a database with kernels made by hand for the tests of the Python package: python_kernels FILE
+// Writes a database with kernels made by hand for the tests of the Python package, and beside it
+// model.tw, which serves a product by the third: python_kernels FILE
 #include <iostream>
 
-#include "tests/serving/fixture.h"
+#include "tests/serving/model_fixture.h"
 
 int main(int argc, char** argv) {
   using namespace tilewright::serving::testing;
@@ -15,5 +16,6 @@ int main(int argc, char** argv) {
   add_kernel(store, {.spec = "matmul:m=1..64,n=8,k=16", .dynamic = true, .scratch = 64});
   add_kernel(store, {.spec = "matmul:m=100..128,n=8,k=16", .dynamic = true, .tag = 5});
   add_kernel(store, {.spec = "matmul:m=4,n=8,k=16", .packed = false, .tag = 7});
+  write_model(argv[1], product_graph(Floats({16, 8}, 2)));
   return 0;
 }

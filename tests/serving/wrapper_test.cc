@@ -1,7 +1,7 @@
 // The C++ wrapper: owners, exceptions, and that it is no more than the C interface.
 #include "tilewright/tilewright.hpp"
 
-#include "tests/serving/fixture.h"
+#include "tests/serving/model_fixture.h"
 
 namespace tilewright::serving::testing {
 namespace {
@@ -35,6 +35,29 @@ TEST(ServingWrapper, ServesAKernel) {
                  .workspace_bytes = sizeof workspace,
                  .executor = pool.executor()});
   EXPECT_EQ(product_fault(a, b, c, 4), "");
+}
+
+TEST(ServingWrapper, RunsAModel) {
+  Database db{{.tag = 5}};
+  Floats b({16, 8}, 2), x({2, 2, 16}, 1), flat({4, 16}, 1), y({4, 8}), z({32});
+  const std::string path = write_model(db.path(), product_graph(b));
+  tw::Model model(path, 1);
+  ASSERT_EQ(model.inputs().size(), 1u);
+  EXPECT_STREQ(model.inputs()[0].name, "x");
+  ASSERT_EQ(model.outputs().size(), 2u);
+  EXPECT_EQ(model.outputs()[1].shape[0], 32);
+  tw::Pool pool(2);
+  model.run({&x.tensor}, {&y.tensor, &z.tensor}, pool.executor(), true);
+  EXPECT_EQ(product_fault(flat, b, y, 5), "");
+  ASSERT_EQ(model.nodes().size(), 1u);
+  EXPECT_GT(model.nodes()[0].seconds, 0);
+  try {
+    model.run({&flat.tensor}, {&y.tensor, &z.tensor});
+    FAIL() << "expected a refusal";
+  } catch (const tw::Error& e) {
+    EXPECT_EQ(e.status(), TW_ERROR_TENSOR);
+    EXPECT_THAT(e.what(), HasSubstr("input 'x'"));
+  }
 }
 
 TEST(ServingWrapper, TellsHowShapesFollowFromDimensions) {
