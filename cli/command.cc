@@ -97,10 +97,14 @@ std::string key_of(const std::string& given) {
 
 }  // namespace
 
-database::Store open_store(const CommonOptions& options, database::Mode mode) {
+database::Trust trust_of(const CommonOptions& options) {
   database::Trust trust{{}, options.pin};
   for (const std::string& key : options.trust) trust.keys.push_back(key_of(key));
-  return database::Store::open(options.db, mode, std::chrono::seconds(5), std::move(trust));
+  return trust;
+}
+
+database::Store open_store(const CommonOptions& options, database::Mode mode) {
+  return database::Store::open(options.db, mode, std::chrono::seconds(5), trust_of(options));
 }
 
 std::string tune_command(const Workload& workload, const CommonOptions& options) {

@@ -73,6 +73,8 @@ void add_common(CLI::App& app, CommonOptions& options, const Wants& wants);
 
 // All specs that the command line names, as workloads. Throws SpecError.
 std::vector<Workload> read_workloads(const CommonOptions& options);
+// Keys and pin of the options; a key may be a file that holds it.
+database::Trust trust_of(const CommonOptions& options);
 // The database, with what the options trust. Throws DatabaseError, TrustError.
 database::Store open_store(const CommonOptions& options,
                            database::Mode mode = database::Mode::ReadOnly);

@@ -72,6 +72,8 @@ std::string latest_confirmation(const StoreImpl& store, const std::string& targe
          "AND (later.created, later.id) > (records.created, records.id))) ";
 }
 
+const std::string kUnusable = "its artifact cannot be used: ";
+
 std::string rank_sql(const StoreImpl& store, const std::string& target_hash) {
   std::string sql = "WHERE workload_hash = ?1 AND " +
                     in_stored_targets(store, "target_hash", target_hash) +
@@ -89,7 +91,7 @@ std::string unusable(const Store& store, const Record& record, const BestQuery& 
   if (!reason.empty() || !query.need_artifact) return reason;
   if (record.artifact_hash.empty()) return "no artifact was kept for it";
   Lookup<Artifact> found = store.artifact(record);
-  if (!found) return "its artifact cannot be used: " + found.miss;
+  if (!found) return kUnusable + found.miss;
   if (query.processor) {
     reason = lacking_features(*found.value, *query.processor);
     if (!reason.empty()) return reason;
@@ -114,8 +116,12 @@ BestResult Store::best(const BestQuery& query) const {
     if (reason.empty()) {
       result.record = std::move(record);
       result.miss.clear();
+      if (result.passed_over.empty() && !result.skipped.empty()) {
+        result.passed_over = "a record is damaged: " + to_string(result.skipped.front());
+      }
       return result;
     }
+    if (reason.starts_with(kUnusable) && result.passed_over.empty()) result.passed_over = reason;
     // Reports the best-ranked record's reason: a user can do most about that one.
     if (result.miss.empty()) result.miss = std::move(reason);
   }

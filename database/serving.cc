@@ -235,7 +235,8 @@ bool has_parts(const StoreImpl& store) {
 }
 
 Lookup<std::string> Store::part(const std::string& name) const {
-  if (!has_parts(*impl_)) return {std::nullopt, "'" + path() + "' is no model file"};
+  if (!has_parts(*impl_))
+    return {std::nullopt, "'" + path() + "' is no model file, as 'tune-cli compile' makes them"};
   RowScan scan(impl_->connection, parts_table(), impl_->version, "WHERE name = ?1");
   scan.statement().bind(1, std::string_view(name));
   const std::string said = "part '" + name + "' of '" + path() + "'";

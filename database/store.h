@@ -84,7 +84,8 @@ struct BestResult {
   std::string miss = {};
   std::vector<BadRow> skipped = {};
   std::optional<DispatchRange> range = {};  // for best_at: the table's range that gave the record
-  std::string near = {};  // for a kernel of nearest(): why it is less than asked for
+  std::string near = {};         // for a kernel of nearest(): why it is less than asked for
+  std::string passed_over = {};  // why a better kernel that was kept does not serve; "": none
 };
 
 // A filter for records; empty fields match everything.

@@ -222,10 +222,12 @@ class Finder {
     }
   }
 
+  // An untuned default that won against other kernels is as good as any.
   void add_hits(const StoredWorkload& workload) {
     add_measured_ranges(workload, TW_HIT, "");
     for (const StoredKernel& k : workload.kernels) {
-      if (same_device(k, request_) && !k.offline && threads_match(k.threads)) {
+      const bool tuned = !k.is_default || k.compared;
+      if (tuned && same_device(k, request_) && !k.offline && threads_match(k.threads)) {
         add(TW_HIT, workload, k, "");
       }
     }
@@ -279,6 +281,7 @@ class Finder {
     if (k.offline && k.is_default) return "the untuned default, never measured";
     if (k.offline) return "chosen by a model, never measured";
     const std::string less = difference(k, request_);
+    if (k.is_default && less.empty() && !k.compared) return "the untuned default";
     if (less.empty()) return std::nullopt;
     if (k.is_default) return "the untuned default; " + less;
     if (!counts_elsewhere() && !same_device(k, request_)) return less;
@@ -392,8 +395,12 @@ std::string miss_reason(const Table& table, const Request& request) {
 }
 
 std::string tune_command(const Table& table, const Request& request) {
-  std::string command = fmt::format("tune-cli tune {} --db {}",
-                                    quoted(spec_to_inline(request.spec)), quoted(table.path()));
+  // A serving file is made anew, of a database that it does not name.
+  std::string command =
+      table.is_model()
+          ? fmt::format("tune-cli compile MODEL -o {} --db DATABASE", quoted(table.path()))
+          : fmt::format("tune-cli tune {} --db {}", quoted(spec_to_inline(request.spec)),
+                        table.is_serving_file() ? "DATABASE" : quoted(table.path()));
   const Target native = Target::parse("native");
   if (request.target.name != native.name) command += " --target " + request.target.name;
   if (request.threads.threads > 0 && request.target.has_threads) {

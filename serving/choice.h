@@ -67,7 +67,7 @@ std::vector<Candidate> candidates(const Table& table, const Request& request, co
 // Why there is none.
 std::string miss_reason(const Table& table, const Request& request);
 
-// "tune-cli tune 'SPEC' --db FILE …".
+// "tune-cli tune 'SPEC' --db FILE …"; of a model "tune-cli compile MODEL -o FILE …".
 std::string tune_command(const Table& table, const Request& request);
 
 // "m=1..64, n=8"; "" without dynamic dimensions.

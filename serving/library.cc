@@ -224,7 +224,9 @@ void Library::serve_box(const Request& request, const Choice& choice, const Devi
         continue;
       }
       report.push_back(line_of(request, c, piece, command));
-      add_failures(report.back(), failures_in(piece, failures), c, command);
+      std::string better = failures_in(piece, failures);
+      if (better.empty()) better = c.kernel->passed_over;
+      add_failures(report.back(), better, c, command);
     }
     if (served.missing(box).empty()) return;
   }

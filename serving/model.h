@@ -14,9 +14,6 @@
 
 namespace tilewright::serving {
 
-// The names of a model file's parts.
-inline constexpr const char* kProgramPart = "program";
-
 struct ModelOptions {
   int threads = 0;  // that kernels were tuned for; 0: any number
   Library::Log log;

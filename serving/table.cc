@@ -6,6 +6,7 @@
 #include <sstream>
 #include <tuple>
 
+#include "database/serving.h"
 #include "database/store.h"
 #include "kernel/cpu_features.h"
 
@@ -46,6 +47,8 @@ StoredKernel kernel_of(const database::Record& record, database::Artifact artifa
           record.median_seconds,
           record.is_default,
           record.offline,
+          record.confirmed,
+          "",
           std::make_shared<const database::Artifact>(std::move(artifact))};
 }
 
@@ -111,6 +114,8 @@ Table Table::read(const std::string& path, database::Trust trust) {
                                                 std::chrono::seconds(5), std::move(trust));
   Table table;
   table.path_ = path;
+  table.serving_ = database::is_serving_file(path);
+  table.model_ = table.serving_ && store.part(kProgramPart).value.has_value();
   for (const database::WorkloadSummary& summary : store.workloads()) {
     StoredWorkload workload;
     workload.hash = summary.hash;
@@ -153,6 +158,7 @@ void Table::read_workload(const database::Store& store, StoredWorkload& workload
     if (!best.record && workload.trouble.empty()) workload.trouble = best.miss;
     if (!best.record || !best.artifact || best.record->offline != key.offline) continue;
     workload.kernels.push_back(kernel_of(*best.record, std::move(*best.artifact)));
+    workload.kernels.back().passed_over = best.passed_over;
     add_ranges(store, query, workload);
   }
   add_defaults(store, records, workload.kernels);

@@ -17,6 +17,9 @@ class Store;
 
 namespace tilewright::serving {
 
+// The part of a model file that is its program.
+inline constexpr const char* kProgramPart = "program";
+
 // A kernel with its artifact.
 struct StoredKernel {
   database::TargetIdentity target;
@@ -25,6 +28,8 @@ struct StoredKernel {
   double seconds = 0;                                  // median; 0: not known
   bool is_default = false;                             // generated, not chosen by a search
   bool offline = false;                                // ranked by a model, never measured
+  bool compared = false;                               // won in turns with other kernels
+  std::string passed_over;                             // why a better one does not serve, or ""
   std::shared_ptr<const database::Artifact> artifact;  // without its source
 };
 
@@ -62,6 +67,10 @@ class Table {
   static Table read(const std::string& path, database::Trust trust = {});
 
   const std::string& path() const { return path_; }
+  // Whether the file was written for serving, and nothing is tuned into it.
+  bool is_serving_file() const { return serving_; }
+  // Whether it is a whole model.
+  bool is_model() const { return model_; }
   // Null for a workload that the database does not hold.
   const StoredWorkload* find(const std::string& hash) const;
   // Workloads of the same operator with the same keys that have a dynamic dimension, in a fixed
@@ -72,6 +81,7 @@ class Table {
   void read_workload(const database::Store& store, StoredWorkload& workload);
 
   std::string path_;
+  bool serving_ = false, model_ = false;
   std::map<std::string, StoredWorkload> workloads_;  // by hash
 };
 

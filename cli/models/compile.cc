@@ -72,11 +72,24 @@ Uses uses_of(const graph::Graph& graph) {
 }
 
 // The model as it says, with what depends on constants alone computed.
+// The sizes of the model's named dimensions, a number each.
+std::map<std::string, DimSize> fixed_dims(const CompileArguments& a) {
+  std::map<std::string, DimSize> dims = read_dims(a.dims);
+  for (const auto& [name, size] : dims) {
+    if (!size.is_dynamic()) continue;
+    throw UsageError(
+        fmt::format("--dim {}={}..{}: a model is compiled for one size; expected a "
+                    "number, such as --dim {}={}",
+                    name, size.min, size.max, name, size.max));
+  }
+  return dims;
+}
+
 graph::Graph read_graph(const CompileArguments& a) {
   const weights::MappedFile file(a.model);
   onnx::Model model = read_onnx(file.bytes(), a.model);
   const onnx::ExternalData constants(model);
-  graph::Graph graph = graph::import_onnx(model, read_dims(a.dims));
+  graph::Graph graph = graph::import_onnx(model, fixed_dims(a));
   graph::verify(graph);
   ThreadPool pool(thread_count(a.common));
   graph::fold_constants(&graph, parallel_on(pool));
@@ -231,6 +244,7 @@ int run_compile(const CompileArguments& a) {
   }
   if (a.parent > 0) end_with_parent(a.parent);
   if (a.out.empty()) throw UsageError("-o: expected the name of the model file to write");
+  require_writable_folder(a.out, "-o");  // tuning takes long
   const Uses uses = uses_of(graph);
   const graph::Plan plan = graph::plan_memory(graph);
   database::Store store = database::Store::open(a.common.db, database::Mode::Create);

@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/output/table.h"
 #include "cli/run/model_tensors.h"
 #include "cli/run/run_inputs.h"
-#include "database/trust/trust.h"
+#include "database/serving.h"
 #include "runtime/error.h"
 #include "runtime/tensor/npy.h"
 #include "runtime/thread_pool.h"
@@ -33,13 +36,19 @@ size_t port_named(const std::vector<serving::Port>& ports, const std::string& na
   throw UsageError(fmt::format("{}: no '{}'; the model has {}", option, name, names));
 }
 
-serving::ModelOptions options_of(const CommonOptions& options) {
+serving::Model opened(const CommonOptions& options) {
+  const std::string& path = options.specs[0];
+  if (!std::filesystem::exists(path)) {
+    throw UsageError(
+        fmt::format("there is no model file '{}'; 'tune-cli compile MODEL.onnx -o {}' "
+                    "makes one",
+                    path, path));
+  }
   serving::ModelOptions own;
   own.threads = options.threads;
   own.log = [&options](const std::string& line) { note(options, line); };
-  own.trust.keys = options.trust;
-  own.trust.pin = options.pin;
-  return own;
+  own.trust = trust_of(options);
+  return {path, own};
 }
 
 // The cause that a node's time is counted under.
@@ -65,12 +74,23 @@ std::string cause_of(const serving::NodeLine& line) {
 }  // namespace
 
 bool names_model(const CommonOptions& options) {
-  return options.specs.size() == 1 && options.specs[0].ends_with(".tw");
+  return options.specs.size() == 1 &&
+         (options.specs[0].ends_with(".tw") || database::is_serving_file(options.specs[0]));
+}
+
+void refuse_of_model(const CLI::App& command, const std::vector<std::string>& options) {
+  for (const std::string& option : options) {
+    if (command.count(option) == 0) continue;
+    throw UsageError(
+        fmt::format("{}: a model file has its kernels, sizes and target; expected a spec "
+                    "beside this option",
+                    option));
+  }
 }
 
 int run_model(const CommonOptions& options, const std::vector<std::string>& in,
               const std::vector<std::string>& out) {
-  serving::Model model(options.specs[0], options_of(options));
+  serving::Model model = opened(options);
   Tensors inputs(model.inputs()), outputs(model.outputs());
   std::vector<bool> given(inputs.size(), false);
   for (const std::string& text : in) {
@@ -104,7 +124,7 @@ int run_model(const CommonOptions& options, const std::vector<std::string>& in,
 }
 
 int explain_model(const CommonOptions& options) {
-  serving::Model model(options.specs[0], options_of(options));
+  serving::Model model = opened(options);
   Tensors inputs(model.inputs()), outputs(model.outputs());
   Threads threads(thread_count(options));
   std::vector<std::vector<double>> seconds(model.nodes().size());

@@ -8,8 +8,10 @@
 
 namespace tilewright::cli {
 
-// Whether the only argument names a model file: it ends in ".tw".
+// Whether the only argument names a model file: it ends in ".tw", or is a file that serves.
 bool names_model(const CommonOptions& options);
+// Throws UsageError for one of these options, which say nothing of a model file.
+void refuse_of_model(const CLI::App& command, const std::vector<std::string>& options);
 // Runs the model on NAME=FILE.npy and writes NAME=FILE.npy; both may be named by their order.
 int run_model(const CommonOptions& options, const std::vector<std::string>& in,
               const std::vector<std::string>& out);

@@ -286,8 +286,10 @@ void add_explain(CLI::App& app, Runners& runners) {
   sub->footer(
       "Examples:\n  tune-cli explain matmul:m=512,n=768,k=768 --db kernels.db\n"
       "  tune-cli explain model.tw");
-  runners["explain"] = [options] {
-    return names_model(*options) ? explain_model(*options) : run_explain(*options);
+  runners["explain"] = [options, sub] {
+    if (!names_model(*options)) return run_explain(*options);
+    refuse_of_model(*sub, {"--target"});
+    return explain_model(*options);
   };
 }
 

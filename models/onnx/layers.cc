@@ -62,7 +62,9 @@ class Finder {
     for (const Node& node : graph_.model().nodes) {
       if (taken_.contains(&node) || is_free(graph_, node, options_.whole)) continue;
       try {
-        for (Draft& d : options_.whole ? map_whole(node) : map(node)) add(std::move(d));
+        Mapped drafts = options_.whole ? map_whole(node) : map(node);
+        for (Draft& d : drafts) check(&d);  // all of them, before any is taken
+        for (Draft& d : drafts) add(std::move(d));
       } catch (const NotMapped& e) {
         out_.left_out.push_back({&node, to_utf8(e.what())});
       } catch (const std::out_of_range&) {
@@ -78,6 +80,7 @@ class Finder {
   std::vector<Draft> map(const Node& node) const;
   std::vector<Draft> map_whole(const Node& node) const;
   std::vector<Draft> map_pattern(const Node& node) const;
+  static void check(Draft* d);
   void add(Draft d);
 
   const Graph& graph_;
@@ -140,14 +143,18 @@ std::vector<Draft> Finder::map(const Node& node) const {
   return mapping(mapping_, node);
 }
 
-void Finder::add(Draft d) {
-  d.layer.spec = d.spec.json();
+// Writes the spec. Throws NotMapped where it is none.
+void Finder::check(Draft* d) {
+  d->layer.spec = d->spec.json();
   try {
-    parse_spec(d.layer.spec);
+    parse_spec(d->layer.spec);
   } catch (const SpecError& e) {
     const std::string what = e.what();
     throw NotMapped(what.substr(0, what.find('\n')));
   }
+}
+
+void Finder::add(Draft d) {
   if (const std::string& within = d.layer.nodes[0]->within; !within.empty()) {
     d.layer.note += (d.layer.note.empty() ? "" : "; ") + within;
   }

@@ -43,6 +43,7 @@ std::pair<std::string, Attribute> read_attribute(const Field& field, int depth) 
       case 11: a.graphs.push_back(read_inner_graph(*f, depth)); break;
       case 7: f->reals(what, &a.floats); break;
       case 8: f->integers(what, &a.ints); break;
+      case 9: a.strings.emplace_back(f->bytes(what)); break;
       default: break;
     }
   }

@@ -64,6 +64,7 @@ struct Attribute {
   std::optional<Tensor> t;
   std::vector<int64_t> ints;
   std::vector<double> floats;
+  std::vector<std::string> strings;
   std::vector<std::shared_ptr<GraphPart>> graphs;  // until the model is read: see Node::within
 };
 

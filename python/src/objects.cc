@@ -59,6 +59,9 @@ Opening::Opening(const py::object& file, py::object lines, const py::iterable& k
       error.discard_as_unraisable("the log of tilewright");
     }
   };
+  if (py::isinstance<py::str>(keys)) {
+    throw Refused(TW_ERROR_ARGUMENT, "trust takes a list of public keys, not one text");
+  }
   for (const py::handle key : keys) trust.keys.push_back(key.cast<std::string>());
 }
 

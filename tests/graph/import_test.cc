@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "graph/interpret.h"
@@ -168,6 +169,62 @@ TEST(ImportOnnx, DoublesImages) {
       .output("y");
   EXPECT_THAT(run(file, {{"x", elements({1, 2, 3})}}),
               ElementsAre(1, 1, 2, 2, 3, 3, 1, 1, 2, 2, 3, 3));
+}
+
+// Two gates of four are open by half; what is kept comes from the step before.
+TEST(ImportOnnx, UnrollsAnLstm) {
+  OnnxFile file;
+  file.input("x", {2, 1, 1})
+      .floats("w", {1, 4, 1}, {0, 0, 0, 1})  // input, output, forget, cell
+      .floats("r", {1, 4, 1}, {0, 0, 0, 0})
+      .node("LSTM", {"x", "w", "r"}, {"y", "", "c"}, {test::whole("hidden_size", 1)})
+      .output("y")
+      .output("c");
+  const double first = 0.5 * std::tanh(1.0), second = 0.5 * first + 0.5 * std::tanh(-2.0);
+  EXPECT_THAT(run(file, {{"x", elements({1, -2})}}),
+              ElementsAre(testing::FloatEq(static_cast<float>(0.5 * std::tanh(first))),
+                          testing::FloatEq(static_cast<float>(0.5 * std::tanh(second)))));
+}
+
+// More steps than one layer joins; the second direction begins at the last one.
+TEST(ImportOnnx, UnrollsBothDirections) {
+  constexpr int kSteps = 70;
+  OnnxFile file;
+  file.input("x", {kSteps, 1, 1})
+      .floats("w", {2, 1, 1}, {1, 1})
+      .floats("r", {2, 1, 1}, {0.5F, 0.5F})
+      .node("RNN", {"x", "w", "r"}, {"y"}, {test::words("direction", "bidirectional")})
+      .output("y");
+  std::vector<float> x, want(2 * kSteps);
+  for (int t = 0; t < kSteps; ++t) x.push_back(0.01F * static_cast<float>(t * t % 37));
+  double forward = 0, backward = 0;
+  for (int t = 0; t < kSteps; ++t) {
+    forward = std::tanh(x[t] + 0.5 * forward);
+    want[2 * t] = static_cast<float>(forward);
+    const int back = kSteps - 1 - t;
+    backward = std::tanh(x[back] + 0.5 * backward);
+    want[2 * back + 1] = static_cast<float>(backward);
+  }
+  const std::vector<float> got = run(file, {{"x", elements(x)}});
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-6) << i;
+}
+
+TEST(ImportOnnx, RefusesOtherRecurrentLayers) {
+  auto refusal = [](int steps, const std::vector<std::string>& attributes) {
+    OnnxFile file;
+    file.input("x", {steps, 1, 1})
+        .floats("w", {1, 3, 1}, {1, 1, 1})
+        .floats("r", {1, 3, 1}, {1, 1, 1})
+        .node("GRU", {"x", "w", "r"}, {"y"}, attributes)
+        .output("y");
+    return import_refusal(file);
+  };
+  EXPECT_EQ(refusal(3, {}), "");
+  EXPECT_THAT(refusal(257, {}), HasSubstr("it has 257 steps; expected at most 256"));
+  EXPECT_THAT(refusal(3, {test::texts("activations", {"Relu", "Tanh"})}),
+              HasSubstr("its activation is Relu; expected sigmoid"));
+  EXPECT_EQ(refusal(3, {test::texts("activations", {"Sigmoid", "Tanh"})}), "");
 }
 
 TEST(ImportOnnx, NamesAllNodesWithoutAKernel) {

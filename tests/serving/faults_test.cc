@@ -55,6 +55,21 @@ TEST(ServingFaults, ADamagedRecordLeavesTheNextBest) {
   PreparedSpec p(opened.library, "matmul:m=4,n=8,k=16");
   ASSERT_EQ(p.found, TW_OK) << tw_last_error();
   EXPECT_EQ(p.report().seconds, 1e-6);
+  EXPECT_EQ(p.report().outcome, TW_NEAR) << "it stands in for another one";
+  EXPECT_THAT(p.report().reason, HasSubstr("a record is damaged"));
+}
+
+// The default serves in its place, and nobody takes it for a hit.
+TEST(ServingFaults, ADamagedKernelIsToldWhereAnotherOneServes) {
+  Database db{{.tag = 1, .seconds = 1e-7}, {.tag = 2, .is_default = true, .seconds = 1e-6}};
+  run_sql(db.path(),
+          "UPDATE artifacts SET bytes = CAST(bytes || x'00' AS BLOB) WHERE hash = "
+          "(SELECT artifact_hash FROM records WHERE NOT is_default)");
+  Opened opened(db.path());
+  PreparedSpec p(opened.library, "matmul:m=4,n=8,k=16");
+  ASSERT_EQ(p.found, TW_OK) << tw_last_error();
+  EXPECT_EQ(p.report().outcome, TW_DEFAULT);
+  EXPECT_THAT(p.report().reason, HasSubstr("its artifact cannot be used"));
 }
 
 // As the first version of the tool left it, in a folder that nobody may write to.

@@ -34,7 +34,8 @@ struct HandMade {
   int threads = 1;
   int64_t scratch = 0;  // bytes of workspace a thread, which the kernel writes to
   bool is_default = false;
-  bool sound = true;  // false: the stored object does not load
+  bool confirmed = false;  // won in turns with other kernels
+  bool sound = true;       // false: the stored object does not load
   double seconds = 1e-6;
   database::TargetIdentity target = native_identity();
 };
@@ -108,6 +109,7 @@ inline std::string add_kernel(database::Store& store, const HandMade& made,
   record.threads = made.threads;
   record.samples = {made.seconds};
   record.is_default = made.is_default;
+  record.confirmed = made.confirmed;
   record.created = 1'700'000'000'000'000;
   record.artifact_hash = store.put_artifact(artifact);
   return store.insert(record);

@@ -4,6 +4,8 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
+#include "tilewright/tilewright.hpp"
+
 namespace tilewright::serving::testing {
 namespace {
 
@@ -67,6 +69,22 @@ TEST(ServingModel, NamesNodesThatNoKernelServes) {
   OpenedModel opened(write_model(db.path(), product_graph(b)));
   EXPECT_EQ(opened.status, TW_ERROR_MISS);
   EXPECT_THAT(tw_last_error(), HasSubstr("dense: "));
+}
+
+// A default is no hit, unless it won against others; what makes the model again is 'compile'.
+TEST(ServingModel, TellsUntunedDefaults) {
+  for (bool compared : {false, true}) {
+    Database db{{.is_default = true, .confirmed = compared}};
+    Floats b({16, 8}, 2);
+    const std::string path = write_model(db.path(), product_graph(b));
+    std::vector<std::string> lines;
+    tw::Model model(path, 1, [&](const std::string& line) { lines.push_back(line); });
+    EXPECT_EQ(model.nodes()[0].outcome, compared ? TW_HIT : TW_DEFAULT);
+    ASSERT_EQ(lines.size(), compared ? 0u : 1u);
+    if (compared) continue;
+    EXPECT_STREQ(model.nodes()[0].reason, "the untuned default");
+    EXPECT_THAT(lines[0], HasSubstr("tune-cli compile MODEL -o " + path + " --db DATABASE"));
+  }
 }
 
 TEST(ServingModel, RefusesOtherFiles) {

@@ -374,17 +374,18 @@ void TuneRun::confirm(Task& task) {
   std::vector<Measurement> kernels;
   for (const Finalist& f : rivals) kernels.push_back(f.kernel);
   const auto comparison = measurer_.compare(*task.workload, kernels, {cancelled_, deadline()});
-  const std::vector<double>& medians = comparison.medians;
+  const auto& medians = comparison.medians;
   task.result.disturbed = comparison.disturbed;
   const int best = winner_of(medians);
   if (best < 0) return;
   task.compared = finalist_rounds(rivals, comparison, best);
-  size_t winner = static_cast<size_t>(best);
+  const auto winner = static_cast<size_t>(best);
   for (size_t i = 0; i < rivals.size(); ++i) {
     if (medians[i] > 0 && rivals[i].record.is_default) task.result.default_seconds = medians[i];
-    const std::string& kernel = rivals[i].record.artifact_hash;
-    bool champion = task.champion && kernel == task.champion->record.artifact_hash;
+    const auto& hash = rivals[i].record.artifact_hash;
+    const bool champion = task.champion && hash == task.champion->record.artifact_hash;
     if (i != winner && !(champion && medians[i] > 0)) continue;
+    if (rivals.size() == 1 && rivals[i].record.is_default) break;  // it won against nothing
     const db::Record confirmed = confirmation_of(rivals[i].record, medians[i], run_id_);
     writer_.put([confirmed](db::Store& store) { store.insert(confirmed); });
   }

@@ -5,11 +5,12 @@
 
 namespace tilewright::onnx {
 
-const MapFns& whole_element_mappings();  // functions of elements
-const MapFns& whole_move_mappings();     // what moves elements
-const MapFns& whole_row_mappings();      // reductions and normalizations
-const MapFns& whole_window_mappings();   // pools, resizing, padding, convolutions
-const MapFns& whole_product_mappings();  // products with broadcasting
+const MapFns& whole_element_mappings();    // functions of elements
+const MapFns& whole_move_mappings();       // what moves elements
+const MapFns& whole_row_mappings();        // reductions and normalizations
+const MapFns& whole_window_mappings();     // pools, resizing, padding, convolutions
+const MapFns& whole_recurrent_mappings();  // LSTM, GRU, RNN
+const MapFns& whole_product_mappings();    // products with broadcasting
 
 // Layers that calculate `NAME/factor` and `NAME/shift`, by which a normalization with fixed statistics
 // multiplies and shifts each channel.

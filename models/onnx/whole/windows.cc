@@ -307,7 +307,7 @@ const MapFns& whole_mappings() {
     MapFns all;
     for (const MapFns* part :
          {&whole_element_mappings(), &whole_move_mappings(), &whole_row_mappings(),
-          &whole_window_mappings(), &whole_product_mappings()}) {
+          &whole_window_mappings(), &whole_product_mappings(), &whole_recurrent_mappings()}) {
       all.insert(part->begin(), part->end());
     }
     return all;

@@ -109,7 +109,10 @@ TEST_F(Compile, RefusesWithTheReason) {
   EXPECT_THAT(ran.err, HasSubstr("-o: expected the name of the model file"));
   ran = run("compile m.onnx --dim batch=1..2 --text");
   EXPECT_EQ(ran.code, 2);
-  EXPECT_THAT(ran.err, HasSubstr("its shape is not known"));
+  EXPECT_THAT(ran.err, HasSubstr("--dim batch=1..2: a model is compiled for one size"));
+  ran = run("compile m.onnx --dim batch=2 -o nowhere/m.tw --db k.db");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("the folder 'nowhere' cannot be written"));
   OnnxFile file;
   file.input("x", {2}).node("Mystery", {"x"}, {"y"}).output("y");
   write("u.onnx", file.bytes());
@@ -118,6 +121,12 @@ TEST_F(Compile, RefusesWithTheReason) {
   EXPECT_THAT(ran.err, HasSubstr("make_y (Mystery): there is no kernel for this operator"));
   write("no.tw", "nothing");
   EXPECT_EQ(run("run no.tw --in x=x.npy --out y=y.npy").code, 5);
+  ran = run("run none.tw --in x=x.npy");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("'tune-cli compile MODEL.onnx -o none.tw' makes one"));
+  ran = run("run no.tw --in x=x.npy --default");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("--default: a model file has its kernels"));
 }
 
 TEST_F(Compile, PrecisionByRequestSaysItsError) {

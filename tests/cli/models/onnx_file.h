@@ -68,6 +68,12 @@ inline std::string real(const std::string& name, float value) {
 inline std::string words(const std::string& name, const std::string& value) {
   return WireText().bytes(1, name).bytes(4, value).number(20, 3).text();
 }
+inline std::string texts(const std::string& name, const std::vector<std::string>& values) {
+  WireText a;
+  a.bytes(1, name);
+  for (const std::string& v : values) a.bytes(9, v);
+  return a.number(20, 8).text();
+}
 inline std::string wholes(const std::string& name, const std::vector<int64_t>& values) {
   WireText a;
   a.bytes(1, name);
