@@ -11,8 +11,6 @@
 #include "codegen/codegen.h"
 #include "codegen/lowering.h"
 #include "database/tables/convert.h"
-#include "runtime/cuda/nvrtc.h"
-#include "runtime/error.h"
 #include "runtime/machine/timer.h"
 #include "tuner/measure/gpu_offline_kernel.h"
 #include "tuner/parallel.h"
@@ -30,8 +28,9 @@ constexpr int64_t kBatch = 64;       // candidates per generation
 constexpr size_t kShortlist = 20;    // candidates to compile
 constexpr size_t kMoreForASize = 4;  // for each further size that is ranked
 constexpr int64_t kKept = 3;         // checked and stored, besides a table's kernels
-// Candidates of a further kind to compile, and how many are looked at for them.
-constexpr size_t kOfAKind = 3, kLooked = 128;
+// Candidates of a further kind to compile, how many are looked at for them, and how many are drawn where
+// the search came upon one kind alone.
+constexpr size_t kOfAKind = 3, kLooked = 128, kDrawn = 256;
 
 struct RankedAtSizes {
   Candidate candidate;
@@ -41,11 +40,11 @@ struct RankedAtSizes {
 class GpuOffline {
  public:
   GpuOffline(const Workload& w, const Target& target, const db::TargetIdentity& identity,
-             PatientWriter& writer, const std::string& run_id, const TuneOptions& options,
-             const std::vector<std::string>& guesses, double until,
+             PatientWriter& writer, Measurer& compilers, const std::string& run_id,
+             const TuneOptions& options, const std::vector<std::string>& guesses, double until,
              const std::atomic<bool>& cancelled)
-      : w_(w), target_(target), identity_(identity), writer_(writer), run_id_(run_id),
-        options_(options), guesses_(guesses), until_(until), cancelled_(cancelled),
+      : w_(w), target_(target), identity_(identity), writer_(writer), compilers_(compilers),
+        run_id_(run_id), options_(options), guesses_(guesses), until_(until), cancelled_(cancelled),
         maker_(w, target, 1, &cancelled), instances_(w), plan_(plan_sizes(w)) {
     if (plan_) sizes_ = plan_->at(plan_->tuned);
   }
@@ -57,15 +56,17 @@ class GpuOffline {
 
   std::vector<SearchPolicy> policies(const std::shared_ptr<GpuEstimates>& estimates, uint64_t seed);
   std::vector<RankedAtSizes> search(uint64_t seed);
-  std::vector<Candidate> shortlist(std::vector<RankedAtSizes> ranked);
+  std::vector<Candidate> shortlist(std::vector<RankedAtSizes> ranked, uint64_t seed);
   std::string kind_of(const Candidate& c) const;
-  void add_kinds(std::vector<Candidate> others, std::vector<Candidate>& chosen) const;
+  using Kinds = std::set<std::string, std::less<>>;
+  void add_kinds(std::vector<Candidate> others, Kinds& kinds, std::vector<Candidate>& chosen) const;
+  std::vector<Candidate> drawn(uint64_t seed);
   // A kernel, or the reason why there is none. Both are empty if it was not tried.
   struct Compiled {
     std::optional<OfflineKernel> kernel;
     std::string refusal;
   };
-  Compiled compile(Candidate c) const;
+  Compiled take(Candidate c, Measurement built) const;
   std::vector<Compiled> compile_all(std::vector<Candidate> candidates) const;
   Kernels compile_best(std::vector<Candidate> candidates);
   bool is_right(OfflineKernel& k);
@@ -80,6 +81,7 @@ class GpuOffline {
   const Target& target_;
   const db::TargetIdentity& identity_;
   PatientWriter& writer_;
+  Measurer& compilers_;
   const std::string& run_id_;
   const TuneOptions& options_;
   const std::vector<std::string>& guesses_;
@@ -141,7 +143,7 @@ std::vector<RankedAtSizes> GpuOffline::search(uint64_t seed) {
 
 // The fastest candidate at each size, then the second at each, and so on. With dynamic dimensions
 // the untuned default comes first, as a table's baseline.
-std::vector<Candidate> GpuOffline::shortlist(std::vector<RankedAtSizes> ranked) {
+std::vector<Candidate> GpuOffline::shortlist(std::vector<RankedAtSizes> ranked, uint64_t seed) {
   std::vector<Candidate> chosen;
   std::set<std::string> taken;  // fingerprints
   if (plan_) {
@@ -165,8 +167,31 @@ std::vector<Candidate> GpuOffline::shortlist(std::vector<RankedAtSizes> ranked) 
       (chosen.size() < most ? chosen : others).push_back(std::move(c));
     }
   }
-  add_kinds(std::move(others), chosen);
+  Kinds kinds;
+  for (const Candidate& c : chosen) kinds.insert(kind_of(c));
+  kinds.erase("");
+  others.resize(std::min(others.size(), kLooked));
+  add_kinds(std::move(others), kinds, chosen);
+  if (kinds.size() == 1) add_kinds(drawn(seed), kinds, chosen);
   return chosen;
+}
+
+// Candidates at random, the fastest by the model first. A search follows the fastest kind alone: of a
+// single row, loads and multiply-adds.
+std::vector<Candidate> GpuOffline::drawn(uint64_t seed) {
+  Rng seeds(seed);
+  std::vector<Draft> drafts;
+  for (size_t i = 0; i < kDrawn; ++i) {
+    drafts.push_back({&maker_.sketches().front(), Trial::random(seeds.next())});
+  }
+  std::vector<Candidate> candidates;
+  for (std::optional<Candidate>& c : maker_.make_all(std::move(drafts))) {
+    if (c && c->predicted_seconds > 0) candidates.push_back(std::move(*c));
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+    return a.predicted_seconds < b.predicted_seconds;
+  });
+  return candidates;
 }
 
 std::string GpuOffline::kind_of(const Candidate& c) const {
@@ -185,10 +210,8 @@ bool is_another(std::string_view kind, const std::set<std::string, std::less<>>&
 
 // Adds the first of other kinds: a model that is wrong about a feature is wrong about all kernels
 // that have it.
-void GpuOffline::add_kinds(std::vector<Candidate> others, std::vector<Candidate>& chosen) const {
-  std::set<std::string, std::less<>> kinds;
-  for (const Candidate& c : chosen) kinds.insert(kind_of(c));
-  others.resize(std::min(others.size(), kLooked));
+void GpuOffline::add_kinds(std::vector<Candidate> others, Kinds& kinds,
+                           std::vector<Candidate>& chosen) const {
   std::vector<std::string> kind(others.size());
   for_each_in_parallel(others.size(), [&](size_t i) {
     if (!cancelled_) kind[i] = kind_of(others[i]);
@@ -199,28 +222,26 @@ void GpuOffline::add_kinds(std::vector<Candidate> others, std::vector<Candidate>
       chosen.push_back(std::move(others[i]));
     }
   }
+  for (const auto& [name, count] : added) kinds.insert(name);
 }
 
-// Compiles a candidate and predicts its time again from the compiler's facts. Refuses kernels that
-// do not compile or that spill registers.
-GpuOffline::Compiled GpuOffline::compile(Candidate c) const {
-  try {
-    OfflineKernel kernel(std::move(c), target_);
-    kernel.seconds(sizes_);
-    if (!kernel.refusal().empty()) return {{}, kernel.refusal()};
-    return {std::move(kernel), ""};
-  } catch (const LoweringError& e) {
-    return {{}, e.what()};
-  } catch (const CompileError& e) {
-    return {{}, e.what()};
-  }
+// Predicts a candidate's time again from the compiler's facts. Refuses kernels that did not compile or
+// that spill registers.
+GpuOffline::Compiled GpuOffline::take(Candidate c, Measurement built) const {
+  if (built.verdict != TrialVerdict::Valid) return {{}, built.reason};
+  OfflineKernel kernel(std::move(c), std::move(built), target_);
+  if (kernel.spills()) return {{}, "spills registers"};
+  kernel.seconds(sizes_);
+  if (!kernel.refusal().empty()) return {{}, kernel.refusal()};
+  return {std::move(kernel), ""};
 }
 
-// Compiles all candidates, except those not yet begun at a cancellation.
+// Compiles all candidates, except those not yet done at a cancellation.
 std::vector<GpuOffline::Compiled> GpuOffline::compile_all(std::vector<Candidate> candidates) const {
+  std::vector<Measurement> built = compilers_.build(candidates, {cancelled_});
   std::vector<Compiled> compiled(candidates.size());
   for_each_in_parallel(candidates.size(), [&](size_t i) {
-    if (!cancelled_) compiled[i] = compile(std::move(candidates[i]));
+    if (!cancelled_) compiled[i] = take(std::move(candidates[i]), std::move(built[i]));
   });
   return compiled;
 }
@@ -261,7 +282,7 @@ void GpuOffline::keep(OfflineKernel& k) {
   KernelSource source;
   source.code = k.description().source.text;
   source.flags = {"--gpu-architecture=" + architecture_of(target_)};
-  const std::string compiler = cuda::nvrtc_identity();
+  const std::string& compiler = k.compiler();
   const db::Artifact artifact = artifact_of(source, k.cubin(), compiler, k.description().to_json());
   k.record = record_of(w_, identity_, k.candidate(), options_, run_id_);
   k.record.median_seconds = k.record.best_seconds = at_largest(k);
@@ -348,9 +369,9 @@ TuneResult GpuOffline::run(uint64_t seed) {
   double begin = steady_seconds();
   result_.workload = &w_;
   result_.predicted = true;
-  Kernels kernels = compile_best(shortlist(search(seed)));
+  Kernels kernels = compile_best(shortlist(search(seed), seed));
   // The best of each kind, then the best of what is left.
-  std::set<std::string, std::less<>> kinds;
+  Kinds kinds;
   for (bool of_new_kinds : {true, false}) {
     for (auto k = kernels.begin(); k != kernels.end() && !cancelled_ && result_.valid < kKept;) {
       const std::string_view kind = cuda_kind(k->description().source.text);
@@ -381,10 +402,11 @@ TuneResult GpuOffline::run(uint64_t seed) {
 
 TuneResult rank_gpu_offline(const Workload& workload, const Target& target,
                             const database::TargetIdentity& identity, PatientWriter& writer,
-                            const std::string& run_id, const TuneOptions& options,
-                            const std::vector<std::string>& guesses, uint64_t seed, double until,
-                            const std::atomic<bool>& cancelled) {
-  return GpuOffline(workload, target, identity, writer, run_id, options, guesses, until, cancelled)
+                            Measurer& compilers, const std::string& run_id,
+                            const TuneOptions& options, const std::vector<std::string>& guesses,
+                            uint64_t seed, double until, const std::atomic<bool>& cancelled) {
+  return GpuOffline(workload, target, identity, writer, compilers, run_id, options, guesses, until,
+                    cancelled)
       .run(seed);
 }
 
