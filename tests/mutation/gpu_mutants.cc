@@ -246,6 +246,22 @@ Validation validate(const StoredKernel& kernel) {
   return {processor_seconds() - begin, problem};
 }
 
+namespace {
+
+// "line 7: …": the first line of a text that another one has not.
+std::string changed_line(const std::string& text, const std::string& changed) {
+  const auto differs =
+      std::mismatch(text.begin(), text.end(), changed.begin(), changed.end()).first;
+  const size_t begin = text.rfind('\n', static_cast<size_t>(differs - text.begin())) + 1;
+  const std::string line = text.substr(begin, text.find('\n', begin) - begin);
+  const auto number =
+      std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(begin), '\n') + 1;
+  return fmt::format("line {}: {}", number,
+                     line.substr(std::min(line.size(), line.find_first_not_of(' '))));
+}
+
+}  // namespace
+
 std::vector<Mutant> pipeline_mutants(const StoredKernel& kernel, size_t step,
                                      const std::string& kind) {
   const auto small = instance_of(kernel);
@@ -267,6 +283,7 @@ std::vector<Mutant> pipeline_mutants(const StoredKernel& kernel, size_t step,
       std::string said = said_apart([&] { return check_stored(*small, wrong); });
       if (said == "equal ") said = truth.verdict(wrong);
       note(said, mutant);
+      if (mutant.outcome == Outcome::Equal) mutant.message = changed_line(c.source.text, text);
       mutants.push_back(std::move(mutant));
     }
   }
