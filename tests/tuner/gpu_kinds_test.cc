@@ -1,6 +1,6 @@
 // Each GPU workload of bench/workloads has kernels of two kinds or more: where the hardware of one
-// faults or crawls on a device, another one may run. A single row of dense operands has the plainest
-// kind, loads and multiply-adds; few draws find another.
+// faults or crawls on a device, another one may run. Of a single row of dense operands one draw in 30
+// is another kind than loads and multiply-adds; a search without a device makes as many draws.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -33,8 +33,8 @@ std::string kind_of(const Candidate& c, const Target& target) {
 }
 
 // The kinds of the first candidates that random choices give, two of them if there are.
-std::set<std::string> kinds_among_few(const Workload& w, const Target& target) {
-  constexpr uint64_t kDraws = 60;
+std::set<std::string> kinds_among(const Workload& w, const Target& target) {
+  constexpr uint64_t kDraws = 256;
   CandidateMaker maker(w, target, 1);
   std::set<std::string> kinds;
   for (uint64_t seed = 1; seed <= kDraws && kinds.size() < 2; ++seed) {
@@ -71,13 +71,7 @@ TEST_P(GpuKinds, EachWorkloadHasTwo) {
   const std::vector<std::string> specs = gpu_workloads();
   ASSERT_EQ(specs.size(), 105U);
   for (size_t i = GetParam(); i < specs.size(); i += 3) {
-    const nlohmann::json spec = nlohmann::json::parse(specs[i]);
-    const std::set<std::string> kinds = kinds_among_few(parse_workload(specs[i]), target);
-    if (spec.at("m") == 1 && !spec.contains("w")) {
-      EXPECT_TRUE(kinds.contains("threads")) << specs[i];
-    } else {
-      EXPECT_GE(kinds.size(), 2U) << specs[i];
-    }
+    EXPECT_EQ(kinds_among(parse_workload(specs[i]), target).size(), 2U) << specs[i];
   }
 }
 

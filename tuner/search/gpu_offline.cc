@@ -28,9 +28,9 @@ constexpr int64_t kBatch = 64;       // candidates per generation
 constexpr size_t kShortlist = 20;    // candidates to compile
 constexpr size_t kMoreForASize = 4;  // for each further size that is ranked
 constexpr int64_t kKept = 3;         // checked and stored, besides a table's kernels
-// Candidates of a further kind to compile, how many are looked at for them, and how many are drawn where
-// the search came upon one kind alone.
-constexpr size_t kOfAKind = 3, kLooked = 128, kDrawn = 256;
+// Candidates of a further kind to compile, and how many are looked at for them.
+constexpr size_t kOfAKind = 3, kLooked = 128;
+constexpr size_t kDrawn = 1024;  // at most, where one kind alone was found
 
 struct RankedAtSizes {
   Candidate candidate;
@@ -56,11 +56,13 @@ class GpuOffline {
 
   std::vector<SearchPolicy> policies(const std::shared_ptr<GpuEstimates>& estimates, uint64_t seed);
   std::vector<RankedAtSizes> search(uint64_t seed);
-  std::vector<Candidate> shortlist(std::vector<RankedAtSizes> ranked, uint64_t seed);
+  std::vector<Candidate> shortlist(std::vector<RankedAtSizes> ranked);
   std::string kind_of(const Candidate& c) const;
-  using Kinds = std::set<std::string, std::less<>>;
-  void add_kinds(std::vector<Candidate> others, Kinds& kinds, std::vector<Candidate>& chosen) const;
-  std::vector<Candidate> drawn(uint64_t seed);
+  using KindSet = std::set<std::string, std::less<>>;
+  void add_kinds(std::vector<Candidate> others, const KindSet& kinds,
+                 std::vector<Candidate>& chosen) const;
+  std::vector<Candidate> draw(Rng& seeds, std::set<std::string>& seen);
+  void add_drawn(uint64_t seed, Kernels& kernels);
   // A kernel, or the reason why there is none. Both are empty if it was not tried.
   struct Compiled {
     std::optional<OfflineKernel> kernel;
@@ -69,6 +71,7 @@ class GpuOffline {
   Compiled take(Candidate c, Measurement built) const;
   std::vector<Compiled> compile_all(std::vector<Candidate> candidates) const;
   Kernels compile_best(std::vector<Candidate> candidates);
+  bool goes_on() const { return !cancelled_ && (until_ == 0 || steady_seconds() < until_); }
   bool is_right(OfflineKernel& k);
   double at_largest(OfflineKernel& k) const { return k.seconds({sizes_.back()}).front(); }
   void keep(OfflineKernel& k);
@@ -117,8 +120,7 @@ std::vector<RankedAtSizes> GpuOffline::search(uint64_t seed) {
   const CostModel none;
   std::vector<RankedAtSizes> ranked;
   int64_t refused = 0;
-  for (size_t turn = policies.size(); !cancelled_ && (until_ == 0 || steady_seconds() < until_) &&
-                                      result_.trials < options_.trials;) {
+  for (size_t turn = policies.size(); goes_on() && result_.trials < options_.trials;) {
     // The policy of the largest size starts.
     SearchPolicy& policy = policies[--turn];
     if (turn == 0) turn = policies.size();
@@ -143,7 +145,7 @@ std::vector<RankedAtSizes> GpuOffline::search(uint64_t seed) {
 
 // The fastest candidate at each size, then the second at each, and so on. With dynamic dimensions
 // the untuned default comes first, as a table's baseline.
-std::vector<Candidate> GpuOffline::shortlist(std::vector<RankedAtSizes> ranked, uint64_t seed) {
+std::vector<Candidate> GpuOffline::shortlist(std::vector<RankedAtSizes> ranked) {
   std::vector<Candidate> chosen;
   std::set<std::string> taken;  // fingerprints
   if (plan_) {
@@ -167,31 +169,11 @@ std::vector<Candidate> GpuOffline::shortlist(std::vector<RankedAtSizes> ranked, 
       (chosen.size() < most ? chosen : others).push_back(std::move(c));
     }
   }
-  Kinds kinds;
+  KindSet kinds;
   for (const Candidate& c : chosen) kinds.insert(kind_of(c));
-  kinds.erase("");
   others.resize(std::min(others.size(), kLooked));
   add_kinds(std::move(others), kinds, chosen);
-  if (kinds.size() == 1) add_kinds(drawn(seed), kinds, chosen);
   return chosen;
-}
-
-// Candidates at random, the fastest by the model first. A search follows the fastest kind alone: of a
-// single row, loads and multiply-adds.
-std::vector<Candidate> GpuOffline::drawn(uint64_t seed) {
-  Rng seeds(seed);
-  std::vector<Draft> drafts;
-  for (size_t i = 0; i < kDrawn; ++i) {
-    drafts.push_back({&maker_.sketches().front(), Trial::random(seeds.next())});
-  }
-  std::vector<Candidate> candidates;
-  for (std::optional<Candidate>& c : maker_.make_all(std::move(drafts))) {
-    if (c && c->predicted_seconds > 0) candidates.push_back(std::move(*c));
-  }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
-    return a.predicted_seconds < b.predicted_seconds;
-  });
-  return candidates;
 }
 
 std::string GpuOffline::kind_of(const Candidate& c) const {
@@ -210,7 +192,7 @@ bool is_another(std::string_view kind, const std::set<std::string, std::less<>>&
 
 // Adds the first of other kinds: a model that is wrong about a feature is wrong about all kernels
 // that have it.
-void GpuOffline::add_kinds(std::vector<Candidate> others, Kinds& kinds,
+void GpuOffline::add_kinds(std::vector<Candidate> others, const KindSet& kinds,
                            std::vector<Candidate>& chosen) const {
   std::vector<std::string> kind(others.size());
   for_each_in_parallel(others.size(), [&](size_t i) {
@@ -222,7 +204,44 @@ void GpuOffline::add_kinds(std::vector<Candidate> others, Kinds& kinds,
       chosen.push_back(std::move(others[i]));
     }
   }
-  for (const auto& [name, count] : added) kinds.insert(name);
+}
+
+// Candidates at random, the fastest by the model first, without those that were `seen`.
+std::vector<Candidate> GpuOffline::draw(Rng& seeds, std::set<std::string>& seen) {
+  std::vector<Draft> drafts;
+  for (size_t i = 0; i < kLooked; ++i) {
+    drafts.push_back({&maker_.sketches().front(), Trial::random(seeds.next())});
+  }
+  std::vector<Candidate> drawn;
+  for (std::optional<Candidate>& c : maker_.make_all(std::move(drafts))) {
+    if (!c || c->predicted_seconds <= 0 || !seen.insert(c->fingerprint).second) continue;
+    drawn.push_back(std::move(*c));
+  }
+  std::stable_sort(drawn.begin(), drawn.end(), [](const Candidate& a, const Candidate& b) {
+    return a.predicted_seconds < b.predicted_seconds;
+  });
+  return drawn;
+}
+
+// Draws candidates where the compiled ones are of one kind, until some of another kind are found and
+// compiled: a search of few trials follows the fastest kind alone.
+void GpuOffline::add_drawn(uint64_t seed, Kernels& kernels) {
+  KindSet kinds;
+  for (const OfflineKernel& k : kernels) kinds.emplace(cuda_kind(k.description().source.text));
+  Rng seeds(seed);
+  std::set<std::string> seen;  // fingerprints
+  for (size_t drawn = 0; kinds.size() < 2 && drawn < kDrawn && goes_on(); drawn += kLooked) {
+    std::vector<Candidate> candidates = draw(seeds, seen), others;
+    if (candidates.empty()) break;  // there are few in all
+    add_kinds(std::move(candidates), kinds, others);
+    for (OfflineKernel& k : compile_best(std::move(others))) {
+      kinds.emplace(cuda_kind(k.description().source.text));
+      kernels.push_back(std::move(k));
+    }
+  }
+  std::stable_sort(kernels.begin(), kernels.end(), [this](OfflineKernel& a, OfflineKernel& b) {
+    return at_largest(a) < at_largest(b);
+  });
 }
 
 // Predicts a candidate's time again from the compiler's facts. Refuses kernels that did not compile or
@@ -369,9 +388,10 @@ TuneResult GpuOffline::run(uint64_t seed) {
   double begin = steady_seconds();
   result_.workload = &w_;
   result_.predicted = true;
-  Kernels kernels = compile_best(shortlist(search(seed), seed));
+  Kernels kernels = compile_best(shortlist(search(seed)));
+  add_drawn(seed, kernels);
   // The best of each kind, then the best of what is left.
-  Kinds kinds;
+  KindSet kinds;
   for (bool of_new_kinds : {true, false}) {
     for (auto k = kernels.begin(); k != kernels.end() && !cancelled_ && result_.valid < kKept;) {
       const std::string_view kind = cuda_kind(k->description().source.text);

@@ -280,7 +280,8 @@ TEST(GpuWgmmaSparse, PersistentBlocksOfWideTilesDoNotSpill) {
                                                   {".order", "hilbert"},
                                                   {".grid", "persistent"}});
     const CudaSource source = generate_cuda(s.module(), hopper());
-    EXPECT_THAT(source.text, HasSubstr("C_shared[warpgroup * 16384 + C_ax0_0 * 512 + tw_swizzle"));
+    EXPECT_THAT(source.text,
+                HasSubstr("C_shared[(warpgroup * 16384 + C_ax0_0 * 512) + tw_swizzle"));
     if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
     const cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
