@@ -1,5 +1,6 @@
 #include "tuner/search/gpu_offline.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "codegen/lowering.h"
 #include "database/tables/convert.h"
 #include "runtime/machine/timer.h"
+#include "schedule/error.h"
 #include "tuner/measure/gpu_offline_kernel.h"
 #include "tuner/parallel.h"
 #include "tuner/search/gpu_estimates.h"
@@ -30,7 +32,7 @@ constexpr size_t kMoreForASize = 4;  // for each further size that is ranked
 constexpr int64_t kKept = 3;         // checked and stored, besides a table's kernels
 // Candidates of a further kind to compile, and how many are looked at for them.
 constexpr size_t kOfAKind = 3, kLooked = 128;
-constexpr size_t kDrawn = 1024;  // at most, where one kind alone was found
+constexpr size_t kDrawn = 512;  // at most, where one kind alone was found
 
 struct RankedAtSizes {
   Candidate candidate;
@@ -61,6 +63,7 @@ class GpuOffline {
   using KindSet = std::set<std::string, std::less<>>;
   void add_kinds(std::vector<Candidate> others, const KindSet& kinds,
                  std::vector<Candidate>& chosen) const;
+  std::vector<std::string> ways();
   std::vector<Candidate> draw(Rng& seeds, std::set<std::string>& seen);
   void add_drawn(uint64_t seed, Kernels& kernels);
   // A kernel, or the reason why there is none. Both are empty if it was not tried.
@@ -206,11 +209,30 @@ void GpuOffline::add_kinds(std::vector<Candidate> others, const KindSet& kinds,
   }
 }
 
+// Configs of one choice that leaves out what the first candidate does, and one of no choice. Among many
+// shapes of a product by threads, "none" leads to the other instructions.
+std::vector<std::string> GpuOffline::ways() {
+  std::vector<std::string> configs = {"{}"};
+  Trial first = Trial::first();
+  try {
+    apply_sketch(maker_.sketches().front(), maker_.input(), first);
+  } catch (const ScheduleError&) {
+    return configs;
+  }
+  for (const Decision& d : first.decisions()) {
+    const auto none = std::find(d.options.begin(), d.options.end(), Answer("none"));
+    if (none != d.options.end()) configs.push_back(fmt::format(R"({{"{}": "none"}})", d.name));
+  }
+  return configs;
+}
+
 // Candidates at random, the fastest by the model first, without those that were `seen`.
 std::vector<Candidate> GpuOffline::draw(Rng& seeds, std::set<std::string>& seen) {
+  const std::vector<std::string> from = ways();
   std::vector<Draft> drafts;
   for (size_t i = 0; i < kLooked; ++i) {
-    drafts.push_back({&maker_.sketches().front(), Trial::random(seeds.next())});
+    drafts.push_back(
+        {&maker_.sketches().front(), Trial::mutate(from[i % from.size()], 0, seeds.next())});
   }
   std::vector<Candidate> drawn;
   for (std::optional<Candidate>& c : maker_.make_all(std::move(drafts))) {
@@ -236,12 +258,13 @@ void GpuOffline::add_drawn(uint64_t seed, Kernels& kernels) {
     add_kinds(std::move(candidates), kinds, others);
     for (OfflineKernel& k : compile_best(std::move(others))) {
       kinds.emplace(cuda_kind(k.description().source.text));
-      kernels.push_back(std::move(k));
+      const double seconds = at_largest(k);
+      const auto slower = std::find_if(kernels.begin(), kernels.end(), [&](OfflineKernel& other) {
+        return at_largest(other) > seconds;
+      });
+      kernels.insert(slower, std::move(k));
     }
   }
-  std::stable_sort(kernels.begin(), kernels.end(), [this](OfflineKernel& a, OfflineKernel& b) {
-    return at_largest(a) < at_largest(b);
-  });
 }
 
 // Predicts a candidate's time again from the compiler's facts. Refuses kernels that did not compile or
