@@ -14,6 +14,7 @@ namespace tilewright {
 OfflineKernel::OfflineKernel(Candidate candidate, Measurement built, const Target& target)
     : candidate_(std::move(candidate)), target_(&target), built_(std::move(built)),
       description_(CudaDescription::from_json(built_.cuda)) {
+  description_.source.text = built_.source.code;  // which the description as JSON leaves out
   for (const CudaKernelFacts& facts : description_.facts) registers_.push_back({facts.registers});
 }
 
