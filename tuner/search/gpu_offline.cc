@@ -32,6 +32,7 @@ constexpr size_t kMoreForASize = 4;  // for each further size that is ranked
 constexpr int64_t kKept = 3;         // checked and stored, besides a table's kernels
 // Candidates of a further kind to compile, and how many are looked at for them.
 constexpr size_t kOfAKind = 3, kLooked = 128;
+constexpr double kNear = 4;     // times the fastest: of use where the fastest fails
 constexpr size_t kDrawn = 512;  // at most, where one kind alone was found
 
 struct RankedAtSizes {
@@ -187,10 +188,12 @@ std::string GpuOffline::kind_of(const Candidate& c) const {
   }
 }
 
-// Whether a kernel of this kind is of use beside those: threads alone come nowhere near matrix
-// instructions.
-bool is_another(std::string_view kind, const std::set<std::string, std::less<>>& kinds) {
-  return !kind.empty() && kinds.find(kind) == kinds.end() && (kinds.empty() || kind != "threads");
+// Whether a kernel of this kind is of use beside those. Threads alone come nowhere near matrix
+// instructions, but for few rows.
+bool is_another(std::string_view kind, const std::set<std::string, std::less<>>& kinds,
+                bool is_near = false) {
+  return !kind.empty() && kinds.find(kind) == kinds.end() &&
+         (kinds.empty() || kind != "threads" || is_near);
 }
 
 // Adds the first of other kinds: a model that is wrong about a feature is wrong about all kernels
@@ -418,7 +421,8 @@ TuneResult GpuOffline::run(uint64_t seed) {
   for (bool of_new_kinds : {true, false}) {
     for (auto k = kernels.begin(); k != kernels.end() && !cancelled_ && result_.valid < kKept;) {
       const std::string_view kind = cuda_kind(k->description().source.text);
-      if (of_new_kinds && !is_another(kind, kinds)) {
+      const bool is_near = at_largest(*k) <= kNear * at_largest(kernels.front());
+      if (of_new_kinds && !is_another(kind, kinds, is_near)) {
         ++k;
       } else if (is_right(*k)) {
         keep_as_found(*k);
