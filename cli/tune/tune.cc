@@ -30,6 +30,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr double kOfflineCompileSeconds = 300;  // for one kernel; a machine may be busy
+
 struct TuneArguments {
   CommonOptions common;
   int trials = 0;  // not given: 64, or as many as the time allows
@@ -69,6 +71,10 @@ TuneOptions options_of(const TuneArguments& a, const Target& target) {
   o.measure.threads = o.threads;
   o.measure.seed = a.seed;
   o.measure.cold = a.cold;
+  if (a.offline) {  // nothing is timed meanwhile, and time is of less account
+    o.measure.builders = available_cores();
+    o.measure.compile_seconds = kOfflineCompileSeconds;
+  }
   o.tool_version = TILEWRIGHT_VERSION;
   Json run = {{"specs", a.common.specs}, {"trials", o.trials}, {"threads", o.threads}};
   if (!a.offline && runs_on_gpu_here(target)) {
@@ -267,11 +273,12 @@ int run_tune(const TuneArguments& a) {
   ProgressLine line(a.common.quiet, std::move(roofs));
   auto show = [&](const TuneProgress& p) { line.show(p); };
   std::vector<TuneResult> results;
+  Measurer measurer(worker_command(), target, options.measure);
   if (a.offline) {
-    results = rank_offline(workloads, target, identity, store, options, interrupted, show);
+    results =
+        rank_offline(workloads, target, identity, store, measurer, options, interrupted, show);
   } else {
     note_confinement(a.common, target);
-    Measurer measurer(worker_command(), target, options.measure);
     results = tune(workloads, target, identity, store, measurer, options, interrupted, show);
   }
   line.finish();

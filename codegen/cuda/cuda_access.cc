@@ -7,6 +7,7 @@
 #include "codegen/c/c_types.h"
 #include "codegen/cuda/cuda_expr.h"
 #include "codegen/cuda_lowering.h"
+#include "ir/arith/linear.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
 
@@ -55,11 +56,13 @@ Expr CudaExpr::place_of(const Buffer& b, const Expr& index) const {
 std::string CudaExpr::pointer(const Buffer& b, const Expr& index) {
   const std::string& name = buffers.at(b.get());
   Expr at = place_of(b, index);
-  return is_int(at, 0) ? name : fmt::format("{} + {}", name, place(b, print(at)));
+  return is_int(at, 0) ? name : fmt::format("{} + {}", name, place(b, at));
 }
 
 std::string CudaExpr::element(const Buffer& b, const Expr& index) {
-  return fmt::format("{}[{}]", buffers.at(b.get()), place(b, print_bare(place_of(b, index))));
+  const Expr at = place_of(b, index);
+  return fmt::format("{}[{}]", buffers.at(b.get()),
+                     swizzles.count(b.get()) ? place(b, at) : print_bare(at));
 }
 
 std::string CudaExpr::place(const Buffer& b, const std::string& index) const {
@@ -67,6 +70,22 @@ std::string CudaExpr::place(const Buffer& b, const std::string& index) const {
   if (it == swizzles.end()) return index;
   const Swizzle& s = it->second;
   return fmt::format("tw_swizzle<{}, {}, {}>({})", s.bits, s.base, s.shift, index);
+}
+
+std::string CudaExpr::place(const Buffer& b, const Expr& index) {
+  auto it = swizzles.find(b.get());
+  if (it == swizzles.end()) return print(index);
+  const int64_t period = it->second.period();
+  arith::Linear outside, inside;
+  for (const arith::Term& t : arith::Linear::of(index).terms) {
+    (t.coef % period == 0 ? outside : inside).add(t.atom, t.coef);
+  }
+  const int64_t constant = arith::Linear::of(index).constant;
+  inside.add(arith::floor_mod(constant, period));
+  outside.add(constant - arith::floor_mod(constant, period));
+  if (outside.is_zero()) return place(b, print_bare(index));
+  if (inside.is_zero()) return print(index);
+  return fmt::format("{} + {}", print(outside.expr()), place(b, print_bare(inside.expr())));
 }
 
 bool CudaExpr::keeps_place(const Buffer& b, int64_t distance) const {

@@ -65,6 +65,9 @@ class CudaExpr {
   // The index in the array of the element with this index: the same, or swizzled where the buffer
   // is.
   std::string place(const Buffer& b, const std::string& index) const;
+  // The same of an index whose terms are known: those that move all elements alike stay outside of the
+  // swizzle. So unrolled accesses share a few swizzled places, at constant distances.
+  std::string place(const Buffer& b, const Expr& index);
   // An element's index in the buffer's array: in bytes, where several share one.
   Expr place_of(const Buffer& b, const Expr& index) const;
   // Whether elements `distance` apart keep this distance in the array, wherever they are.

@@ -133,22 +133,24 @@ std::string split_mma_text(const MmaRow& row, std::string_view extra, std::strin
   std::string text = fmt::format(
       "\nTW_FN void tw_mma_{}(float (&d)[{}], const unsigned (&a)[{}], const unsigned (&b)[{}],\n"
       "    const float (&c)[{}]{}) {{\n"
-      "  unsigned a_high[{}], a_rest[{}], b_high[{}], b_rest[{}];\n",
-      row.name, d, a, b, d, more, a, a, b, b);
+      "  unsigned a_all[{}], a_high[{}], a_rest[{}], b_all[{}], b_high[{}], b_rest[{}];\n",
+      row.name, d, a, b, d, more, a, a, a, b, b, b);
   for (auto [name, registers] : {std::pair{'a', a}, std::pair{'b', b}}) {
     text += fmt::format(
         "  for (int i = 0; i < {1}; ++i) {{\n"
-        "    {0}_high[i] = {0}[i] & 0xffffe000u;\n"
+        "    {0}_all[i] = {0}[i] & 0xffffe000u;\n"
         "    bool finite = ({0}[i] & 0x7f800000u) != 0x7f800000u;\n"
+        "    {0}_high[i] = finite ? {0}_all[i] : 0;\n"
         "    {0}_rest[i] = finite ? tw_bits(tw_float({0}[i]) - tw_float({0}_high[i])) : 0;\n"
         "  }}\n",
         name, registers);
   }
-  // The smallest products first.
+  // The smallest products first. An infinity is in the last one alone: times a rest of zero it would be
+  // no number.
   return text + fmt::format(
                     "  tw_mma_{0}(d, a_rest, b_high, c{1});\n"
                     "  tw_mma_{0}(d, a_high, b_rest, d{1});\n"
-                    "  tw_mma_{0}(d, a_high, b_high, d{1});\n}}\n",
+                    "  tw_mma_{0}(d, a_all, b_all, d{1});\n}}\n",
                     row.split, with);
 }
 

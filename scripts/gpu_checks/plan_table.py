@@ -3,7 +3,7 @@
 workloads. A row has the predicted time of the best kernel, its share of the data sheet's roofline, and
 the kinds of all stored kernels by their machine code. --nvidia adds what NVIDIA's own model expects of
 dense products (scripts/compare_gpu_models.py --install). Ends with 1 where a workload has kernels of
-fewer than two kinds, unless it is the plainest, FMA, or one that spills registers.
+fewer than two kinds, unless it is the plainest (threads), or one that spills registers.
 """
 import argparse
 import json
@@ -20,11 +20,12 @@ import peer_venv  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORKLOADS = sorted((ROOT / "bench" / "workloads").glob("gpu_*.json"))
 
-# Kinds by the instruction that only they have, the least usual first.
-KINDS = (("cluster", ("UTMALDG.MULTICAST", "UBLKCP.MULTICAST")),
-         ("TMA", ("UTMALDG", "UBLKCP", "UTMASTG")),
+# The kinds of cuda_kind (kernel/cuda_source.h), which reads the text. Here the instructions tell that
+# the compiler made them, the least usual first.
+KINDS = (("clusters", ("UCGABAR",)),
          ("wgmma", ("HGMMA", "QGMMA", "IGMMA", "BGMMA")),
          ("mma", ("HMMA", "IMMA", "QMMA", "BMMA")))
+PLAINEST = "threads"
 SPILLS = ("LDL", "STL")
 
 # NVIDIA's names for types of operands, accumulators and results.
@@ -41,8 +42,13 @@ def counts_of(description: str) -> dict[str, int]:
     return counts
 
 
+def has(counts: dict[str, int], names: tuple[str, ...]) -> bool:
+    """Whether there are such instructions, with or without a suffix."""
+    return any(count and name.split(".")[0] in names for name, count in counts.items())
+
+
 def kind_of(counts: dict[str, int]) -> str:
-    return next((kind for kind, names in KINDS if any(counts.get(name) for name in names)), "FMA")
+    return next((kind for kind, names in KINDS if has(counts, names)), PLAINEST)
 
 
 def stored(plan: pathlib.Path) -> dict[str, list[tuple[float, dict[str, int]]]]:
@@ -86,7 +92,7 @@ def table(arguments: argparse.Namespace, file: pathlib.Path, kernels, peer) -> i
         found = kernels.get(workload, [])
         kinds = dict.fromkeys(kind_of(counts) for _, counts in found)
         spills = any(counts.get(name) for _, counts in found for name in SPILLS)
-        bad += spills or (len(kinds) < 2 and "FMA" not in kinds)
+        bad += spills or (len(kinds) < 2 and PLAINEST not in kinds)
         explained = answers(arguments.tool, "explain", *target, "--db", str(arguments.plan),
                             json.dumps(spec))[0]
         share = explained["roofline"]["seconds"] / found[0][0] if found else 0

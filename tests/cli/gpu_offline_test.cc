@@ -168,6 +168,74 @@ TEST_F(GpuOffline, KernelsOfSeveralKindsAreKept) {
   EXPECT_EQ(kinds["mma"], 1);
 }
 
+// NVRTC behind a library that dies of every text of a cluster.
+const char* const kFaultyNvrtc = R"(
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+typedef int (*any)(void*, void*, void*, void*, void*, void*);
+static any real(const char* name) {
+  static void* library;
+  if (!library) library = dlopen(NVRTC, RTLD_NOW);
+  return (any)dlsym(library, name);
+}
+#define FORWARD(name) \
+  int name(void* a, void* b, void* c, void* d, void* e, void* f) { return real(#name)(a, b, c, d, e, f); }
+FORWARD(nvrtcVersion)
+FORWARD(nvrtcGetNumSupportedArchs)
+FORWARD(nvrtcGetSupportedArchs)
+FORWARD(nvrtcCompileProgram)
+FORWARD(nvrtcGetCUBINSize)
+FORWARD(nvrtcGetCUBIN)
+FORWARD(nvrtcGetPTXSize)
+FORWARD(nvrtcGetPTX)
+FORWARD(nvrtcGetProgramLogSize)
+FORWARD(nvrtcGetProgramLog)
+FORWARD(nvrtcDestroyProgram)
+const char* nvrtcGetErrorString(int status) {
+  return ((const char* (*)(int))real("nvrtcGetErrorString"))(status);
+}
+int nvrtcCreateProgram(void* a, const char* text, void* c, void* d, void* e, void* f) {
+  if (strstr(text, "__cluster_dims__(2")) abort();
+  return real("nvrtcCreateProgram")(a, (void*)text, c, d, e, f);
+}
+)";
+
+// The file from which this process has NVRTC.
+fs::path loaded_nvrtc() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const size_t path = line.find('/');
+    if (path != std::string::npos && line.find("libnvrtc.so", path) != std::string::npos) {
+      return line.substr(path);
+    }
+  }
+  return "";
+}
+
+TEST_F(GpuOffline, ACompilerThatDiesCostsItsCandidatesAlone) {
+  const fs::path real = loaded_nvrtc();
+  ASSERT_FALSE(real.empty());
+  for (const auto& entry : fs::directory_iterator(real.parent_path())) {
+    if (entry.path().filename().string().starts_with("libnvrtc-builtins")) {
+      fs::create_symlink(entry.path(), dir_ / entry.path().filename());
+    }
+  }
+  write("faulty.c", "#define NVRTC \"" + real.string() + "\"\n" + kFaultyNvrtc);
+  ASSERT_EQ(shell("cc -shared -fPIC -o libnvrtc.so.13 faulty.c -ldl").code, 0);
+  const std::string spec = "matmul:m=1024,n=1024,k=512,dtype=f16,trans_b=true,out=f16";
+  const Ran tuned = run("tune --offline --json --trials 40 --target cuda:sm_90a " + spec,
+                        kNoGpu + " TILEWRIGHT_CUDA='" + dir_.string() + "'");
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  const Json result = tuned.json()["results"][0];
+  EXPECT_GT(result["invalid"]["compile_error"], 0);
+  EXPECT_GT(result["valid"], 0);
+  const auto store = database::Store::open(dir_ / "tilewright.db", database::Mode::ReadOnly);
+  for (const database::Record& r : store.records().records) {
+    EXPECT_NE(cuda_kind(store.artifact(r).value.value().source), "clusters");
+  }
+}
+
 TEST_F(GpuOffline, WithoutACompilerItSaysWhatIsMissing) {
   Ran tuned = run("tune --offline " + kTarget + kMatmul, "TILEWRIGHT_CUDA=off");
   EXPECT_EQ(tuned.code, 4);

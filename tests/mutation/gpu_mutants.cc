@@ -1,11 +1,13 @@
 #include "tests/mutation/gpu_mutants.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -32,7 +34,7 @@ namespace {
 using Dims = std::map<std::string, int64_t>;
 
 constexpr int kGpuTries = 12;
-constexpr unsigned kGpuSeconds = 120;
+constexpr int kGpuSeconds = 120;  // of a processor
 
 struct Case {
   Workload workload;
@@ -68,11 +70,16 @@ std::string emulate(const Case& c, const CudaSource& source, const Dims& dims, u
   return result.ok() ? "" : result.fault->to_string();
 }
 
-// The place where the mutant's output differs from the kernel's, or an empty string.
-std::string difference(const Case& c, const CudaSource& wrong, const Dims& dims, uint64_t seed) {
-  OperandSet kernel(operands_of(c.workload, dims), seed),
-      mutant(operands_of(c.workload, dims), seed);
-  if (std::string fault = emulate(c, c.source, dims, seed, kernel); !fault.empty()) return "";
+// The operands behind a run of the kernel; null where it has a fault itself.
+std::unique_ptr<OperandSet> run_kernel(const Case& c, const Dims& dims, uint64_t seed) {
+  auto operands = std::make_unique<OperandSet>(operands_of(c.workload, dims), seed);
+  return emulate(c, c.source, dims, seed, *operands).empty() ? std::move(operands) : nullptr;
+}
+
+// The place where the mutant's output differs from that of such a run, or an empty string.
+std::string difference(const Case& c, OperandSet& kernel, const CudaSource& wrong, const Dims& dims,
+                       uint64_t seed) {
+  OperandSet mutant(operands_of(c.workload, dims), seed);
   if (std::string fault = emulate(c, wrong, dims, seed + 1, mutant); !fault.empty()) return fault;
   const ElemType elem = kernel.output().elem();
   Oracle oracle(c.workload, seeded_readers(kernel.infos(), seed), dims,
@@ -112,9 +119,9 @@ std::string examine(const Case& c, const CudaSource& wrong, uint64_t seed) {
   }
   for (const Dims& dims : sizes) {
     for (uint64_t data : {seed % 1000 + 2, seed % 1000 + 4}) {
-      if (std::string text = difference(c, wrong, dims, data); !text.empty()) {
-        return "escaped " + text;
-      }
+      const auto kernel = run_kernel(c, dims, data);
+      const std::string text = kernel ? difference(c, *kernel, wrong, dims, data) : "";
+      if (!text.empty()) return "escaped " + text;
     }
   }
   return "equal ";
@@ -127,7 +134,8 @@ std::string said_apart(const std::function<std::string()>& examine) {
   const pid_t child = fork();
   if (child == 0) {
     close(ends[0]);
-    alarm(kGpuSeconds);
+    const itimerval limit = {{0, 0}, {kGpuSeconds, 0}};
+    setitimer(ITIMER_PROF, &limit, nullptr);
     std::string said;
     try {
       said = examine();
@@ -159,21 +167,54 @@ void note(const std::string& said, Mutant& mutant) {
                                                  : Outcome::Impossible;
 }
 
-// The verdict of the check of candidates, and where it finds nothing the truth.
-std::string examine_stored(const SmallInstance& small, const Case& c, const CudaSource& wrong) {
+// The verdict of the check of candidates; "equal" where it finds nothing.
+std::string check_stored(const SmallInstance& small, const CudaSource& wrong) {
   SmallInstance broken = small;
   broken.source = wrong;
   try {
     const EmulatedCheck check = check_instance(broken);
-    if (!check.passed()) return "refused " + check.run.problem;
+    return check.passed() ? "equal " : "refused " + check.run.problem;
   } catch (const CompileError& e) {
     return "impossible " + std::string(e.what());
   }
-  for (uint64_t data : {3, 5, 8}) {
-    const std::string text = difference(c, wrong, largest_sizes(c.workload), data);
-    if (!text.empty()) return "escaped " + text;
+}
+
+// Tells what escapes the check from what equals the kernel. Mutants share the kernel's own runs.
+class StoredTruth {
+ public:
+  explicit StoredTruth(const Case& c) : c_(c), dims_(largest_sizes(c.workload)) {}
+
+  std::string verdict(const CudaSource& wrong) {
+    for (size_t i = 0; i < kData.size(); ++i) {
+      if (runs_.size() == i) runs_.push_back(run_kernel(c_, dims_, kData[i]));
+      if (!runs_[i]) continue;
+      const std::string text = said_apart(
+          [&] { return "escaped " + difference(c_, *runs_[i], wrong, dims_, kData[i]); });
+      // One that crashes or never ends here was not refused by the check.
+      if (text.starts_with("refused ")) return "escaped " + text.substr(8);
+      if (text != "escaped ") return text;
+    }
+    return "equal ";
   }
-  return "equal ";
+
+ private:
+  static constexpr std::array<uint64_t, 2> kData = {3, 5};
+  const Case& c_;
+  Dims dims_;
+  std::vector<std::unique_ptr<OperandSet>> runs_;  // of the kernel, by data
+};
+
+// Of this process and its children so far.
+double processor_seconds() {
+  double seconds = 0;
+  for (int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage use;
+    getrusage(who, &use);
+    for (const timeval& t : {use.ru_utime, use.ru_stime}) {
+      seconds += static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+    }
+  }
+  return seconds;
 }
 
 std::optional<SmallInstance> instance_of(const StoredKernel& kernel) {
@@ -197,18 +238,36 @@ std::vector<StoredKernel> stored_kernels(const std::string& file) {
   return kernels;
 }
 
-std::optional<double> validation_seconds(const StoredKernel& kernel) {
-  const auto begin = std::chrono::steady_clock::now();
+Validation validate(const StoredKernel& kernel) {
+  const double begin = processor_seconds();
   const auto small = instance_of(kernel);
-  if (!small || !check_instance(*small).passed()) return std::nullopt;
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (!small) return {0, "no small instance takes its config"};
+  const std::string problem = check_instance(*small).run.problem;
+  return {processor_seconds() - begin, problem};
 }
+
+namespace {
+
+// "line 7: …": the first line of a text that another one has not.
+std::string changed_line(const std::string& text, const std::string& changed) {
+  const auto differs =
+      std::mismatch(text.begin(), text.end(), changed.begin(), changed.end()).first;
+  const size_t begin = text.rfind('\n', static_cast<size_t>(differs - text.begin())) + 1;
+  const std::string line = text.substr(begin, text.find('\n', begin) - begin);
+  const auto number =
+      std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(begin), '\n') + 1;
+  return fmt::format("line {}: {}", number,
+                     line.substr(std::min(line.size(), line.find_first_not_of(' '))));
+}
+
+}  // namespace
 
 std::vector<Mutant> pipeline_mutants(const StoredKernel& kernel, size_t step,
                                      const std::string& kind) {
   const auto small = instance_of(kernel);
   if (!small) return {};
   const Case c{small->workload, Target::parse(kernel.target), small->source};
+  StoredTruth truth(c);
   std::vector<Mutant> mutants;
   size_t place = 0;
   for (const TextKind& k : pipeline_kinds()) {
@@ -221,7 +280,10 @@ std::vector<Mutant> pipeline_mutants(const StoredKernel& kernel, size_t step,
       mutant.spec = kernel.name;
       CudaSource wrong = c.source;
       wrong.text = text;
-      note(said_apart([&] { return examine_stored(*small, c, wrong); }), mutant);
+      std::string said = said_apart([&] { return check_stored(*small, wrong); });
+      if (said == "equal ") said = truth.verdict(wrong);
+      note(said, mutant);
+      if (mutant.outcome == Outcome::Equal) mutant.message = changed_line(c.source.text, text);
       mutants.push_back(std::move(mutant));
     }
   }

@@ -31,8 +31,11 @@ std::vector<StoredKernel> stored_kernels(const std::string& file);
 std::vector<Mutant> pipeline_mutants(const StoredKernel& kernel, size_t step = 1,
                                      const std::string& kind = "");
 
-// The seconds that the check of the kernel itself takes, or nothing where no small instance takes its
-// config or the check does not pass.
-std::optional<double> validation_seconds(const StoredKernel& kernel);
+// The check of the kernel itself.
+struct Validation {
+  double seconds = 0;   // of processors, compilers included
+  std::string problem;  // why it does not pass; empty if it does
+};
+Validation validate(const StoredKernel& kernel);
 
 }  // namespace tilewright::mutation

@@ -3,8 +3,9 @@
 //   mutate --stored tests/tuner/golden_gpu_kernels.json [--every N] [--kind KIND] [--spec NAME] [--all]
 //
 // With --stored they are every fault of the pipelines of stored CUDA kernels (or every N-th), on the
-// instances on which these kernels are checked; NAME is the beginning of a kernel's name. A table has the
-// time that the check of each kernel takes, with compilers where TILEWRIGHT_CACHE is empty.
+// instances on which these kernels are checked; NAME is the beginning of a kernel's name. Kernels without a
+// pipeline have no place for such faults. A table has the processor seconds that the check of each kernel
+// takes, with compilers where TILEWRIGHT_CACHE is empty.
 // With --gpu they are mutants of CUDA kernels, run in the emulator (SPEC as "cuda:sm_80 matmul:…").
 // Prints escaped mutants (with --all every mutant), then a table of kinds. The exit code is 1 when
 // one escaped. "mutate 1 SEED" repeats that mutant; --text prints its text and the kernel's.
@@ -103,33 +104,51 @@ int print_tallies(const std::map<std::string, Tally>& tallies, const char* head 
   return sum.escaped == 0 ? 0 : 1;
 }
 
-// Seconds of the checks of kernels, by family.
-using Validations = std::map<std::string, std::vector<double>>;
+// The stored kernels of a family.
+struct Family {
+  std::vector<double> seconds;  // of the check of each that passes it
+  int wrong = 0;                // that do not pass it
+  int plain = 0;                // that have no pipeline
+};
 
-void print_validations(const Validations& validations) {
-  fmt::print("\n| family | kernels | seconds of a check, median | worst |\n");
-  fmt::print("| --- | --- | --- | --- |\n");
-  for (auto [family, seconds] : validations) {
-    std::sort(seconds.begin(), seconds.end());
-    fmt::print("| {} | {} | {:.2f} | {:.2f} |\n", family, seconds.size(),
-               seconds[seconds.size() / 2], seconds.back());
+void print_families(std::map<std::string, Family> families) {
+  Family all;
+  for (const auto& [name, f] : families) {
+    all.seconds.insert(all.seconds.end(), f.seconds.begin(), f.seconds.end());
+    all.wrong += f.wrong;
+    all.plain += f.plain;
+  }
+  families["all"] = all;
+  fmt::print(
+      "\n| family | kernels | not right | without a pipeline | check, median s | worst s |\n");
+  fmt::print("| --- | --- | --- | --- | --- | --- |\n");
+  for (auto& [name, f] : families) {
+    std::sort(f.seconds.begin(), f.seconds.end());
+    const double median = f.seconds.empty() ? 0 : f.seconds[f.seconds.size() / 2];
+    const double worst = f.seconds.empty() ? 0 : f.seconds.back();
+    fmt::print("| {} | {} | {} | {} | {:.1f} | {:.1f} |\n", name, f.seconds.size(), f.wrong,
+               f.plain, median, worst);
   }
 }
 
 // Breaks the pipelines of stored kernels in every way, those of a name if the choice has one.
 int break_stored(const Arguments& arguments) {
-  std::map<std::string, Tally> families, faults;
-  Validations validations;
+  std::map<std::string, Tally> tallies, faults;
+  std::map<std::string, Family> families;
   for (const StoredKernel& kernel : stored_kernels(arguments.stored)) {
     if (!arguments.choice.spec.empty() && kernel.name.find(arguments.choice.spec) != 0) continue;
-    if (const auto seconds = validation_seconds(kernel)) {
-      validations[kernel.family].push_back(*seconds);
-      validations["all"].push_back(*seconds);
+    Family& family = families[kernel.family];
+    const Validation validation = validate(kernel);
+    if (validation.problem.empty()) {
+      family.seconds.push_back(validation.seconds);
     } else {
-      fmt::print("{}: the kernel itself is not right on any small instance\n", kernel.name);
+      ++family.wrong;
+      fmt::print("{}: the kernel itself is not right: {}\n", kernel.name, validation.problem);
     }
-    for (const Mutant& mutant : pipeline_mutants(kernel, arguments.every, arguments.choice.kind)) {
-      count(mutant, families[kernel.family]);
+    const auto mutants = pipeline_mutants(kernel, arguments.every, arguments.choice.kind);
+    if (mutants.empty()) ++family.plain;
+    for (const Mutant& mutant : mutants) {
+      count(mutant, tallies[kernel.family]);
       count(mutant, faults[mutant.kind]);
       if (arguments.all || mutant.outcome != Outcome::Refused) {
         fmt::print("{}\n", describe(mutant));
@@ -137,8 +156,8 @@ int break_stored(const Arguments& arguments) {
       }
     }
   }
-  print_validations(validations);
-  print_tallies(families, "family");
+  print_families(families);
+  print_tallies(tallies, "family");
   return print_tallies(faults);
 }
 

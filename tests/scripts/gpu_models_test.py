@@ -75,9 +75,10 @@ class Configs(unittest.TestCase):
 
 class Kinds(unittest.TestCase):
     def test_the_least_usual_instruction_tells(self):
-        for counts, kind in (({"HGMMA": 4, "UTMALDG": 2, "UTMALDG.MULTICAST": 2}, "cluster"),
-                             ({"HGMMA": 4, "UTMALDG": 2}, "TMA"), ({"HGMMA": 4}, "wgmma"),
-                             ({"HMMA": 4, "LDGSTS": 2}, "mma"), ({"LDGSTS": 2}, "FMA")):
+        for counts, kind in (({"HGMMA": 4, "UTMALDG.MULTICAST": 2, "UCGABAR": 2}, "clusters"),
+                             ({"HGMMA": 4, "UTMALDG": 2, "UCGABAR": 0}, "wgmma"), ({"IGMMA": 4}, "wgmma"),
+                             ({"HGMMA.SP": 4}, "wgmma"), ({"HMMA.SP": 4, "LDGSTS": 2}, "mma"),
+                             ({"LDGSTS": 2}, "threads")):
             self.assertEqual(plan.kind_of(counts), kind)
 
     def setUp(self):

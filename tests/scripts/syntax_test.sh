@@ -7,7 +7,7 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 
 shell_scripts=()
 for file in scripts/* .ci/run tests/scripts/*.sh; do
-  if head -n 1 "$file" | grep -q bash; then
+  if [[ -f $file ]] && head -n 1 "$file" | grep -q bash; then
     shell_scripts+=("$file")
   fi
 done

@@ -94,18 +94,6 @@ const std::vector<std::string>& gpu_feature_names() {
   return names;
 }
 
-GpuKind gpu_kind(const std::vector<float>& features) {
-  const auto& names = gpu_feature_names();
-  const auto has = [&](const char* name) {
-    const auto at = std::find(names.begin(), names.end(), std::string("k0.") + name);
-    return features.at(static_cast<size_t>(at - names.begin())) > 0;
-  };
-  if (has("multicast_bytes")) return GpuKind::Cluster;
-  if (has("box_bytes")) return GpuKind::Tma;
-  if (has("wgmma")) return GpuKind::Wgmma;
-  return has("mma_operations") ? GpuKind::Mma : GpuKind::Fma;
-}
-
 std::vector<float> predicted_scores(const std::vector<std::vector<float>>& known,
                                     const std::vector<std::vector<float>>& candidates) {
   float least = INFINITY;

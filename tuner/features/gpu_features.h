@@ -1,7 +1,6 @@
 // The cost model's features of a GPU candidate: quantities of the analytical model for its kernels.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,11 +25,6 @@ struct GpuFeatures {
 // Features of a scheduled program, with dynamic dimensions at their maximum.
 GpuFeatures gpu_features(const Program& scheduled, const Target& target);
 const std::vector<std::string>& gpu_feature_names();
-
-// By which hardware a candidate's slowest kernel works, the least usual that it needs: where one
-// kind faults or crawls on a device, another one may run.
-enum class GpuKind : uint8_t { Fma, Mma, Wgmma, Tma, Cluster };
-GpuKind gpu_kind(const std::vector<float>& features);
 
 // Scores candidates by predicted time alone. The fastest of `known` would score 1, and twice its
 // time scores 0.5. A candidate that does not run scores 0.

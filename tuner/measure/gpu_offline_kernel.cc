@@ -5,28 +5,22 @@
 #include <algorithm>
 #include <iterator>
 
-#include "codegen/codegen.h"
 #include "codegen/cuda/cuda_roles.h"
-#include "runtime/check/weight_packing.h"
 #include "runtime/cuda/cubin.h"
-#include "runtime/cuda/nvrtc.h"
-#include "runtime/error.h"
 #include "tuner/measure/emulated_check.h"
 
 namespace tilewright {
 
-OfflineKernel::OfflineKernel(Candidate candidate, const Target& target)
-    : candidate_(std::move(candidate)), target_(&target) {
-  description_.source = generate_cuda(candidate_.module, target);
-  cubin_ = cuda::compile_to_cubin(description_.source.text, "kernel", architecture_of(target));
-  description_.packing = compile_packing(description_.source.packing);
-  description_.facts = facts_of_cubin(description_.source, cubin_);
-  for (const CudaKernelFacts& facts : description_.facts) {
-    if (facts.spills()) throw CompileError("spills registers");
-    registers_.push_back({facts.registers});
-  }
-  const std::string problem = budget_problem(description_.source, description_.facts, target.gpu);
-  if (!problem.empty()) throw CompileError(problem);
+OfflineKernel::OfflineKernel(Candidate candidate, Measurement built, const Target& target)
+    : candidate_(std::move(candidate)), target_(&target), built_(std::move(built)),
+      description_(CudaDescription::from_json(built_.cuda)) {
+  description_.source.text = built_.source.code;  // which the description as JSON leaves out
+  for (const CudaKernelFacts& facts : description_.facts) registers_.push_back({facts.registers});
+}
+
+bool OfflineKernel::spills() const {
+  return std::any_of(description_.facts.begin(), description_.facts.end(),
+                     [](const CudaKernelFacts& facts) { return facts.spills(); });
 }
 
 std::vector<double> OfflineKernel::seconds(const std::vector<Sizes>& sizes) {

@@ -12,6 +12,7 @@
 #include "tuner/candidate.h"
 #include "tuner/gpu/gpu_model.h"
 #include "tuner/measure/emulated_instances.h"
+#include "tuner/measure/measurer.h"
 
 namespace tilewright {
 
@@ -19,14 +20,15 @@ class OfflineKernel {
  public:
   using Sizes = std::map<std::string, int64_t>;
 
-  // The target must outlive it. Throws LoweringError or CompileError for a candidate that does not
-  // compile, CompileError for one that spills registers, and ToolchainError without NVRTC or a C
-  // compiler.
-  OfflineKernel(Candidate candidate, const Target& target);
+  // A candidate as Measurer::build() has compiled it. The target must outlive it.
+  OfflineKernel(Candidate candidate, Measurement built, const Target& target);
 
   const Candidate& candidate() const { return candidate_; }
   const CudaDescription& description() const { return description_; }  // includes the source text
-  const std::string& cubin() const { return cubin_; }
+  const std::string& cubin() const { return built_.object; }
+  const std::string& compiler() const { return built_.compiler; }
+  // Whether it needs more registers than there are.
+  bool spills() const;
 
   // Seconds at each of these sizes of the dynamic dimensions, by the actual number of registers. A
   // dimension that a size does not name takes its maximum. 0: it does not run on the target, and
@@ -51,8 +53,8 @@ class OfflineKernel {
 
   Candidate candidate_;
   const Target* target_;
+  Measurement built_;
   CudaDescription description_;
-  std::string cubin_;
   std::vector<CompiledFacts> registers_;
   std::map<Sizes, double> known_;  // seconds
   std::string refusal_;

@@ -20,7 +20,6 @@
 namespace tilewright {
 namespace {
 
-constexpr double kCompileSeconds = 20;  // for a whole job; the compiler's own limit is lower
 constexpr double kPrepareSeconds = 300;
 constexpr int kCompareRounds = 5;    // rounds of all kernels still in the race
 constexpr int kOpenRounds = 2;       // of these: rounds in which all kernels take part
@@ -208,9 +207,9 @@ void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& 
     if (results[i].verdict != TrialVerdict::Valid) continue;
     BuildJob job;
     job.source = results[i].source;
-    job.timeout_seconds = kCompileSeconds / 2;
+    job.timeout_seconds = options.compile_seconds / 2;
     backend().complete(job, results[i], target);
-    owner[builders.submit("build", to_json(job), kCompileSeconds)] = i;
+    owner[builders.submit("build", to_json(job), options.compile_seconds)] = i;
   }
   while (builders.pending() > 0) {
     std::vector<Completion> done = limits.reached() ? builders.cancel_all() : builders.wait(0.2);
@@ -227,6 +226,8 @@ void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& 
         m.reason = failed.message;
         continue;
       }
+      // A compiler that warns of slow code.
+      if (!c.result.stderr_tail.empty()) spdlog::warn("{}", c.result.stderr_tail);
       BuildResult built = build_result_from_json(c.result.result);
       m.compiler = built.compiler;
       m.object = built.object_path.empty() ? built.object
@@ -333,6 +334,14 @@ void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measureme
   m.at_points = r.at_points;
   m.max_rel_error = r.max_rel_error;
   m.in_full = r.in_full;
+}
+
+std::vector<Measurement> Measurer::build(const std::vector<Candidate>& batch,
+                                         const MeasureLimits& limits) {
+  std::vector<Measurement> results(batch.size());
+  impl_->generate(batch, results);
+  impl_->build(results, limits);
+  return results;
 }
 
 std::vector<Measurement> Measurer::measure(const Workload& workload,

@@ -46,6 +46,8 @@ struct MeasureOptions {
   bool cold = false;  // flush the caches before each run
   int64_t memory_limit = int64_t{4} << 30;
   int builders = 2;  // parallel compilers
+  double compile_seconds =
+      20;  // timeout of one of their jobs; the compiler's own limit is half of it
 };
 
 // Values of the dynamic dimensions at several sizes.
@@ -100,6 +102,10 @@ class Measurer {
   Measurer(std::vector<std::string> worker_command, Target target, MeasureOptions options);
   ~Measurer();
 
+  // Compiles candidates side by side in worker processes: a compiler that crashes costs its candidate.
+  // Returns one measurement per candidate, in order, Valid where it has an object. At a limit, the rest
+  // is Illegal with an empty reason.
+  std::vector<Measurement> build(const std::vector<Candidate>& batch, const MeasureLimits& limits);
   // Returns one measurement per candidate, in order. Builds run in parallel; measurements run one
   // at a time with nothing else running. At a limit, the rest is Illegal with an empty reason and
   // must not be recorded. Only `cancelled` stops a candidate that is running.

@@ -1,5 +1,6 @@
 #include "tuner/search/gpu_offline.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -11,9 +12,8 @@
 #include "codegen/codegen.h"
 #include "codegen/lowering.h"
 #include "database/tables/convert.h"
-#include "runtime/cuda/nvrtc.h"
-#include "runtime/error.h"
 #include "runtime/machine/timer.h"
+#include "schedule/error.h"
 #include "tuner/measure/gpu_offline_kernel.h"
 #include "tuner/parallel.h"
 #include "tuner/search/gpu_estimates.h"
@@ -32,6 +32,8 @@ constexpr size_t kMoreForASize = 4;  // for each further size that is ranked
 constexpr int64_t kKept = 3;         // checked and stored, besides a table's kernels
 // Candidates of a further kind to compile, and how many are looked at for them.
 constexpr size_t kOfAKind = 3, kLooked = 128;
+constexpr double kNear = 4;     // times the fastest: of use where the fastest fails
+constexpr size_t kDrawn = 512;  // at most, where one kind alone was found
 
 struct RankedAtSizes {
   Candidate candidate;
@@ -41,11 +43,11 @@ struct RankedAtSizes {
 class GpuOffline {
  public:
   GpuOffline(const Workload& w, const Target& target, const db::TargetIdentity& identity,
-             PatientWriter& writer, const std::string& run_id, const TuneOptions& options,
-             const std::vector<std::string>& guesses, double until,
+             PatientWriter& writer, Measurer& compilers, const std::string& run_id,
+             const TuneOptions& options, const std::vector<std::string>& guesses, double until,
              const std::atomic<bool>& cancelled)
-      : w_(w), target_(target), identity_(identity), writer_(writer), run_id_(run_id),
-        options_(options), guesses_(guesses), until_(until), cancelled_(cancelled),
+      : w_(w), target_(target), identity_(identity), writer_(writer), compilers_(compilers),
+        run_id_(run_id), options_(options), guesses_(guesses), until_(until), cancelled_(cancelled),
         maker_(w, target, 1, &cancelled), instances_(w), plan_(plan_sizes(w)) {
     if (plan_) sizes_ = plan_->at(plan_->tuned);
   }
@@ -59,15 +61,21 @@ class GpuOffline {
   std::vector<RankedAtSizes> search(uint64_t seed);
   std::vector<Candidate> shortlist(std::vector<RankedAtSizes> ranked);
   std::string kind_of(const Candidate& c) const;
-  void add_kinds(std::vector<Candidate> others, std::vector<Candidate>& chosen) const;
+  using KindSet = std::set<std::string, std::less<>>;
+  void add_kinds(std::vector<Candidate> others, const KindSet& kinds,
+                 std::vector<Candidate>& chosen) const;
+  std::vector<std::string> ways();
+  std::vector<Candidate> draw(Rng& seeds, std::set<std::string>& seen);
+  void add_drawn(uint64_t seed, Kernels& kernels);
   // A kernel, or the reason why there is none. Both are empty if it was not tried.
   struct Compiled {
     std::optional<OfflineKernel> kernel;
     std::string refusal;
   };
-  Compiled compile(Candidate c) const;
+  Compiled take(Candidate c, Measurement built) const;
   std::vector<Compiled> compile_all(std::vector<Candidate> candidates) const;
   Kernels compile_best(std::vector<Candidate> candidates);
+  bool goes_on() const { return !cancelled_ && (until_ == 0 || steady_seconds() < until_); }
   bool is_right(OfflineKernel& k);
   double at_largest(OfflineKernel& k) const { return k.seconds({sizes_.back()}).front(); }
   void keep(OfflineKernel& k);
@@ -80,6 +88,7 @@ class GpuOffline {
   const Target& target_;
   const db::TargetIdentity& identity_;
   PatientWriter& writer_;
+  Measurer& compilers_;
   const std::string& run_id_;
   const TuneOptions& options_;
   const std::vector<std::string>& guesses_;
@@ -115,8 +124,7 @@ std::vector<RankedAtSizes> GpuOffline::search(uint64_t seed) {
   const CostModel none;
   std::vector<RankedAtSizes> ranked;
   int64_t refused = 0;
-  for (size_t turn = policies.size(); !cancelled_ && (until_ == 0 || steady_seconds() < until_) &&
-                                      result_.trials < options_.trials;) {
+  for (size_t turn = policies.size(); goes_on() && result_.trials < options_.trials;) {
     // The policy of the largest size starts.
     SearchPolicy& policy = policies[--turn];
     if (turn == 0) turn = policies.size();
@@ -165,7 +173,10 @@ std::vector<Candidate> GpuOffline::shortlist(std::vector<RankedAtSizes> ranked) 
       (chosen.size() < most ? chosen : others).push_back(std::move(c));
     }
   }
-  add_kinds(std::move(others), chosen);
+  KindSet kinds;
+  for (const Candidate& c : chosen) kinds.insert(kind_of(c));
+  others.resize(std::min(others.size(), kLooked));
+  add_kinds(std::move(others), kinds, chosen);
   return chosen;
 }
 
@@ -177,18 +188,18 @@ std::string GpuOffline::kind_of(const Candidate& c) const {
   }
 }
 
-// Whether a kernel of this kind is of use beside those: threads alone come nowhere near matrix
-// instructions.
-bool is_another(std::string_view kind, const std::set<std::string, std::less<>>& kinds) {
-  return !kind.empty() && kinds.find(kind) == kinds.end() && (kinds.empty() || kind != "threads");
+// Whether a kernel of this kind is of use beside those. Threads alone come nowhere near matrix
+// instructions, but for few rows.
+bool is_another(std::string_view kind, const std::set<std::string, std::less<>>& kinds,
+                bool is_near = false) {
+  return !kind.empty() && kinds.find(kind) == kinds.end() &&
+         (kinds.empty() || kind != "threads" || is_near);
 }
 
 // Adds the first of other kinds: a model that is wrong about a feature is wrong about all kernels
 // that have it.
-void GpuOffline::add_kinds(std::vector<Candidate> others, std::vector<Candidate>& chosen) const {
-  std::set<std::string, std::less<>> kinds;
-  for (const Candidate& c : chosen) kinds.insert(kind_of(c));
-  others.resize(std::min(others.size(), kLooked));
+void GpuOffline::add_kinds(std::vector<Candidate> others, const KindSet& kinds,
+                           std::vector<Candidate>& chosen) const {
   std::vector<std::string> kind(others.size());
   for_each_in_parallel(others.size(), [&](size_t i) {
     if (!cancelled_) kind[i] = kind_of(others[i]);
@@ -201,26 +212,81 @@ void GpuOffline::add_kinds(std::vector<Candidate> others, std::vector<Candidate>
   }
 }
 
-// Compiles a candidate and predicts its time again from the compiler's facts. Refuses kernels that
-// do not compile or that spill registers.
-GpuOffline::Compiled GpuOffline::compile(Candidate c) const {
+// Configs of one choice that leaves out what the first candidate does, and one of no choice. Among many
+// shapes of a product by threads, "none" leads to the other instructions.
+std::vector<std::string> GpuOffline::ways() {
+  std::vector<std::string> configs = {"{}"};
+  Trial first = Trial::first();
   try {
-    OfflineKernel kernel(std::move(c), target_);
-    kernel.seconds(sizes_);
-    if (!kernel.refusal().empty()) return {{}, kernel.refusal()};
-    return {std::move(kernel), ""};
-  } catch (const LoweringError& e) {
-    return {{}, e.what()};
-  } catch (const CompileError& e) {
-    return {{}, e.what()};
+    apply_sketch(maker_.sketches().front(), maker_.input(), first);
+  } catch (const ScheduleError&) {
+    return configs;
+  }
+  for (const Decision& d : first.decisions()) {
+    const auto none = std::find(d.options.begin(), d.options.end(), Answer("none"));
+    if (none != d.options.end()) configs.push_back(fmt::format(R"({{"{}": "none"}})", d.name));
+  }
+  return configs;
+}
+
+// Candidates at random, the fastest by the model first, without those that were `seen`.
+std::vector<Candidate> GpuOffline::draw(Rng& seeds, std::set<std::string>& seen) {
+  const std::vector<std::string> from = ways();
+  std::vector<Draft> drafts;
+  for (size_t i = 0; i < kLooked; ++i) {
+    drafts.push_back(
+        {&maker_.sketches().front(), Trial::mutate(from[i % from.size()], 0, seeds.next())});
+  }
+  std::vector<Candidate> drawn;
+  for (std::optional<Candidate>& c : maker_.make_all(std::move(drafts))) {
+    if (!c || c->predicted_seconds <= 0 || !seen.insert(c->fingerprint).second) continue;
+    drawn.push_back(std::move(*c));
+  }
+  std::stable_sort(drawn.begin(), drawn.end(), [](const Candidate& a, const Candidate& b) {
+    return a.predicted_seconds < b.predicted_seconds;
+  });
+  return drawn;
+}
+
+// Draws candidates where the compiled ones are of one kind, until some of another kind are found and
+// compiled: a search of few trials follows the fastest kind alone.
+void GpuOffline::add_drawn(uint64_t seed, Kernels& kernels) {
+  KindSet kinds;
+  for (const OfflineKernel& k : kernels) kinds.emplace(cuda_kind(k.description().source.text));
+  Rng seeds(seed);
+  std::set<std::string> seen;  // fingerprints
+  for (size_t drawn = 0; kinds.size() < 2 && drawn < kDrawn && goes_on(); drawn += kLooked) {
+    std::vector<Candidate> candidates = draw(seeds, seen), others;
+    if (candidates.empty()) break;  // there are few in all
+    add_kinds(std::move(candidates), kinds, others);
+    for (OfflineKernel& k : compile_best(std::move(others))) {
+      kinds.emplace(cuda_kind(k.description().source.text));
+      const double seconds = at_largest(k);
+      const auto slower = std::find_if(kernels.begin(), kernels.end(), [&](OfflineKernel& other) {
+        return at_largest(other) > seconds;
+      });
+      kernels.insert(slower, std::move(k));
+    }
   }
 }
 
-// Compiles all candidates, except those not yet begun at a cancellation.
+// Predicts a candidate's time again from the compiler's facts. Refuses kernels that did not compile or
+// that spill registers.
+GpuOffline::Compiled GpuOffline::take(Candidate c, Measurement built) const {
+  if (built.verdict != TrialVerdict::Valid) return {{}, built.reason};
+  OfflineKernel kernel(std::move(c), std::move(built), target_);
+  if (kernel.spills()) return {{}, "spills registers"};
+  kernel.seconds(sizes_);
+  if (!kernel.refusal().empty()) return {{}, kernel.refusal()};
+  return {std::move(kernel), ""};
+}
+
+// Compiles all candidates, except those not yet done at a cancellation.
 std::vector<GpuOffline::Compiled> GpuOffline::compile_all(std::vector<Candidate> candidates) const {
+  std::vector<Measurement> built = compilers_.build(candidates, {cancelled_});
   std::vector<Compiled> compiled(candidates.size());
   for_each_in_parallel(candidates.size(), [&](size_t i) {
-    if (!cancelled_) compiled[i] = compile(std::move(candidates[i]));
+    if (!cancelled_) compiled[i] = take(std::move(candidates[i]), std::move(built[i]));
   });
   return compiled;
 }
@@ -261,7 +327,7 @@ void GpuOffline::keep(OfflineKernel& k) {
   KernelSource source;
   source.code = k.description().source.text;
   source.flags = {"--gpu-architecture=" + architecture_of(target_)};
-  const std::string compiler = cuda::nvrtc_identity();
+  const std::string& compiler = k.compiler();
   const db::Artifact artifact = artifact_of(source, k.cubin(), compiler, k.description().to_json());
   k.record = record_of(w_, identity_, k.candidate(), options_, run_id_);
   k.record.median_seconds = k.record.best_seconds = at_largest(k);
@@ -349,12 +415,14 @@ TuneResult GpuOffline::run(uint64_t seed) {
   result_.workload = &w_;
   result_.predicted = true;
   Kernels kernels = compile_best(shortlist(search(seed)));
+  add_drawn(seed, kernels);
   // The best of each kind, then the best of what is left.
-  std::set<std::string, std::less<>> kinds;
+  KindSet kinds;
   for (bool of_new_kinds : {true, false}) {
     for (auto k = kernels.begin(); k != kernels.end() && !cancelled_ && result_.valid < kKept;) {
       const std::string_view kind = cuda_kind(k->description().source.text);
-      if (of_new_kinds && !is_another(kind, kinds)) {
+      const bool is_near = at_largest(*k) <= kNear * at_largest(kernels.front());
+      if (of_new_kinds && !is_another(kind, kinds, is_near)) {
         ++k;
       } else if (is_right(*k)) {
         keep_as_found(*k);
@@ -381,10 +449,11 @@ TuneResult GpuOffline::run(uint64_t seed) {
 
 TuneResult rank_gpu_offline(const Workload& workload, const Target& target,
                             const database::TargetIdentity& identity, PatientWriter& writer,
-                            const std::string& run_id, const TuneOptions& options,
-                            const std::vector<std::string>& guesses, uint64_t seed, double until,
-                            const std::atomic<bool>& cancelled) {
-  return GpuOffline(workload, target, identity, writer, run_id, options, guesses, until, cancelled)
+                            Measurer& compilers, const std::string& run_id,
+                            const TuneOptions& options, const std::vector<std::string>& guesses,
+                            uint64_t seed, double until, const std::atomic<bool>& cancelled) {
+  return GpuOffline(workload, target, identity, writer, compilers, run_id, options, guesses, until,
+                    cancelled)
       .run(seed);
 }
 

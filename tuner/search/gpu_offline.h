@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tuner/measure/measurer.h"
 #include "tuner/search/patient_writer.h"
 #include "tuner/search/tuner.h"
 
@@ -22,12 +23,12 @@ namespace tilewright {
 // With dynamic dimensions the search alternates between the tuned sizes of their plan. A dispatch
 // table is learned (tuner/search/dispatch.h) from the model's times at the plan's sizes, for the compiled
 // kernels and the untuned default. Each kernel in it was correct in the emulator. With `one_order`
-// the table has one kernel, whose rows were equal at all sizes that the emulator ran. Throws
-// ToolchainError without NVRTC or a C++ compiler.
+// the table has one kernel, whose rows were equal at all sizes that the emulator ran. `compilers` are worker
+// processes: one that crashes costs its candidate. Throws ToolchainError without NVRTC or a C++ compiler.
 TuneResult rank_gpu_offline(const Workload& workload, const Target& target,
                             const database::TargetIdentity& identity, PatientWriter& writer,
-                            const std::string& run_id, const TuneOptions& options,
-                            const std::vector<std::string>& guesses, uint64_t seed, double until,
-                            const std::atomic<bool>& cancelled);
+                            Measurer& compilers, const std::string& run_id,
+                            const TuneOptions& options, const std::vector<std::string>& guesses,
+                            uint64_t seed, double until, const std::atomic<bool>& cancelled);
 
 }  // namespace tilewright

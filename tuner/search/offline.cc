@@ -44,9 +44,9 @@ struct Ranked {
 class OfflineRun {
  public:
   OfflineRun(const Target& target, const db::TargetIdentity& identity, db::Store& store,
-             const TuneOptions& options, const std::atomic<bool>& cancelled)
-      : target_(target), identity_(identity), store_(store), writer_(store), options_(options),
-        cancelled_(cancelled), started_(steady_seconds()) {
+             Measurer& compilers, const TuneOptions& options, const std::atomic<bool>& cancelled)
+      : target_(target), identity_(identity), store_(store), writer_(store), compilers_(compilers),
+        options_(options), cancelled_(cancelled), started_(steady_seconds()) {
     if (Backend::of(target).predicts()) {
       cuda::nvrtc_identity();  // throws if NVRTC is missing, before anything is stored
     } else {
@@ -86,6 +86,7 @@ class OfflineRun {
   const db::TargetIdentity& identity_;
   db::Store& store_;
   PatientWriter writer_;
+  Measurer& compilers_;
   const TuneOptions& options_;
   const std::atomic<bool>& cancelled_;
   CostModel model_;
@@ -186,8 +187,8 @@ TuneResult OfflineRun::rank(const Workload& w, uint64_t seed) {
     writer_.flush();  // stores what this run found for earlier workloads
     if (options_.warm_start) guesses = similar_winners(store_, identity_, w, options_.threads);
     TuneResult result =
-        rank_gpu_offline(w, target_, identity_, writer_, run_id_, options_, guesses, seed,
-                         options_.seconds > 0 ? started_ + options_.seconds : 0, cancelled_);
+        rank_gpu_offline(w, target_, identity_, writer_, compilers_, run_id_, options_, guesses,
+                         seed, options_.seconds > 0 ? started_ + options_.seconds : 0, cancelled_);
     result.interrupted = cancelled_;
     return result;
   }
@@ -215,10 +216,10 @@ TuneResult OfflineRun::rank(const Workload& w, uint64_t seed) {
 
 std::vector<TuneResult> rank_offline(const std::vector<Workload>& workloads, const Target& target,
                                      const database::TargetIdentity& identity,
-                                     database::Store& store, const TuneOptions& options,
-                                     const std::atomic<bool>& cancelled,
+                                     database::Store& store, Measurer& compilers,
+                                     const TuneOptions& options, const std::atomic<bool>& cancelled,
                                      const ProgressFn& progress) {
-  OfflineRun run(target, identity, store, options, cancelled);
+  OfflineRun run(target, identity, store, compilers, options, cancelled);
   Rng seeds(options.seed);
   std::vector<TuneResult> results;
   for (const Workload& w : workloads) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <vector>
 
+#include "tuner/measure/measurer.h"
 #include "tuner/search/tuner.h"
 
 namespace tilewright {
@@ -16,11 +17,12 @@ namespace tilewright {
 //
 // `options.trials` is the number of candidates that the model ranks per workload; the measurer's
 // options are not read. A CUDA target uses the analytical model instead (tuner/search/gpu_offline.h).
-// Throws ToolchainError without a compiler.
+// Its kernels are compiled by the workers of
+// `compilers`. Throws ToolchainError without a compiler.
 std::vector<TuneResult> rank_offline(const std::vector<Workload>& workloads, const Target& target,
                                      const database::TargetIdentity& identity,
-                                     database::Store& store, const TuneOptions& options,
-                                     const std::atomic<bool>& cancelled,
+                                     database::Store& store, Measurer& compilers,
+                                     const TuneOptions& options, const std::atomic<bool>& cancelled,
                                      const ProgressFn& progress = {});
 
 }  // namespace tilewright

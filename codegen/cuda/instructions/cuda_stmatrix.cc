@@ -126,8 +126,8 @@ std::vector<std::string> stmatrix_lines(const StmatrixNest& nest, CudaExpr& expr
   }
   lines.push_back(fmt::format("tw_stmatrix_x{}{}({} + {}, *(unsigned(*)[{}]){});", count,
                               nest.is_transposed ? "_trans" : "",
-                              expr.buffers.at(nest.buffer.get()),
-                              expr.place(nest.buffer, expr.print(nest.row)), count, name));
+                              expr.buffers.at(nest.buffer.get()), expr.place(nest.buffer, nest.row),
+                              count, name));
   return lines;
 }
 

@@ -54,6 +54,14 @@ CheckResult compare_one(ElemType elem, double got, Oracle::Value want) {
   return compare(output, make_reference(elem, {1}, 1, 1, [&](int64_t) { return want; }));
 }
 
+// An error that overflowed, times zero: any number is near enough, but none is not.
+TEST(Compare, TakesAnyNumberWhereNoErrorIsKnown) {
+  const Oracle::Value want{1, 1, 1, kNaN};
+  EXPECT_EQ(allowed_error(ElemType::f32, want), kInf);
+  EXPECT_EQ(compare_one(ElemType::f32, 5, want).verdict, Verdict::Ok);
+  EXPECT_EQ(compare_one(ElemType::f32, kNaN, want).verdict, Verdict::Wrong);
+}
+
 TEST(Compare, TakesRoundingAndRefusesMore) {
   Oracle::Value want{1.0, 100.0, 100, 1e-5};
   double bound = allowed_error(ElemType::f32, want);

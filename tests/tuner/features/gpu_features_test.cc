@@ -74,18 +74,6 @@ TEST_F(GpuFeaturesTest, TellPipesBarriersAndWavesApart) {
   EXPECT_LT(feature(roles.features, "k0.instructions"), feature(warps.features, "k0.instructions"));
 }
 
-TEST_F(GpuFeaturesTest, TheKindIsTheHardwareThatIsNeeded) {
-  const Choices groups = {{"C.B.layout", "none"}, {"C.mma", "wgmma_f32_f16"}};
-  const auto kind = [&](const Choices& more) { return gpu_kind(with(more).features); };
-  EXPECT_EQ(kind(joined_choices(groups, {{"C.copies", "roles"}, {"C.cluster", "2x1"}})),
-            GpuKind::Cluster);
-  EXPECT_EQ(kind(joined_choices(groups, {{"C.copies", "roles"}, {"C.cluster", "1x1"}})),
-            GpuKind::Tma);
-  EXPECT_EQ(kind(joined_choices(groups, {{"C.copies", "cp_async"}})), GpuKind::Wgmma);
-  EXPECT_EQ(kind({{"C.B.layout", "none"}, {"C.mma", "m16n8k16_f32_f16"}}), GpuKind::Mma);
-  EXPECT_EQ(kind({{"C.mma", "none"}}), GpuKind::Fma);
-}
-
 TEST_F(GpuFeaturesTest, WhatDoesNotRunFitsNot) {
   const GpuFeatures none = gpu_features(with(kRoles).module.main, Target::parse("cuda:sm_75"));
   ASSERT_EQ(none.values.size(), gpu_feature_names().size());

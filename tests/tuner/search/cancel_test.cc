@@ -116,7 +116,8 @@ class CancelledOffline : public Cancelled {
   }
 
   std::vector<TuneResult> rank(const ProgressFn& progress = {}) {
-    return rank_offline(workloads_, target_, identity_, *store_, options_, cancelled_, progress);
+    return rank_offline(workloads_, target_, identity_, *store_, compilers_, options_, cancelled_,
+                        progress);
   }
   size_t stored(const Workload& w) const {
     db::RecordFilter filter;
@@ -128,6 +129,7 @@ class CancelledOffline : public Cancelled {
   std::vector<Workload> workloads_ = {workload_,
                                       make_workload(parse_spec("matmul:m=40,n=64,k=24"))};
   TuneOptions options_;
+  Measurer compilers_{{"no-worker"}, target_, {}};  // of GPUs' kernels
   std::string directory_;
   std::optional<db::Store> store_;
 };

@@ -1,6 +1,7 @@
 // Products with matrix instructions in all forms: layouts, im2col, split-K, dynamic sizes.
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "ir/ops/spec.h"
@@ -128,6 +129,22 @@ TEST(GpuProduct, SplitOperandsAreAsExactAsF32) {
     });
     EXPECT_EQ(once.checked.verdict, Verdict::Wrong) << once.source.text;
   }
+}
+
+// An infinity times an infinity, or times a number that one tf32 holds, whose rest is zero.
+TEST(GpuProduct, SplitOperandsKeepInfinities) {
+  const Target target = Target::parse("cuda:sm_80");
+  const Workload w = make_workload(parse_spec("matmul:m=32,n=40,k=64"));
+  const Schedule s = gpu_schedule(w, target, {{".gemv?", "none"}, {".mma", "m16n8k8_f32_tf32x3"}});
+  const CudaSource source = generate_cuda(s.module(), target);
+  OperandSet operands(operands_of(w, {}), 1);
+  HostArray &a = *operands.find("A"), &b = *operands.find("B");
+  a.set(3 * 64 + 5, INFINITY);
+  b.set(5 * 40 + 7, -INFINITY);
+  b.set(5 * 40 + 8, 1);
+  EXPECT_TRUE(emulate_program({source, {}}, operands, {}, {}).ok());
+  EXPECT_EQ(operands.output().get(3 * 40 + 7), -INFINITY);
+  EXPECT_EQ(operands.output().get(3 * 40 + 8), INFINITY);
 }
 
 // A plain weight stored by tiles, or in fragment order.

@@ -268,5 +268,26 @@ TEST(GpuWgmmaSparse, CompilesToTheInstructionWithoutSpills) {
   }
 }
 
+// A persistent block keeps the places of its stores for all its tiles: a few, at constant distances.
+TEST(GpuWgmmaSparse, PersistentBlocksOfWideTilesDoNotSpill) {
+  const Workload w =
+      workload("matmul:m=4096,n=4096,k=4096,dtype=f16,trans_b=true,out=f16,w.sparse=2:4");
+  for (const char* copies : {"roles", "tensor"}) {
+    SCOPED_TRACE(copies);
+    const Schedule s = scheduled_wgmma_sparse(w, {{".tile", "256x128/16"},
+                                                  {".copies?", copies},
+                                                  {".store", "tensor"},
+                                                  {".order", "hilbert"},
+                                                  {".grid", "persistent"}});
+    const CudaSource source = generate_cuda(s.module(), hopper());
+    EXPECT_THAT(source.text,
+                HasSubstr("C_shared[(warpgroup * 16384 + C_ax0_0 * 512) + tw_swizzle"));
+    if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+    const cuda::CubinFacts facts = cuda::cubin_facts(
+        cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
+    EXPECT_EQ(facts.local_accesses(), 0) << source.text;
+  }
+}
+
 }  // namespace
 }  // namespace tilewright
