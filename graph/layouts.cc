@@ -20,11 +20,12 @@ namespace {
 using ops::Syntax;
 
 // Estimates, in nanoseconds. Only their proportions count.
-constexpr double kOperation = 0.01;  // of a product that channels share
-constexpr double kLone = 0.1;        // of a sum within a channel
-constexpr double kSaved = 0.2;       // of a sum's time, with the channels last
-constexpr double kByte = 0.1;        // read or written by a copy
-constexpr double kShared = 0.25;     // of a copy's time, for a product that reads the other layout
+constexpr double kOperation = 0.01;   // of a product that channels share
+constexpr double kLone = 0.1;         // of a sum within a channel
+constexpr double kSaved = 0.2;        // of a sum's time, with the channels last
+constexpr double kTransformed = 0.5;  // the same of sums that `use_winograd` may take
+constexpr double kByte = 0.1;         // read or written by a copy
+constexpr double kShared = 0.25;      // of a copy's time, for a product that reads the other layout
 
 // The axes of [h, w, ci, co] in [co, ci, h, w].
 constexpr std::array<size_t, 4> kWeight = {2, 3, 1, 0};
@@ -52,6 +53,26 @@ struct Role {
   Kind kind = Kind::Fixed;
   std::optional<graph::Text> text = {};
 };
+
+// Takes axes of one element off weights, where all reads are at 0 there: rules pack weights whose indices are
+// all iterators.
+void drop_unit_axes(Text* text, TextInput* input) {
+  for (size_t d = input->shape.size(); d-- > 0 && input->shape.size() > 1;) {
+    bool unit = input->shape[d] == 1;
+    std::vector<Syntax*> reads;
+    for (Stage& stage : text->stages) {
+      walk(&stage.statement.value, [&](Syntax* s) {
+        if (!is_read(*s) || s->text != input->name) return;
+        unit = unit && is_zero(s->args[d]);
+        reads.push_back(s);
+      });
+    }
+    if (!unit) continue;
+    const auto at = static_cast<int64_t>(d);
+    input->shape.erase(input->shape.begin() + at);
+    for (Syntax* s : reads) s->args.erase(s->args.begin() + at);
+  }
+}
 
 class ChannelsLast {
  public:
@@ -146,6 +167,18 @@ class ChannelsLast {
            stage.indices[4].second * stage.indices[5].second * stage.indices[6].second > 16;
   }
 
+  // Whether the windows of a sum are of three by three with stride 1.
+  static bool has_small_windows(const Stage& stage) {
+    bool strided = false;
+    walk(&stage.statement.value, [&](const Syntax* s) {
+      if (!is_read(*s)) return;
+      for (const Syntax& index : s->args) {
+        walk(&index, [&](const Syntax* i) { strided = strided || i->text == "*"; });
+      }
+    });
+    return !strided && stage.indices[5].second == 3 && stage.indices[6].second == 3;
+  }
+
   // The cost of reading an operand in the other layout.
   int64_t apart_cost(const Role& role, size_t value) const {
     const auto other = [&](const Stage& stage) {
@@ -166,7 +199,9 @@ class ChannelsLast {
       if (mixes_values(text, stage)) continue;
       double terms = 1;
       for (const auto& [name, size] : stage.indices) terms *= static_cast<double>(size);
-      most = std::max(most, kSaved * terms * (is_shared(stage) ? kOperation : kLone));
+      const bool shared = is_shared(stage);
+      const double share = shared && has_small_windows(stage) ? kTransformed : kSaved;
+      most = std::max(most, share * terms * (shared ? kOperation : kLone));
     }
     return most;
   }
@@ -274,6 +309,9 @@ class ChannelsLast {
       walk(&stage.statement.value, [&](Syntax* s) {
         if (is_read(*s) && moved.contains(s->text)) put_channels_last(&s->args);
       });
+    }
+    for (TextInput& input : text.inputs) {
+      if (input.weight) drop_unit_axes(&text, &input);
     }
     return push(node_of(std::move(text), node.label, node.output));
   }
