@@ -26,9 +26,4 @@ struct GpuFeatures {
 GpuFeatures gpu_features(const Program& scheduled, const Target& target);
 const std::vector<std::string>& gpu_feature_names();
 
-// Scores candidates by predicted time alone. The fastest of `known` would score 1, and twice its
-// time scores 0.5. A candidate that does not run scores 0.
-std::vector<float> predicted_scores(const std::vector<std::vector<float>>& known,
-                                    const std::vector<std::vector<float>>& candidates);
-
 }  // namespace tilewright
