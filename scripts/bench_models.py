@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Runs model files beside ONNX Runtime: in turns in one process, on one pinned thread, by CPU time.
+"""Runs model files beside ONNX Runtime and OpenVINO: in turns in one process, on one pinned thread, by CPU time.
 
-For each pair MODEL.onnx=MODEL.tw it prints both medians in milliseconds, the ratio (above 1: Tilewright is
-faster), and how far the outputs are apart, as a share of the largest output. Inputs are random. With
---threads both sides have so many, and the wall's clock counts: a machine without other work is needed.
+For each pair MODEL.onnx=MODEL.tw it prints the medians in milliseconds, the ratio to the faster peer (above 1:
+Tilewright is faster), and how far its outputs are from ONNX Runtime's, as a share of the largest output. Inputs
+are random. With --threads all sides have so many, and the wall's clock counts: a machine without other work is
+needed. The peers compute in f32. OpenVINO has one stream; it takes part where its package is installed.
 Needs the Python packages onnxruntime and numpy, and libtilewright.so."""
 import argparse
 import ctypes
@@ -113,12 +114,30 @@ def pool_of(library, threads: int) -> int | None:
     return library.tw_pool_executor(pool)
 
 
+def openvino_run(onnx: str, inputs: dict, threads: int):
+    """A function that runs the model in OpenVINO, and its outputs; None where the package is missing."""
+    try:
+        import openvino
+    except ImportError:
+        return None
+    core = openvino.Core()
+    model = core.read_model(onnx)
+    names = {name: port for port in model.inputs for name in port.names}
+    model.reshape({names[name]: list(array.shape) for name, array in inputs.items()})
+    request = core.compile_model(model, "CPU", {
+        "INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": "1", "INFERENCE_NUM_THREADS": str(threads),
+        "ENABLE_CPU_PINNING": False}).create_infer_request()
+    for name, array in inputs.items():
+        request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
+    return request.infer
+
+
 def compare(library, onnx: str, compiled: str, seconds: float, threads: int) -> dict:
     import numpy as np
     import onnxruntime
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    clock = time.perf_counter if threads > 1 else time.thread_time
+    clock = time.perf_counter if threads > 1 else time.process_time
     session = onnxruntime.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
     model = Model(library, compiled, pool_of(library, threads))
     inputs = random_inputs(model.inputs, np.random.default_rng(0))
@@ -128,6 +147,8 @@ def compare(library, onnx: str, compiled: str, seconds: float, threads: int) -> 
     error = max(float(np.abs(got.astype(float) - want).max() / max(1e-6, np.abs(want.astype(float)).max()))
                 for got, want in zip(outputs, wanted))
     sides = {"tilewright": model.run, "onnxruntime": lambda: session.run(None, inputs)}
+    if openvino := openvino_run(onnx, inputs, threads):
+        sides["openvino"] = openvino
     times = {name: [] for name in sides}
     end = time.monotonic() + seconds
     while time.monotonic() < end or len(times["tilewright"]) < 7:
@@ -137,7 +158,8 @@ def compare(library, onnx: str, compiled: str, seconds: float, threads: int) -> 
                 run()
             times[name].append(seconds_of(run, clock))
     row = {name: statistics.median(all_times) * 1e3 for name, all_times in times.items()}
-    return {"model": os.path.basename(onnx), **row, "ratio": row["onnxruntime"] / row["tilewright"],
+    best = min(time for name, time in row.items() if name != "tilewright")
+    return {"model": os.path.basename(onnx), **row, "ratio": best / row["tilewright"],
             "rounds": len(times["tilewright"]), "error": error}
 
 
@@ -161,10 +183,15 @@ def main() -> None:
         rows.append(compare(library, onnx, compiled, given.seconds, given.threads))
         if not given.json:
             row = rows[-1]
-            print(f"{row['model']}: {row['tilewright']:.3f} ms, ONNX Runtime {row['onnxruntime']:.3f} ms, ratio "
-                  f"{row['ratio']:.2f}, {row['rounds']} rounds, error {row['error']:.1e}", flush=True)
+            peers = f"ONNX Runtime {row['onnxruntime']:.3f} ms"
+            if "openvino" in row:
+                peers += f", OpenVINO {row['openvino']:.3f} ms"
+            print(f"{row['model']}: {row['tilewright']:.3f} ms, {peers}, ratio {row['ratio']:.2f}, "
+                  f"{row['rounds']} rounds, error {row['error']:.1e}", flush=True)
     if given.json:
         print(json.dumps({"results": rows}))
+    elif len(rows) > 1:
+        print(f"geometric mean of the ratios: {statistics.geometric_mean(row['ratio'] for row in rows):.3f}")
 
 
 if __name__ == "__main__":
