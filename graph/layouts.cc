@@ -20,11 +20,12 @@ namespace {
 using ops::Syntax;
 
 // Estimates, in nanoseconds. Only their proportions count.
-constexpr double kOperation = 0.01;  // of a product that channels share
-constexpr double kLone = 0.1;        // of a sum within a channel
-constexpr double kSaved = 0.2;       // of a sum's time, with the channels last
-constexpr double kByte = 0.1;        // read or written by a copy
-constexpr double kShared = 0.25;     // of a copy's time, for a product that reads the other layout
+constexpr double kOperation = 0.01;   // of a product that channels share
+constexpr double kLone = 0.1;         // of a sum within a channel
+constexpr double kSaved = 0.2;        // of a sum's time, with the channels last
+constexpr double kTransformed = 0.5;  // the same of sums that `use_winograd` may take
+constexpr double kByte = 0.1;         // read or written by a copy
+constexpr double kShared = 0.25;      // of a copy's time, for a product that reads the other layout
 
 // The axes of [h, w, ci, co] in [co, ci, h, w].
 constexpr std::array<size_t, 4> kWeight = {2, 3, 1, 0};
@@ -146,6 +147,18 @@ class ChannelsLast {
            stage.indices[4].second * stage.indices[5].second * stage.indices[6].second > 16;
   }
 
+  // Whether the windows of a sum are of three by three with stride 1.
+  static bool has_small_windows(const Stage& stage) {
+    bool strided = false;
+    walk(&stage.statement.value, [&](const Syntax* s) {
+      if (!is_read(*s)) return;
+      for (const Syntax& index : s->args) {
+        walk(&index, [&](const Syntax* i) { strided = strided || i->text == "*"; });
+      }
+    });
+    return !strided && stage.indices[5].second == 3 && stage.indices[6].second == 3;
+  }
+
   // The cost of reading an operand in the other layout.
   int64_t apart_cost(const Role& role, size_t value) const {
     const auto other = [&](const Stage& stage) {
@@ -166,7 +179,9 @@ class ChannelsLast {
       if (mixes_values(text, stage)) continue;
       double terms = 1;
       for (const auto& [name, size] : stage.indices) terms *= static_cast<double>(size);
-      most = std::max(most, kSaved * terms * (is_shared(stage) ? kOperation : kLone));
+      const bool shared = is_shared(stage);
+      const double share = shared && has_small_windows(stage) ? kTransformed : kSaved;
+      most = std::max(most, share * terms * (shared ? kOperation : kLone));
     }
     return most;
   }

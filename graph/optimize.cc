@@ -8,6 +8,7 @@
 #include "graph/moves.h"
 #include "graph/share_workloads.h"
 #include "graph/views.h"
+#include "graph/winograd.h"
 
 namespace tilewright::graph {
 
@@ -19,6 +20,7 @@ void optimize(Graph* graph) {
   }
   join_products(graph);
   use_channels_last(graph);
+  use_winograd(graph);
   multiply_by_inverses(graph);
   share_workloads(graph);
 }

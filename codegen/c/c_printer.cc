@@ -99,6 +99,26 @@ bool is_dot_operand(const Buffer& buffer, const Stmt& body) {
   return found;
 }
 
+// How many stores from `first` on write one buffer, of which their long values read nothing. Behind these
+// values they keep no compiler from computing common parts once.
+size_t count_long_values(const std::vector<const StoreNode*>& run, size_t first) {
+  constexpr size_t kMost = 12, kOperations = 8;  // registers; operations of a long value
+  size_t end = first;
+  for (; end < run.size() && end - first < kMost; ++end) {
+    const StoreNode& n = *run[end];
+    bool reads = false;
+    size_t operations = 0;
+    for_each_expr(n.value, [&](const Expr& e) {
+      operations += e.as<BinaryNode>() != nullptr && is_float(e.type().elem) ? 1 : 0;
+      auto* load = e.as<LoadNode>();
+      reads |= load && load->buffer == n.buffer;
+    });
+    const bool fits = n.buffer == run[first]->buffer && operations >= kOperations && !reads;
+    if (!fits || n.predicate.defined()) break;
+  }
+  return end - first;
+}
+
 class FunctionPrinter {
  public:
   FunctionPrinter(const Program& program, std::string symbol, Prelude& prelude)
@@ -114,6 +134,7 @@ class FunctionPrinter {
   void line(const std::string& text) { out_ += std::string(depth_ * 2, ' ') + text + "\n"; }
   void stmt(const Stmt& s);
   void store_stmt(const StoreNode& n);
+  void stores_behind_values(const std::vector<const StoreNode*>& stores);
   void for_stmt(const ForNode& n);
   void parallel_stmt(const ForNode& n);
   bool writes_whole_bytes(const StoreNode& n);
@@ -186,10 +207,29 @@ void FunctionPrinter::seq_stmt(const SeqNode& n) {
       continue;
     }
     for (const std::string& declaration : expr_.open_pointers(run)) line(declaration);
-    for (const StoreNode* store : run) store_stmt(*store);
+    for (size_t k = 0; k < run.size();) {
+      const size_t values = count_long_values(run, k);
+      if (values < 2) {
+        store_stmt(*run[k++]);
+        continue;
+      }
+      stores_behind_values({run.begin() + k, run.begin() + k + values});
+      k += values;
+    }
     expr_.close_pointers();
     i += run.size();
   }
+}
+
+void FunctionPrinter::stores_behind_values(const std::vector<const StoreNode*>& stores) {
+  std::vector<Stmt> named;
+  for (const StoreNode* n : stores) {
+    const Var value("value", n->value.type());
+    const std::string text = expr_.print(n->value), name = expr_.bind(value, value.name());
+    line(fmt::format("{} {} = {};", prelude_.value_type(value.type()), name, text));
+    named.push_back(make_store(n->buffer, n->indices, value, n->predicate, n->is_async));
+  }
+  for (const Stmt& s : named) store_stmt(*s.as<StoreNode>());
 }
 
 void FunctionPrinter::block(const Stmt& s) {

@@ -215,16 +215,25 @@ Expr ExprBuilder::call_value(const Syntax& s, const Scope& scope) const {
   return {};
 }
 
+// Whether the value is one that an index may have: no product of indices, divisions by positive numbers alone.
+static bool is_index_value(const Syntax& s) {
+  if (s.kind != Syntax::Kind::Binary || linear_form(s)) {
+    return is_index_arithmetic(s) && linear_form(s).has_value();
+  }
+  if (s.text != "//" && s.text != "%") {
+    return s.text != "/" && s.text != "*" && std::ranges::all_of(s.args, is_index_value);
+  }
+  const auto divisor = linear_form(s.args[1]);
+  return divisor && divisor->terms.empty() && divisor->constant > 0 && is_index_value(s.args[0]);
+}
+
 Expr ExprBuilder::cond(const Syntax& s, const Scope& scope) const {
   if (s.kind == Syntax::Kind::Not) return !cond(s.args[0], scope);
   if (s.kind == Syntax::Kind::Logic) {
     Expr a = cond(s.args[0], scope), b = cond(s.args[1], scope);
     return s.text == "&&" ? a && b : a || b;
   }
-  auto affine = [](const Syntax& side) {
-    return is_index_arithmetic(side) && linear_form(side).has_value();
-  };
-  const bool indices = affine(s.args[0]) && affine(s.args[1]);
+  const bool indices = is_index_value(s.args[0]) && is_index_value(s.args[1]);
   Expr a = indices ? index(s.args[0], scope) : value(s.args[0], scope);
   Expr b = indices ? index(s.args[1], scope) : value(s.args[1], scope);
   if (s.text == "<") return a < b;

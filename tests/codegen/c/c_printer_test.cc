@@ -4,6 +4,7 @@
 
 #include "codegen/codegen.h"
 #include "ir/text/parser.h"
+#include "tests/codegen/support.h"
 
 namespace tilewright {
 namespace {
@@ -45,6 +46,83 @@ TEST(CPrinter, WhatLoadsItsAddressStaysInPlace) {
   }
 })");
   EXPECT_THAT(c, Not(HasSubstr("X_at"))) << c;
+}
+
+// A causal mask in lanes: constants of 32 bits beside one distance, and neighbours that are there are read in
+// all lanes.
+TEST(CPrinter, ComparesLanesIn32Bits) {
+  std::string c = c_of(R"(program p(X: f32[8, 16] input, Y: f32[8, 16] output) {
+  block root() {
+    for k in 0..8 {
+      for q in 0..16 vectorized {
+        block a(vk: spatial 8 = k, vq: spatial 16 = q) {
+          Y[vk, vq] = select((vk <= vq), X[vk, vq], -1.0f32)
+        }
+      }
+    }
+  }
+})");
+  EXPECT_THAT(c, HasSubstr("((int32_t)(k)) <= (tw_i32x4){0, 1, 2, 3})")) << c;
+  EXPECT_THAT(c, Not(HasSubstr("?"))) << "no lane is guarded: " << c;
+}
+
+// Elements behind the last one are none.
+TEST(CPrinter, GuardsLanesThatMayLieOutside) {
+  std::string c = c_of(R"(program p(X: f32[13] input, Y: f32[16] output) {
+  block root() {
+    for q in 0..16 vectorized {
+      block a(vq: spatial 16 = q) {
+        Y[vq] = select((vq >= 3), X[vq - 3], -1.0f32)
+      }
+    }
+  }
+})");
+  EXPECT_THAT(c, HasSubstr("?")) << c;
+}
+
+// The mask of a causal attention, the mirrored one, and one that needs its guards, in whole and partial
+// vectors: lowered, each selects what it selected.
+TEST(CPrinter, MasksInLanesKeepTheirMeaning) {
+  for (const char* value : {"select((vk <= vq), X[vk, vq], -1.0f32)",
+                            "select(((vk * 3) > (17 - vq)), X[vk, vq], X[vk, 2])",
+                            "select((vq >= 3), X[vk, vq - 3], -1.0f32)"}) {
+    SCOPED_TRACE(value);
+    const Program program = parse_program(
+        std::string("program p(X: f32[8, 21] input, Y: f32[8, 21] output) {\n"
+                    "  block root() {\n    for k in 0..8 {\n      for q in 0..21 vectorized {\n"
+                    "        block a(vk: spatial 8 = k, vq: spatial 21 = q) {\n"
+                    "          Y[vk, vq] = ") +
+        value + "\n        }\n      }\n    }\n  }\n}");
+    test::expect_same_meaning(program);
+  }
+}
+
+constexpr const char* kPolynomials = R"(program p(X: f32[64] input, Y: f32[32] output) {
+  block root() {
+    for i in 0..16 {
+      block a(v: spatial 16 = i) {
+        Y[v] = X[v] * X[v] * X[v] * X[v] * X[v] * X[v] * X[v] * X[v] * X[v]
+        Y[v + 16] = X[v] * X[v] * X[v] * X[v] * X[v] * X[v] * X[v] * X[v] * SOURCE[v]
+      }
+    }
+  }
+})";
+
+std::string polynomials(const std::string& source) {
+  std::string text = kPolynomials;
+  text.replace(text.find("SOURCE"), 6, source);
+  return c_of(text);
+}
+
+// A compiler that meets a store between them computes their common factors twice.
+TEST(CPrinter, LongValuesStandBeforeTheirStores) {
+  const std::string c = polynomials("X");
+  EXPECT_THAT(c, HasSubstr("float value_1 = ")) << c;
+  EXPECT_LT(c.find("float value_1 = "), c.find("] = value;")) << c;
+}
+
+TEST(CPrinter, ValuesThatReadWhatIsStoredStay) {
+  EXPECT_THAT(polynomials("Y"), Not(HasSubstr("value"))) << "the store may change Y[v]";
 }
 
 }  // namespace

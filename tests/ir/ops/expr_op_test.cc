@@ -113,6 +113,18 @@ TEST(ExprOp, ArithmeticAndFunctions) {
   run.check();
 }
 
+// As affine indices are, remainders and quotients are compared as whole numbers.
+TEST(ExprOp, ComparisonsOfIndicesAreOfWholeNumbers) {
+  const auto text = [](const std::string& condition) {
+    return to_string(make_workload(parse_spec("expr:expr=\"Y[i, j] = select(" + condition +
+                                              ", X[i, j], 0)\",dims.i=9,dims.j=7")));
+  };
+  for (const char* condition : {"i % 4 == 1", "(i + 2) // 3 < j", "i - j % 2 >= 3", "2 * i > j"}) {
+    EXPECT_EQ(text(condition).find("f32"), std::string::npos) << text(condition);
+  }
+  EXPECT_NE(text("i * j < 9").find("f32"), std::string::npos) << "no index: " << text("i * j < 9");
+}
+
 TEST(ExprOp, DataDependentReadsAreHeldInside) {
   OpRun run(spec("Y[i,c] = T[idx[i], c]", "dims.i=4,dims.c=3,shapes.T=[6,3]"));
   EXPECT_EQ(operands(run), "idx:i32 4; T:f32 6 3; ");

@@ -1,5 +1,6 @@
 // Inlining, and schedules of injective blocks.
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "base/ceil_div.h"
@@ -16,6 +17,60 @@ bool feeds_contraction(RuleContext& c, const Block& block) {
     if (analyze(c.s, consumer).role == BlockRole::Contraction) return true;
   }
   return false;
+}
+
+// Iterators whose few values, or remainders, the function compares with constants one by one: each has a value
+// of its own, as the rows of a small matrix have. The numbers of these values, by iterator.
+std::map<size_t, int64_t> told_apart(RuleContext& c, const Block& b) {
+  const BlockNode& block = c.s.node(b);
+  constexpr int64_t kMost = 8;
+  std::map<size_t, int64_t> found;
+  const std::vector<int64_t> periods = zero_periods(block);
+  const bool stuffed = std::ranges::any_of(periods, [](int64_t p) { return p > 1; });
+  if (stuffed || c.s.loops(b).size() != block.iters.size()) return found;
+  for_each_expr(store_of(block).value, [&](const Expr& e) {
+    auto* test = e.as<BinaryNode>();
+    if (!test || test->op != BinaryOp::EQ || !as_int(test->b)) return;
+    auto* rest = test->a.as<BinaryNode>();
+    const bool modulo = rest && rest->op == BinaryOp::FloorMod && as_int(rest->b);
+    const Expr& index = modulo ? rest->a : test->a;
+    for (size_t i = 0; i + 1 < block.iters.size(); ++i) {
+      if (!index.same_as(block.iters[i].var)) continue;
+      const int64_t values = modulo ? *as_int(rest->b) : largest_extent(c.s, block.iters[i].extent);
+      if (values <= kMost) found[i] = values;
+    }
+  });
+  return found;
+}
+
+// Unrolls these values within the loop over vectors, so that conditions are known and the values share what
+// they read.
+void schedule_values(RuleContext& c, const Block& block, const std::map<size_t, int64_t>& values) {
+  const std::vector<Loop> loops = c.s.loops(block);
+  std::vector<Loop> outer, inner;
+  for (size_t i = 0; i + 1 < loops.size(); ++i) {
+    const auto count = values.find(i);
+    if (count == values.end()) {
+      outer.push_back(loops[i]);
+    } else if (is_int(c.s.node(loops[i]).extent, count->second)) {
+      inner.push_back(loops[i]);
+    } else {
+      const std::vector<Loop> parts = c.s.split(loops[i], {-1, count->second});
+      outer.push_back(parts[0]);
+      inner.push_back(parts[1]);
+    }
+  }
+  const int bits = bits_of(c.s.output(block)->elem);
+  const int64_t lanes = std::max(1, c.input.target.lanes(std::max(8, bits)));
+  const std::vector<Loop> vectors = c.s.split(loops.back(), {-1, lanes});
+  std::vector<Loop> order = outer;
+  order.push_back(vectors[0]);
+  order.insert(order.end(), inner.begin(), inner.end());
+  order.push_back(vectors[1]);
+  c.s.reorder(order);
+  for (const Loop& loop : inner) c.s.unroll(loop);
+  c.s.vectorize(vectors[1]);
+  parallel_over(c, outer.empty() ? std::vector<Loop>{vectors[0]} : outer);
 }
 
 }  // namespace
@@ -61,6 +116,12 @@ void vectorize_innermost(RuleContext& c, const Block& block, int64_t vectors) {
 void schedule_injective(RuleContext& c, const Block& block) {
   std::vector<Loop> loops = c.s.loops(block);
   if (loops.empty()) return;
+  const auto values = told_apart(c, block);
+  if (!values.empty()) {
+    const std::vector<std::string> ways = {"unroll", "loop"};
+    if (c.t.choose(block.name + ".values", ways) == "unroll")
+      return schedule_values(c, block, values);
+  }
   int64_t vectors = c.t.choose(block.name + ".vectors", std::vector<int64_t>{1, 2, 4});
   if (loops.size() == 1) {
     auto constant = as_int(c.s.node(loops[0]).extent);

@@ -233,5 +233,27 @@ TEST(TileContraction, KeepsWhatIsReadInVectorsForSeveralChannels) {
   EXPECT_EQ(choice_of(first, "vco.rows"), "4");
 }
 
+// The rows of a small matrix, and places in a tile: each value has conditions of its own, which are known once
+// it is unrolled. The last tile is a partial one.
+TEST(Injective, UnrollsValuesThatAreToldApart) {
+  const Workload w = make_workload(parse_spec(
+      R"x(expr:expr="Y[a, i, c] = select(a == 0, X[i // 3, c] - X[i // 3 + 1, c], select(a == 1, )x"
+      R"x(2 * X[i // 3, c], X[i // 3 + 1, c])) + select(i % 3 == 0, 5, select(i % 3 == 1, 7, 9))",)x"
+      R"x(dims.a=3,dims.i=13,dims.c=21,shapes.X=[6,21])x"));
+  for (const char* way : {"unroll", "loop"}) {
+    const auto c = candidate(w, {{"Y.values", way}});
+    ASSERT_TRUE(c) << way;
+    expect_same_results(w, c->module);
+    const std::string text = to_string(c->module.main);
+    EXPECT_EQ(text.find("unrolled") != std::string::npos, std::string(way) == "unroll") << text;
+  }
+}
+
+TEST(Injective, ManyValuesStayALoop) {
+  const Workload w = make_workload(
+      parse_spec(R"x(expr:expr="Y[a, c] = select(a == 4, 0, X[a, c])",dims.a=90,dims.c=16)x"));
+  EXPECT_FALSE(candidate(w, {{"Y.values", "unroll"}})) << "no such choice";
+}
+
 }  // namespace
 }  // namespace tilewright
