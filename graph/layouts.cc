@@ -54,6 +54,26 @@ struct Role {
   std::optional<graph::Text> text = {};
 };
 
+// Takes axes of one element off weights, where all reads are at 0 there: rules pack weights whose indices are
+// all iterators.
+void drop_unit_axes(Text* text, TextInput* input) {
+  for (size_t d = input->shape.size(); d-- > 0 && input->shape.size() > 1;) {
+    bool unit = input->shape[d] == 1;
+    std::vector<Syntax*> reads;
+    for (Stage& stage : text->stages) {
+      walk(&stage.statement.value, [&](Syntax* s) {
+        if (!is_read(*s) || s->text != input->name) return;
+        unit = unit && is_zero(s->args[d]);
+        reads.push_back(s);
+      });
+    }
+    if (!unit) continue;
+    const auto at = static_cast<int64_t>(d);
+    input->shape.erase(input->shape.begin() + at);
+    for (Syntax* s : reads) s->args.erase(s->args.begin() + at);
+  }
+}
+
 class ChannelsLast {
  public:
   explicit ChannelsLast(Graph* graph) : graph_(*graph) {}
@@ -289,6 +309,9 @@ class ChannelsLast {
       walk(&stage.statement.value, [&](Syntax* s) {
         if (is_read(*s) && moved.contains(s->text)) put_channels_last(&s->args);
       });
+    }
+    for (TextInput& input : text.inputs) {
+      if (input.weight) drop_unit_axes(&text, &input);
     }
     return push(node_of(std::move(text), node.label, node.output));
   }

@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <utility>
@@ -102,8 +104,14 @@ tw_context serial_context(void* workspace) { return {1, run_serially, nullptr, w
 
 Workspace::Workspace(int64_t bytes) : bytes_(bytes) {
   if (bytes <= 0) return;
-  data_ = std::aligned_alloc(64, static_cast<size_t>((bytes + 63) / 64 * 64));
+  constexpr int64_t kHugePage = int64_t{2} << 20;
+  // A page that is filled by half is taken whole.
+  const int64_t pages = (bytes + kHugePage / 2) / kHugePage;
+  const int64_t alignment = pages > 0 ? kHugePage : 64;
+  const int64_t size = std::max(pages * kHugePage, (bytes + 63) / 64 * 64);
+  data_ = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(size));
   if (data_ == nullptr) throw std::bad_alloc();
+  if (pages > 0) madvise(data_, static_cast<size_t>(size), MADV_HUGEPAGE);
 }
 
 Workspace::~Workspace() { std::free(data_); }

@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-struct Net {
+struct Windows {
   int64_t batch = 1, height = 16, width = 16, channels = 64, outputs = 64;
   int64_t pad = 1, window = 3, stride = 1;
   std::string epilogue = "Y[n, y, x, o] = max(S[n, y, x, o] + B[o], 0)";
@@ -96,7 +96,7 @@ std::string transform_of(const Graph& graph) {
 }
 
 TEST(Winograd, TilesOfFourByFour) {
-  const Graph graph = with_winograd(Net{}.graph(), 1);
+  const Graph graph = with_winograd(Windows{}.graph(), 1);
   ASSERT_EQ(graph.nodes.size(), 4u);
   EXPECT_EQ(transform_of(graph), "w/winograd4");
   EXPECT_EQ(graph.values[graph.find("y/padded")].shape, (Shape{1, 18, 18, 64}));
@@ -105,38 +105,38 @@ TEST(Winograd, TilesOfFourByFour) {
 }
 
 TEST(Winograd, PartialTilesAndBatches) {
-  with_winograd(Net{.batch = 2, .height = 13, .width = 22}.graph(), 1);
-  with_winograd(Net{.height = 15, .width = 17, .pad = 0}.graph(), 1);
+  with_winograd(Windows{.batch = 2, .height = 13, .width = 22}.graph(), 1);
+  with_winograd(Windows{.height = 15, .width = 17, .pad = 0}.graph(), 1);
 }
 
 TEST(Winograd, TilesThatFitNeedNoPadding) {
-  const Graph graph = with_winograd(Net{.height = 18, .width = 18, .pad = 0}.graph(), 1);
+  const Graph graph = with_winograd(Windows{.height = 18, .width = 18, .pad = 0}.graph(), 1);
   EXPECT_EQ(graph.nodes.size(), 3u);
 }
 
 // A weight of four times the size would be read for four tiles.
 TEST(Winograd, SmallMapsHaveSmallTiles) {
   const Graph graph =
-      with_winograd(Net{.height = 7, .width = 7, .channels = 128, .outputs = 128}.graph(), 1);
+      with_winograd(Windows{.height = 7, .width = 7, .channels = 128, .outputs = 128}.graph(), 1);
   EXPECT_EQ(transform_of(graph), "w/winograd2");
 }
 
 TEST(Winograd, SumsAsEpilogues) {
-  Net net;
+  Windows net;
   net.epilogue =
       "T[n, y, x, o] = S[n, y, x, o] + B[o]; Y[n, y, x, o] = T[n, y, x, o] + tanh(T[n, y, x, o])";
   with_winograd(net.graph(), 1);
 }
 
 TEST(Winograd, OtherWindowsStay) {
-  with_winograd(Net{.stride = 2}.graph(), 0);
-  with_winograd(Net{.pad = 2, .window = 5}.graph(), 0);
-  with_winograd(Net{.pad = 0, .window = 1}.graph(), 0);
+  with_winograd(Windows{.stride = 2}.graph(), 0);
+  with_winograd(Windows{.pad = 2, .window = 5}.graph(), 0);
+  with_winograd(Windows{.pad = 0, .window = 1}.graph(), 0);
 }
 
 TEST(Winograd, FewChannelsStay) {
-  with_winograd(Net{.channels = 3, .outputs = 8}.graph(), 0);
-  with_winograd(Net{.height = 3, .width = 3}.graph(), 0);
+  with_winograd(Windows{.channels = 3, .outputs = 8}.graph(), 0);
+  with_winograd(Windows{.height = 3, .width = 3}.graph(), 0);
 }
 
 }  // namespace

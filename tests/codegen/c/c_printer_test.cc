@@ -62,7 +62,7 @@ TEST(CPrinter, ComparesLanesIn32Bits) {
     }
   }
 })");
-  EXPECT_THAT(c, HasSubstr("((int32_t)(k)) <= (tw_i32x4){0, 1, 2, 3})")) << c;
+  EXPECT_THAT(c, HasSubstr("((int32_t)((k - 1))) < (tw_i32x4){0, 1, 2, 3})")) << c;
   EXPECT_THAT(c, Not(HasSubstr("?"))) << "no lane is guarded: " << c;
 }
 
