@@ -62,8 +62,7 @@ std::vector<int64_t> concrete_shape(const KernelParam& param, const std::vector<
 // A context of one thread: parallel_for runs its body at once in the calling thread.
 tw_context serial_context(void* workspace = nullptr);
 
-// Memory for a kernel's workspace or packed weight, aligned to 64 bytes. From 1 MB on it asks for huge pages:
-// one core of a Zen 4 reads weights beyond its caches at 29 GB/s so, and at 21 from small pages.
+// Memory for a kernel's workspace, aligned to 64 bytes.
 class Workspace {
  public:
   explicit Workspace(int64_t bytes = 0);

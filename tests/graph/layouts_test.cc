@@ -84,6 +84,22 @@ TEST(GraphLayouts, StoreChannelsLastBetweenProducts) {
   EXPECT_EQ(graph.nodes.size(), 3u) << "nothing is copied";
 }
 
+// Kernels pack weights whose indices are all iterators.
+TEST(GraphLayouts, TakeUnitAxesOffWeights) {
+  Net net;
+  net.line("input \"x\": f32[1, 64, 5, 6]").constant("w", {64, 64, 1, 1}).constant("b", {64});
+  net.constant("u", {64, 64, 1, 1}).constant("c", {64});
+  const std::string kernel =
+      " = \"conv2d:n=1,h=5,w=6,ci=64,co=64,kernel=1,layout=nchw,epilogue=[bias]\" ";
+  net.line("\"p\": f32[1, 64, 5, 6]" + kernel + "(W=\"w\", X=\"x\", bias=\"b\")");
+  net.line("\"q\": f32[1, 64, 5, 6]" + kernel + "(W=\"u\", X=\"p\", bias=\"c\")");
+  net.line("\"y\": " + expr("1, 64", "Y[i, j] max= Q[i, j, h, w]",
+                            "dims.i=1,dims.j=64,dims.h=5,dims.w=6", "Q=\"q\""));
+  const Graph graph = with_layouts(net.line("output \"y\"").graph(), 2);
+  EXPECT_THAT(shape_of(graph, "u/last"), ElementsAre(1, 1, 64, 64));
+  EXPECT_THAT(graph.nodes[1].spec, HasSubstr("shapes.X1=[64,64]"));
+}
+
 TEST(GraphLayouts, RestoreOutputs) {
   Net net = products();
   net.line(product("p", "x", "w", "b")).line(product("q", "p", "u", "c"));
