@@ -282,35 +282,8 @@ std::string CExpr::division(const BinaryNode& n) {
   return fmt::format("{}({}, {})", prelude_.helper(std::string(name_of(n.op)), n.type), a, b);
 }
 
-// A comparison of indices whose first lanes are never far apart, in lanes of 32 bits: one side is the
-// distance, the other one constants. "" for other comparisons.
-std::string CExpr::compared_lanes(const BinaryNode& n) {
-  constexpr int64_t kFar = 1 << 30;
-  const bool boolean = n.type.elem == ElemType::boolean;
-  if (!boolean || n.type.lanes == 1 || n.a.type().elem != ElemType::index) return "";
-  // The first lane, and the step to the next one.
-  const auto lanes = [](const Expr& e) -> std::optional<std::pair<Expr, int64_t>> {
-    if (auto* same = e.as<BroadcastNode>()) return std::pair{same->value, int64_t{0}};
-    auto* r = e.as<RampNode>();
-    const auto stride = r ? as_int(r->stride) : std::nullopt;
-    return stride ? std::optional(std::pair{r->base, *stride}) : std::nullopt;
-  };
-  const auto a = lanes(n.a), b = lanes(n.b);
-  if (!a || !b) return "";
-  const Expr distance = known_.simplify(a->first - b->first);
-  const Interval range = known_.bounds(distance);
-  const int64_t step = b->second - a->second;
-  if (range.min < -kFar || range.max > kFar || std::abs(step) * n.type.lanes > kFar) return "";
-  const Type type(ElemType::i32, n.type.lanes);
-  std::vector<std::string> items;
-  for (int i = 0; i < type.lanes; ++i) items.push_back(std::to_string(i * step));
-  return fmt::format("({} {} {})", splat(fmt::format("(int32_t)({})", print(distance)), type),
-                     name_of(n.op), lanes_of(items, type));
-}
-
 std::string CExpr::binary_text(const BinaryNode& n, const Expr& e) {
   if (std::string scaled = scaled_product(e); !scaled.empty()) return scaled;
-  if (std::string compared = compared_lanes(n); !compared.empty()) return compared;
   ElemType elem = compute_elem(n.a.type().elem);
   int lanes = n.type.lanes;
   std::string text;

@@ -59,7 +59,6 @@ class CExpr {
   std::string immediate(const Expr& e);
   std::string cast_text(const CastNode& n);
   std::string unary_text(const UnaryNode& n);
-  std::string compared_lanes(const BinaryNode& n);
   std::string binary_text(const BinaryNode& n, const Expr& e);
   std::string division(const BinaryNode& n);
   std::string select_text(const Expr& cond, const Expr& t, const Expr& f);

@@ -14,10 +14,8 @@ bool is_power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 // Rewrites the body of one vectorized loop whose extent is a power of two and fits a register.
 class LaneRewriter : public Mutator {
  public:
-  // `reads_inside`: sides of a select may read elements that are there in lanes that are not taken.
-  LaneRewriter(Var var, Expr min, int lanes, bool reads_inside, Analyzer& known)
-      : var_(std::move(var)), min_(std::move(min)), lanes_(lanes), reads_inside_(reads_inside),
-        known_(known) {}
+  LaneRewriter(Var var, Expr min, int lanes, Analyzer& known)
+      : var_(std::move(var)), min_(std::move(min)), lanes_(lanes), known_(known) {}
 
  protected:
   Expr mutate_var(const VarNode& n, const Expr& e) override {
@@ -29,8 +27,7 @@ class LaneRewriter : public Mutator {
   Expr mutate_load(const LoadNode& n, const Expr&) override {
     Expr index = lane_index(n.indices[0]);
     if (index.type().is_scalar()) return load(n.buffer, {index}, any_lane());
-    const Expr mask = is_inside(n.buffer, index) ? Expr() : mask_;
-    return load(n.buffer, {index}, both(mask, mutate(n.predicate)));
+    return load(n.buffer, {index}, both(mask_, mutate(n.predicate)));
   }
 
   Expr mutate_select(const SelectNode& n, const Expr& e) override {
@@ -114,15 +111,6 @@ class LaneRewriter : public Mutator {
     return b.defined() ? a && b : a;
   }
 
-  // Whether all lanes are known to be neighbours within the buffer.
-  bool is_inside(const Buffer& buffer, const Expr& index) {
-    auto* r = index.as<RampNode>();
-    const auto size = as_int(buffer->shape[0]);
-    if (!reads_inside_ || !r || !is_int(r->stride, 1) || !size) return false;
-    const Interval first = known_.bounds(r->base);
-    return first.is_bounded() && first.min >= 0 && first.max + lanes_ <= *size;
-  }
-
   // Whether any lane is active: it guards the read of one element for all lanes. Undefined when a
   // lane always is.
   Expr any_lane() {
@@ -157,7 +145,6 @@ class LaneRewriter : public Mutator {
   Var var_;
   Expr min_;
   int lanes_;
-  bool reads_inside_;
   Analyzer& known_;
   Expr mask_;   // the active lanes
   Expr guard_;  // the same as a condition on the loop's variable
@@ -232,8 +219,7 @@ class Vectorizer : public RangedMutator {
   Stmt one_piece(const ForNode& n, const Stmt& body, const Expr& min, int64_t width) {
     Expr first = simplify(min);
     if (width == 1) return simplify(substitute(body, VarMap{{n.var.get(), first}}));
-    // Threads of a GPU may write there meanwhile.
-    return LaneRewriter(n.var, first, static_cast<int>(width), !target_.is_cuda(), known_)(body);
+    return LaneRewriter(n.var, first, static_cast<int>(width), known_)(body);
   }
 
   Stmt unrolled_pieces(const ForNode& n, const Stmt& body, int64_t done, int64_t width,

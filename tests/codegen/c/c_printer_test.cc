@@ -48,40 +48,8 @@ TEST(CPrinter, WhatLoadsItsAddressStaysInPlace) {
   EXPECT_THAT(c, Not(HasSubstr("X_at"))) << c;
 }
 
-// A causal mask in lanes: constants of 32 bits beside one distance, and neighbours that are there are read in
-// all lanes.
-TEST(CPrinter, ComparesLanesIn32Bits) {
-  std::string c = c_of(R"(program p(X: f32[8, 16] input, Y: f32[8, 16] output) {
-  block root() {
-    for k in 0..8 {
-      for q in 0..16 vectorized {
-        block a(vk: spatial 8 = k, vq: spatial 16 = q) {
-          Y[vk, vq] = select((vk <= vq), X[vk, vq], -1.0f32)
-        }
-      }
-    }
-  }
-})");
-  EXPECT_THAT(c, HasSubstr("((int32_t)((k - 1))) < (tw_i32x4){0, 1, 2, 3})")) << c;
-  EXPECT_THAT(c, Not(HasSubstr("?"))) << "no lane is guarded: " << c;
-}
-
-// Elements behind the last one are none.
-TEST(CPrinter, GuardsLanesThatMayLieOutside) {
-  std::string c = c_of(R"(program p(X: f32[13] input, Y: f32[16] output) {
-  block root() {
-    for q in 0..16 vectorized {
-      block a(vq: spatial 16 = q) {
-        Y[vq] = select((vq >= 3), X[vq - 3], -1.0f32)
-      }
-    }
-  }
-})");
-  EXPECT_THAT(c, HasSubstr("?")) << c;
-}
-
-// The mask of a causal attention, the mirrored one, and one that needs its guards, in whole and partial
-// vectors: lowered, each selects what it selected.
+// The mask of a causal attention, and ones that need their guards, in whole and partial vectors: lowered, each
+// selects what it selected.
 TEST(CPrinter, MasksInLanesKeepTheirMeaning) {
   for (const char* value : {"select((vk <= vq), X[vk, vq], -1.0f32)",
                             "select(((vk * 3) > (17 - vq)), X[vk, vq], X[vk, 2])",
