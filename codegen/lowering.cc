@@ -89,6 +89,7 @@ Program run_passes(const std::vector<Pass>& passes, const Program& program, cons
     std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     check_size(current, options.max_statements);
     if (options.observe) options.observe(pass.name, current, took.count());
+    if (pass.name == options.last) break;
   }
   return current;
 }

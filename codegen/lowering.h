@@ -22,6 +22,8 @@ class LoweringError : public Error {
 struct LoweringOptions {
   // Names of passes that are switched off, for tests that compare with and without.
   std::vector<std::string> without;
+  // The pass after which lowering stops; empty: the last one. Only complete programs can be printed.
+  std::string last;
   // Limit on the statements that unrolling and partitioning may make of one program; a program that
   // exceeds it is refused.
   int max_statements = 6000;

@@ -24,7 +24,7 @@ struct Measurement;
 // A candidate as models see it.
 struct Estimate {
   std::vector<float> features;
-  // Predicted at the largest sizes; 0: the candidate does not run, or nothing predicts its time.
+  // Predicted by the target's analytical model at the largest sizes; 0: the candidate does not run.
   double seconds = 0;
   std::string refusal = {};  // why it does not run
 };
@@ -49,8 +49,9 @@ class Backend {
   // Changes whenever the meaning of a feature changes.
   virtual int feature_version() const = 0;
   virtual Estimate estimate(const Program& scheduled, const Target& target, int threads) const = 0;
-  // Whether estimates have seconds: an analytical model ranks candidates before any measurement.
-  virtual bool predicts() const = 0;
+  // Whether the analytical model alone ranks candidates before any measurement, and stands for
+  // measurements where the device is not there.
+  virtual bool only_predicts() const = 0;
   // The cost model that a search starts from; empty if none was trained for the target.
   virtual std::vector<std::byte> pretrained(const Target& target) const = 0;
   virtual MachineRates rates(const Target& target, int threads) const = 0;

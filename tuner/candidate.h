@@ -29,12 +29,12 @@ struct Candidate {
   Module module;                // the scheduled program
   std::vector<float> features;  // Backend::estimate
   int feature_version = 0;
-  // On a GPU: the analytical model's prediction at the largest sizes. 0: the candidate does not run
-  // there.
+  // By the analytical model at the largest sizes. 0: the candidate does not run.
   double predicted_seconds = 0;
   std::string fingerprint;  // equal for candidates with the same program text
   float score = 0;          // the search's prediction; higher is better
   bool is_default = false;
+  bool is_first = false;  // a sketch's first answer, as the search marks it
 };
 
 // A sketch and the choices to apply to it.

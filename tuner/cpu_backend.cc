@@ -6,6 +6,7 @@
 #include "codegen/codegen.h"
 #include "kernel/cpu_features.h"
 #include "tuner/backend.h"
+#include "tuner/cpu/cpu_model.h"
 #include "tuner/features/features.h"
 #include "tuner/measure/measurer.h"
 #include "tuner/search/pretrained.h"
@@ -25,9 +26,13 @@ class CpuBackend : public Backend {
 
   int feature_version() const override { return kFeatureVersion; }
   Estimate estimate(const Program& scheduled, const Target& target, int threads) const override {
-    return {extract_features(scheduled, target, threads)};
+    Program nest;
+    const CpuFacts facts = CpuFacts::of(this_machine(), target, threads);
+    const CpuEstimate e = estimate_cpu(scheduled, target, threads, facts, &nest);
+    if (!nest.body.defined()) return {extract_features(scheduled, target, threads), 0, e.refusal};
+    return {features_of_nest(nest, target, threads), e.seconds, e.refusal};
   }
-  bool predicts() const override { return false; }
+  bool only_predicts() const override { return false; }
   std::vector<std::byte> pretrained(const Target& target) const override {
     return pretrained_model(target);
   }

@@ -32,7 +32,7 @@ class CudaBackend : public Backend {
     GpuFeatures features = gpu_features(scheduled, target);
     return {std::move(features.values), features.seconds, std::move(features.refusal)};
   }
-  bool predicts() const override { return true; }
+  bool only_predicts() const override { return true; }
   std::vector<std::byte> pretrained(const Target&) const override { return {}; }
   MachineRates rates(const Target& target, int) const override {
     MachineRates rates;

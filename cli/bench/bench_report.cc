@@ -45,7 +45,7 @@ Json row_json(const BenchRow& row, const Target& target, int threads) {
   j["roofline_fraction"] = share.fraction;
   if (!share.cause.empty()) j["roofline_cause"] = share.cause;
   j["default_seconds"] = row.default_seconds > 0 ? Json(row.default_seconds) : Json(nullptr);
-  if (Backend::of(target).predicts()) j["predicted"] = row.predicted;
+  if (Backend::of(target).only_predicts()) j["predicted"] = row.predicted;
   Json peers = Json::object(), ratio = Json::object();
   for (const auto& [name, peer] : row.peers) {
     peers[name] = {{"seconds", peer.seconds}};

@@ -86,7 +86,7 @@ void Gatherer::add(const Workload& w) {
     note_origin(r);
     by_threads[r.threads].push_back(std::move(r));
   }
-  if (by_threads.empty() && Backend::of(lookup_.target).predicts() && add_predicted(w)) return;
+  if (by_threads.empty() && Backend::of(lookup_.target).only_predicts() && add_predicted(w)) return;
   if (by_threads.empty() && !options_.specs.empty()) {
     database::BestResult best = lookup_.best(store_, w);
     throw MissError(w, options_, best.miss.empty() ? "nothing was measured" : best.miss);

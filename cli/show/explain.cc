@@ -102,7 +102,7 @@ void add_prediction(Json& j, const Workload& w, const Lookup& lookup,
 
 Json explain(const Workload& w, const database::Store& store, const Lookup& lookup,
              const database::DispatchResult& dispatch) {
-  database::BestResult best = Backend::of(lookup.target).predicts()
+  database::BestResult best = Backend::of(lookup.target).only_predicts()
                                   ? lookup.best_or_predicted(store, w)
                                   : lookup.best(store, w);
   Json j = {{"spec", spec_to_inline(parse_spec(w.canonical))}, {"hit", best.record.has_value()}};
@@ -128,7 +128,7 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
                    {"bound_by", roof.bound_by}, {"flops", w.flops},
                    {"bytes", roof.bytes},       {"bytes_per_second", roof.bytes / seconds}};
   if (!share.cause.empty()) j["roofline"]["cause"] = share.cause;
-  if (Backend::of(lookup.target).predicts()) {
+  if (Backend::of(lookup.target).only_predicts()) {
     j["model"] = json_of(stored_estimate(w, lookup, *best.record, best.artifact));
     j["driver"] = f.best.driver_version;
     add_facts(j, best);

@@ -48,7 +48,8 @@ TuneOptions options_of(const TuneArguments& a, const Target& target) {
   TuneOptions o;
   // Candidates that are only looked at cost little.
   const Backend& backend = Backend::of(target);
-  const int trials = backend.predicts() && a.offline ? 400 : 64;
+  // A CPU's model ranks hundreds for the first batch already.
+  const int trials = !a.offline ? 64 : backend.only_predicts() ? 400 : o.first_batch;
   o.trials = a.trials > 0 ? a.trials : a.time.empty() ? trials : TuneOptions::kNoLimit;
   o.seconds = a.time.empty() ? 0 : parse_time_limit(a.time);
   o.seed = a.seed;
@@ -125,7 +126,7 @@ Json result_json(const TuneResult& r, const Target& target, int threads) {
           {"valid", r.valid},
           {"invalid", invalid},
           {"best", best},
-          {"default_seconds", r.predicted ? Json(nullptr) : Json(r.default_seconds)},
+          {"default_seconds", r.default_seconds > 0 ? Json(r.default_seconds) : Json(nullptr)},
           {"predicted", r.predicted},
           {"dispatch", cli::json_of(r.dispatch)},
           {"disturbed", !r.disturbed.empty()},
@@ -296,8 +297,8 @@ void add_tune(CLI::App& app, Runners& runners) {
       app.add_subcommand("tune", "Searches kernels, checks each one and stores the fastest");
   add_common(*sub, a->common, {.cuda = true});
   sub->add_option("--trials", a->trials,
-                  "Candidates to measure per workload (64; with --time as many as it allows; 400 "
-                  "for a GPU with --offline)")
+                  "Candidates to measure per workload (64; with --time as many as it allows; with "
+                  "--offline 16, for a GPU 400)")
       ->check(CLI::Range(1, 10000000));
   sub->add_option("--time", a->time, "Time limit for all workloads together: 90s, 10m, 1h30m")
       ->type_name("TIME");

@@ -244,11 +244,9 @@ void add_statement(FeatureRow& row, const std::string& prefix, const Work* work,
   }
 }
 
-void fill(FeatureRow& row, const Program& scheduled, const Target& target, int threads) {
-  Program lowered = compact_buffers(lower_blocks(scheduled));
-  Stmt body = simplify(lowered.body, /*drop_unit_loops=*/true);
-  WorkFinder finder(scheduled.dims);
-  finder(body);
+void fill(FeatureRow& row, const Program& nest, const Target& target, int threads) {
+  WorkFinder finder(nest.dims);
+  finder(nest.body);
   std::vector<Work>& works = finder.found;
   std::stable_sort(works.begin(), works.end(),
                    [](const Work& a, const Work& b) { return a.cost() > b.cost(); });
@@ -271,8 +269,14 @@ void fill(FeatureRow& row, const Program& scheduled, const Target& target, int t
 }  // namespace
 
 std::vector<float> extract_features(const Program& scheduled, const Target& target, int threads) {
+  Program nest = compact_buffers(lower_blocks(scheduled));
+  nest.body = simplify(nest.body, /*drop_unit_loops=*/true);
+  return features_of_nest(nest, target, threads);
+}
+
+std::vector<float> features_of_nest(const Program& nest, const Target& target, int threads) {
   FeatureRow row;
-  fill(row, scheduled, target, threads);
+  fill(row, nest, target, threads);
   return std::move(row.values);
 }
 
@@ -284,7 +288,7 @@ const std::vector<std::string>& feature_names() {
     Program p{"names",
               {{b, ParamRole::Output}},
               {},
-              make_block("root", {}, make_store(b, {}, make_float(ElemType::f32, 0)))};
+              make_store(b, {}, make_float(ElemType::f32, 0))};
     fill(row, p, Target::parse("generic"), 1);
     return list;
   }();

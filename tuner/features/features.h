@@ -23,6 +23,8 @@ inline constexpr int kFeatureVersion = 1, kGpuFeatureVersion = 3;
 // loop nest whose working set fits a cache loads its footprint once; the loops around it repeat
 // that. Quantities that span orders of magnitude are log2(1 + x).
 std::vector<float> extract_features(const Program& scheduled, const Target& target, int threads);
+// The same of a program that lowering has brought so far as to "simplify_loops".
+std::vector<float> features_of_nest(const Program& nest, const Target& target, int threads);
 const std::vector<std::string>& feature_names();
 
 }  // namespace tilewright

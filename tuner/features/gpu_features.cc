@@ -106,18 +106,4 @@ GpuKind gpu_kind(const std::vector<float>& features) {
   return has("mma_operations") ? GpuKind::Mma : GpuKind::Fma;
 }
 
-std::vector<float> predicted_scores(const std::vector<std::vector<float>>& known,
-                                    const std::vector<std::vector<float>>& candidates) {
-  float least = INFINITY;
-  for (const auto& f : known) {
-    if (f[kSeconds] > 0) least = std::min(least, f[kSeconds]);
-  }
-  std::vector<float> scores;
-  for (const auto& f : candidates) {
-    const bool runs = f[kSeconds] > 0 && least < INFINITY;
-    scores.push_back(runs ? std::exp2(least - f[kSeconds]) : 0);
-  }
-  return scores;
-}
-
 }  // namespace tilewright

@@ -32,9 +32,4 @@ const std::vector<std::string>& gpu_feature_names();
 enum class GpuKind : uint8_t { Fma, Mma, Wgmma, Tma, Cluster };
 GpuKind gpu_kind(const std::vector<float>& features);
 
-// Scores candidates by predicted time alone. The fastest of `known` would score 1, and twice its
-// time scores 0.5. A candidate that does not run scores 0.
-std::vector<float> predicted_scores(const std::vector<std::vector<float>>& known,
-                                    const std::vector<std::vector<float>>& candidates);
-
 }  // namespace tilewright

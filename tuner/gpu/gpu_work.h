@@ -11,7 +11,7 @@
 #include "ir/stmt.h"
 #include "kernel/instructions/mma_rows.h"
 #include "kernel/target.h"
-#include "tuner/gpu/index_value.h"
+#include "tuner/index_value.h"
 
 namespace tilewright {
 

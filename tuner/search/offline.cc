@@ -3,17 +3,14 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <set>
 
 #include "codegen/codegen.h"
-#include "ir/ops/spec.h"
 #include "runtime/compile/compile.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
 #include "runtime/machine/timer.h"
 #include "tuner/backend.h"
 #include "tuner/features/cost_model.h"
-#include "tuner/measure/roofline.h"
 #include "tuner/search/gpu_offline.h"
 #include "tuner/search/history.h"
 #include "tuner/search/patient_writer.h"
@@ -24,17 +21,7 @@ namespace {
 
 namespace db = database;
 
-constexpr float kLeastScore = 1e-3f;  // the model may predict a negative score
-
-// The quantity proportional to a workload's time: operations, or output elements if there are none.
-double work_of(const Workload& w) {
-  if (w.flops > 0) return w.flops;
-  double elements = 1;
-  for (const Expr& extent : w.output()->shape) {
-    elements *= static_cast<double>(as_int(extent).value_or(1));
-  }
-  return elements;
-}
+constexpr int kKeptOffline = 3;  // kernels: where the best one fails its check, others are there
 
 struct Ranked {
   Candidate candidate;
@@ -47,7 +34,7 @@ class OfflineRun {
              const TuneOptions& options, const std::atomic<bool>& cancelled)
       : target_(target), identity_(identity), store_(store), writer_(store), options_(options),
         cancelled_(cancelled), started_(steady_seconds()) {
-    if (Backend::of(target).predicts()) {
+    if (Backend::of(target).only_predicts()) {
       cuda::nvrtc_identity();  // throws if NVRTC is missing, before anything is stored
     } else {
       load_model();
@@ -76,7 +63,6 @@ class OfflineRun {
     model_.load(stored ? stored.value->bytes : backend.pretrained(target_));
   }
   std::vector<Ranked> search(const Workload& w, uint64_t seed, TuneResult& result);
-  double fastest_rate(const std::string& op) const;
   bool keep(const Workload& w, const Ranked& r, int rank);
   bool stopped() const {
     return cancelled_ || (options_.seconds > 0 && elapsed() > options_.seconds);
@@ -93,63 +79,36 @@ class OfflineRun {
   double started_;
 };
 
-// Work per second of the operator's fastest measured kernel; without one, of any operator's; else
-// 0.
-double OfflineRun::fastest_rate(const std::string& op) const {
-  double rate = 0;
-  for (const db::WorkloadSummary& s : store_.workloads(op, identity_.hash)) {
-    if (s.best_seconds > 0) {
-      rate = std::max(rate, work_of(parse_workload(s.canonical)) / s.best_seconds);
-    }
-  }
-  return rate == 0 && !op.empty() ? fastest_rate("") : rate;
-}
-
-// The sketches' first answers lead, with the least time that the model predicts for any candidate.
-// They run at 0.73 of the best of 32 trials, the model's favourites at 0.45 (scripts/bench_zero.py).
-void put_first(const std::set<std::string>& first, std::vector<Ranked>& ranked) {
-  const double least = ranked.empty() ? 0 : ranked.front().seconds;
-  const auto rest = std::stable_partition(ranked.begin(), ranked.end(), [&](const Ranked& r) {
-    return first.count(r.candidate.fingerprint) > 0;
-  });
-  for (auto lead = ranked.begin(); lead != rest; ++lead) lead->seconds = least;
-}
-
-// The candidates, best first: the first answers, then as the model ranked them. The policy gets the
-// predictions as if they were measurements.
+// The candidates, best first, as the policy ranks them. It gets the predictions as if they were
+// measurements. A stored time must not be less than that of a better candidate: who reads the database takes
+// the least.
 std::vector<Ranked> OfflineRun::search(const Workload& w, uint64_t seed, TuneResult& result) {
   CandidateMaker maker(w, target_, options_.threads, &cancelled_);
   SearchOptions search = options_.search;
   search.seed = seed;
   SearchPolicy policy(maker, search);
-  std::set<std::string> first;  // by fingerprint
-  for (const Sketch& sketch : maker.sketches()) {
-    if (auto c = maker.make(sketch, Trial::first())) first.insert(c->fingerprint);
-  }
-  double rate = fastest_rate(w.op);
-  double ideal = rate > 0 ? work_of(w) / rate : roofline_of(w, target_, options_.threads).seconds;
   std::vector<Ranked> ranked;
   while (!stopped() && result.trials < options_.trials) {
     int64_t left = options_.trials - result.trials;
-    int count = static_cast<int>(std::min<int64_t>(options_.batch, left));
+    int count = static_cast<int>(std::min<int64_t>(options_.first_batch, left));
     std::vector<Candidate> batch = policy.propose(count, model_);
     if (batch.empty()) break;
-    std::vector<std::vector<float>> rows;
-    for (const Candidate& c : batch) rows.push_back(c.features);
-    std::vector<float> scores = model_.predict(rows);
-    for (size_t i = 0; i < batch.size(); ++i) {
-      double seconds = ideal / std::max(scores[i], kLeastScore);
-      policy.tell({batch[i].sketch, batch[i].config, batch[i].fingerprint, batch[i].features,
-                   batch[i].answers, seconds});
-      result.order.push_back(batch[i].config);
-      ranked.push_back({std::move(batch[i]), seconds});
+    for (Candidate& c : batch) {
+      policy.tell({c.sketch, c.config, c.fingerprint, c.features, c.answers, c.predicted_seconds,
+                   c.predicted_seconds});
+      result.order.push_back(c.config);
+      const double seconds = c.predicted_seconds;
+      if (seconds > 0) ranked.push_back({std::move(c), seconds});
     }
     result.trials += static_cast<int64_t>(batch.size());
   }
   result.invalid[TrialVerdict::Illegal] = maker.illegal().total;
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const Ranked& a, const Ranked& b) { return a.seconds < b.seconds; });
-  put_first(first, ranked);
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+    return a.candidate.score > b.candidate.score;
+  });
+  for (size_t i = 1; i < ranked.size(); ++i) {
+    ranked[i].seconds = std::max(ranked[i].seconds, ranked[i - 1].seconds);
+  }
   return ranked;
 }
 
@@ -181,7 +140,7 @@ bool OfflineRun::keep(const Workload& w, const Ranked& r, int rank) {
 }
 
 TuneResult OfflineRun::rank(const Workload& w, uint64_t seed) {
-  if (Backend::of(target_).predicts()) {
+  if (Backend::of(target_).only_predicts()) {
     std::vector<std::string> guesses;
     writer_.flush();  // stores what this run found for earlier workloads
     if (options_.warm_start) guesses = similar_winners(store_, identity_, w, options_.threads);
@@ -196,7 +155,7 @@ TuneResult OfflineRun::rank(const Workload& w, uint64_t seed) {
   result.workload = &w;
   result.predicted = true;
   for (const Ranked& r : search(w, seed, result)) {
-    if (cancelled_ || result.valid >= options_.finalists) break;
+    if (cancelled_ || result.valid >= kKeptOffline) break;
     if (!keep(w, r, static_cast<int>(result.valid))) {
       ++result.invalid[TrialVerdict::CompileError];
       continue;

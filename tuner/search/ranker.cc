@@ -1,13 +1,61 @@
 #include "tuner/search/ranker.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <utility>
 
 namespace tilewright {
+
+std::vector<Prospect> prospects_of(const std::vector<RankedSample>& samples) {
+  std::vector<Prospect> list;
+  for (const RankedSample& s : samples) list.push_back({s.features, s.predicted});
+  return list;
+}
+
+std::vector<Prospect> prospects_of(const std::vector<Candidate>& candidates) {
+  std::vector<Prospect> list;
+  for (const Candidate& c : candidates) list.push_back({c.features, c.predicted_seconds});
+  return list;
+}
+
 PriorScores scores_of(const CostModel& model) {
-  return [&model](const std::vector<std::vector<float>>& features) {
-    return model.trained() ? model.predict(features) : std::vector<float>{};
+  return [&model](const std::vector<Prospect>& prospects) {
+    if (!model.trained()) return std::vector<float>{};
+    std::vector<std::vector<float>> rows;
+    for (const Prospect& p : prospects) rows.push_back(p.features);
+    return model.predict(rows);
+  };
+}
+
+namespace {
+
+constexpr float kLeastScore = 1e-3f;  // a model may predict a negative one
+constexpr float kTrust = 0.25f;       // exponent of its scores (docs/search.md)
+
+// The least predicted seconds; 0 where nothing runs.
+double fastest_of(const std::vector<Prospect>& prospects) {
+  double fastest = 0;
+  for (const Prospect& p : prospects) {
+    if (p.predicted > 0 && (fastest == 0 || p.predicted < fastest)) fastest = p.predicted;
+  }
+  return fastest;
+}
+
+}  // namespace
+
+PriorScores judged_scores(const CostModel& model, const std::vector<Prospect>& known) {
+  return [learned = scores_of(model), best = fastest_of(known)](const std::vector<Prospect>& prospects) {
+    std::vector<float> scores = learned(prospects);
+    if (scores.empty()) scores.assign(prospects.size(), 1);
+    const double fastest = best > 0 ? best : fastest_of(prospects);
+    for (size_t i = 0; i < prospects.size(); ++i) {
+      const double predicted = prospects[i].predicted;
+      const double speed = predicted > 0 ? fastest / predicted : 0;
+      scores[i] = static_cast<float>(speed * std::pow(std::max(scores[i], kLeastScore), kTrust));
+    }
+    return scores;
   };
 }
 
@@ -29,21 +77,14 @@ void Ranker::train(const std::vector<RankedSample>& samples, PriorScores prior) 
   }
   questions_.assign(asked.begin(), asked.end());
   std::vector<Sample> rows;
-  std::vector<std::vector<float>> features;
-  for (const RankedSample& s : samples) {
-    rows.push_back({row(s.features, s.answers), s.score});
-    features.push_back(s.features);
-  }
-  model_.train(rows, prior_(features));
+  for (const RankedSample& s : samples) rows.push_back({row(s.features, s.answers), s.score});
+  model_.train(rows, prior_(prospects_of(samples)));
 }
 
 std::vector<float> Ranker::predict(const std::vector<Candidate>& candidates) const {
-  std::vector<std::vector<float>> rows, features;
-  for (const Candidate& c : candidates) {
-    rows.push_back(row(c.features, c.answers));
-    features.push_back(c.features);
-  }
-  return model_.predict(rows, prior_(features));
+  std::vector<std::vector<float>> rows;
+  for (const Candidate& c : candidates) rows.push_back(row(c.features, c.answers));
+  return model_.predict(rows, prior_(prospects_of(candidates)));
 }
 
 }  // namespace tilewright

@@ -16,12 +16,25 @@ struct RankedSample {
   std::vector<float> features;
   AnswerValues answers;
   float score;
+  double predicted = 0;  // seconds
 };
 
-// One score per feature row, from knowledge of other workloads; empty if there is none.
-using PriorScores = std::function<std::vector<float>(const std::vector<std::vector<float>>&)>;
+// A candidate as a prior sees it: its features, and the seconds that an analytical model predicts (0:
+// it does not run).
+struct Prospect {
+  std::vector<float> features;
+  double predicted = 0;
+};
+std::vector<Prospect> prospects_of(const std::vector<RankedSample>& samples);
+std::vector<Prospect> prospects_of(const std::vector<Candidate>& candidates);
+
+// One score per prospect, from knowledge of other workloads; empty if there is none.
+using PriorScores = std::function<std::vector<float>(const std::vector<Prospect>&)>;
 // Scores of a model, which must outlive them. Empty if the model is untrained.
 PriorScores scores_of(const CostModel& model);
+// The same times the predicted speed beside the fastest of `known`, or of the prospects where none is. A trained model counts by its fourth
+// root: it has seen other workloads, perhaps on another chip.
+PriorScores judged_scores(const CostModel& model, const std::vector<Prospect>& known);
 
 // The prior has seen other workloads and judges by features, which mean the same everywhere. Within
 // one workload the choices themselves tell more ("Learning to Optimize Tensor Programs", Chen et

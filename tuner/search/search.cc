@@ -5,14 +5,16 @@
 #include <utility>
 
 #include "base/error.h"
-#include "tuner/features/features.h"
-#include "tuner/features/gpu_features.h"
 #include "tuner/search/ranker.h"
 
 namespace tilewright {
 namespace {
 
 constexpr size_t kParents = 16;  // the fastest, from which others are made
+// First answers are made by rules that measurements led to. A candidate takes their place only where the
+// judge promises so much more: among hundreds, some are overrated (docs/search.md).
+constexpr float kPromise = 1.1f;
+constexpr int kSample = 16;  // the least number of candidates for which a random sample is drawn
 
 }  // namespace
 
@@ -34,13 +36,6 @@ std::optional<SearchKind> parse_search_kind(std::string_view name) {
 
 namespace {
 
-size_t feature_index(const std::string& name) {
-  const auto& names = feature_names();
-  auto it = std::find(names.begin(), names.end(), name);
-  TW_ASSERT(it != names.end(), "there is no feature " + name);
-  return static_cast<size_t>(it - names.begin());
-}
-
 // Best score first; ties keep their order.
 void rank(std::vector<Candidate>& candidates) {
   std::stable_sort(candidates.begin(), candidates.end(),
@@ -48,19 +43,6 @@ void rank(std::vector<Candidate>& candidates) {
 }
 
 }  // namespace
-
-float prior_score(const std::vector<float>& f) {
-  static const size_t registers = feature_index("s0.registers"), spill = feature_index("s0.spill"),
-                      whole = feature_index("s0.whole_vectors"), l1 = feature_index("s0.l1_bytes"),
-                      l2 = feature_index("s0.l2_bytes"), l3 = feature_index("s0.l3_bytes"),
-                      imbalance = feature_index("imbalance"), guarded = feature_index("s0.guarded");
-  float score = std::min(f[registers], 24.0f) / 24.0f - 0.2f * f[spill];
-  score += f[whole] > 0 ? 0.5f : 0;
-  // A doubling of traffic costs more, the farther it comes from.
-  score -= 0.04f * f[l1] + 0.06f * f[l2] + 0.1f * f[l3];
-  score -= 0.5f * (f[imbalance] - 1) + 0.05f * f[guarded];
-  return score;
-}
 
 SearchPolicy::SearchPolicy(CandidateMaker& maker, SearchOptions options)
     : maker_(maker), options_(options), rng_(options.seed) {}
@@ -96,6 +78,7 @@ void SearchPolicy::take_up_to(size_t most, std::vector<Candidate>& batch,
 }
 
 void SearchPolicy::fill_at_random(size_t count, std::vector<Candidate>& batch) {
+  if (batch.size() >= count) return;
   std::vector<Candidate> any = random_batch(static_cast<int>(count - batch.size()));
   std::move(any.begin(), any.end(), std::back_inserter(batch));
 }
@@ -134,11 +117,14 @@ std::vector<Candidate> SearchPolicy::random_batch(int count) {
   return batch;
 }
 
-// First choices and earlier winners, then the best of a random sample.
-std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& prior) {
+// First answers and earlier winners.
+std::vector<Candidate> SearchPolicy::first_answers(int count) {
   std::vector<Candidate> batch;
   for (const Sketch& sketch : maker_.sketches()) {
-    if (auto c = maker_.make(sketch, Trial::first())) take(batch, std::move(*c));
+    if (auto c = maker_.make(sketch, Trial::first())) {
+      c->is_first = true;
+      take(batch, std::move(*c));
+    }
     for (const std::string& config : seeds_) {
       if (static_cast<int>(batch.size()) >= count / 2 || maker_.cancelled()) break;
       if (auto c = maker_.make(sketch, Trial::mutate(config, 0, rng_.next()))) {
@@ -146,17 +132,23 @@ std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& pri
       }
     }
   }
+  return batch;
+}
+
+// First answers, earlier winners and the best that evolution makes of a random sample; the best of all
+// stands first.
+std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& prior) {
+  std::vector<Candidate> known = first_answers(count);
   std::vector<Draft> drafts;
-  for (int i = 0; i < 8 * count; ++i) drafts.push_back(draw());
+  for (int i = 0; i < 8 * std::max(count, kSample); ++i) drafts.push_back(draw());
   std::vector<Candidate> pool = make_legal(std::move(drafts));
   const Scorer score = scorer(prior);
+  score(known);
   score(pool);
   rank(pool);
-  // A scorer that needs no training leads further than a lucky sample.
-  if (own_scorer_ && !pool.empty()) {
-    score(batch);
+  if (!pool.empty()) {
     std::vector<const Candidate*> best;
-    for (const auto* from : {&batch, &pool}) {
+    for (const auto* from : {&known, &pool}) {
       for (const Candidate& c : *from) best.push_back(&c);
     }
     std::stable_sort(best.begin(), best.end(),
@@ -167,10 +159,13 @@ std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& pri
     }
     pool = evolve(std::move(pool), parents, score);
   }
-  // Adds random candidates: similar candidates teach little, and rules of thumb less than a model
-  // of other workloads.
-  int at_random = prior.trained() || own_scorer_ ? count / 4 : count / 2;
-  take_up_to(static_cast<size_t>(count - at_random), batch, pool);
+  for (Candidate& c : known) c.score *= kPromise;
+  // Adds random candidates: similar candidates teach little.
+  const auto chosen = static_cast<size_t>(count - count / 4);
+  std::vector<Candidate> batch = std::move(known);
+  take_up_to(std::max(chosen, batch.size() + 1), batch, pool);
+  rank(batch);
+  if (batch.size() > chosen && count == 1) batch.resize(1);
   fill_at_random(static_cast<size_t>(count), batch);
   return batch;
 }
@@ -189,31 +184,19 @@ SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
   for (const Outcome& o : outcomes_) {
     if (o.sketch == &maker_.backend().untuned()) continue;
     float score = o.seconds > 0 ? static_cast<float>(best / o.seconds) : 0;
-    measured.push_back({o.features, o.answers, score});
+    measured.push_back({o.features, o.answers, score, o.predicted});
   }
-  // Before any measurement on a GPU, its data sheet is the prior.
-  const bool is_predicted = !prior.trained() && maker_.backend().predicts();
-  PriorScores known = scores_of(prior);
-  if (is_predicted) {
-    std::vector<std::vector<float>> rows;
-    for (const RankedSample& s : measured) rows.push_back(s.features);
-    known = [rows](const auto& candidates) {
-      return predicted_scores(rows.empty() ? candidates : rows, candidates);
-    };
-  }
+  // Where a GPU's model is trained, the data sheet is among its features.
+  const bool is_learned = prior.trained() && maker_.backend().only_predicts();
+  const std::vector<Prospect> seen = prospects_of(measured);
+  auto known = [&prior, is_learned, seen](const std::vector<Prospect>& prospects) {
+    if (is_learned) return scores_of(prior)(prospects);
+    return judged_scores(prior, seen.empty() ? prospects : seen)(prospects);
+  };
   if (measured.size() >= kEnough) ranker->train(measured, known);
   return [ranker, known](std::vector<Candidate>& candidates) {
-    std::vector<float> scores;
-    if (ranker->trained()) {
-      scores = ranker->predict(candidates);
-    } else {
-      std::vector<std::vector<float>> rows;
-      for (const Candidate& c : candidates) rows.push_back(c.features);
-      scores = known(rows);
-    }
-    if (scores.empty()) {
-      for (const Candidate& c : candidates) scores.push_back(prior_score(c.features));
-    }
+    const std::vector<float> scores =
+        ranker->trained() ? ranker->predict(candidates) : known(prospects_of(candidates));
     for (size_t i = 0; i < candidates.size(); ++i) candidates[i].score = scores[i];
   };
 }

@@ -35,7 +35,8 @@ struct Outcome {
   std::string fingerprint;
   std::vector<float> features;
   AnswerValues answers;
-  double seconds = 0;  // 0: it failed
+  double seconds = 0;    // 0: it failed
+  double predicted = 0;  // by the analytical model
 };
 
 // Proposes batches and receives their outcomes. Proposals depend only on the options, the outcomes
@@ -57,8 +58,9 @@ class SearchPolicy {
 
   // Up to `count` candidates that were never proposed before (more, where so many are to begin with);
   // fewer when the space is exhausted, and when all was cancelled meanwhile.
-  // The first batch starts with the sketches' first answers. `prior`, a model of other workloads,
-  // ranks as long as nothing was measured and is corrected by what was (it may be untrained).
+  // The first batch holds the sketches' first answers (if not the only candidate), the best candidate
+  // stands first. `prior`, a model of other workloads, and the analytical model rank as long as nothing
+  // was measured and are corrected by what was (the prior may be untrained).
   std::vector<Candidate> propose(int count, const CostModel& prior);
   void tell(const Outcome& outcome);
   // Configs of an earlier run or of a similar workload; tried first.
@@ -79,6 +81,7 @@ class SearchPolicy {
   std::vector<Candidate> propose_more(int count, const CostModel& prior);
   Draft draw();
   std::vector<Candidate> make_legal(std::vector<Draft> drafts);
+  std::vector<Candidate> first_answers(int count);
   std::vector<Candidate> first_batch(int count, const CostModel& prior);
   std::vector<Candidate> random_batch(int count);
   std::vector<Candidate> neighbours_of_best(int count, const Scorer& score);
@@ -106,9 +109,5 @@ class SearchPolicy {
   std::set<std::string> proposed_;  // fingerprints
   bool started_ = false;
 };
-
-// A rule-of-thumb score from a candidate's features, used while no model is trained. Rewards whole
-// vectors, registers filled but not spilled, little traffic, and an even parallel grain.
-float prior_score(const std::vector<float>& features);
 
 }  // namespace tilewright

@@ -123,7 +123,7 @@ TuneRun::Task TuneRun::make_task(size_t index, uint64_t seed) {
     SearchOptions search = options_.search;
     search.seed = p == 0 ? seed : seeds.next();
     task.policies.push_back(std::make_unique<SearchPolicy>(*task.maker, search));
-    if (Backend::of(target_).predicts()) task.policies[p]->start_by(gpu_scorer(estimates, p));
+    if (Backend::of(target_).only_predicts()) task.policies[p]->start_by(gpu_scorer(estimates, p));
   }
   task.result.workload = &w;
   task.champion = stored_best(store_, best_query(w, target_, identity_, options_.threads), target_);
@@ -158,7 +158,8 @@ void TuneRun::restore(Task& task) {
     for (size_t p = 0; p < task.policies.size(); ++p) {
       if (seconds > 0 && at_points[p] == 0) continue;  // not timed at that size
       task.policies[p]->tell(
-          {sketch, r.config, c->fingerprint, c->features, c->answers, at_points[p]});
+          {sketch, r.config, c->fingerprint, c->features, c->answers, at_points[p],
+           c->predicted_seconds});
     }
     ++task.result.trials;
     if (r.is_default && seconds == 0) task.default_tried = true;
@@ -182,7 +183,8 @@ void TuneRun::restore(Task& task) {
 std::vector<Candidate> TuneRun::batch_for(Task& task, int count, bool shared) {
   if (!task.waiting.empty()) return std::exchange(task.waiting, {});
   std::vector<Candidate> batch;
-  const bool wants_default = !task.fallback && !task.default_tried;
+  // A single trial goes to the best candidate: the default would tell nothing of the search.
+  const bool wants_default = !task.fallback && !task.default_tried && count > 1;
   if (wants_default) batch.push_back(task.maker->make_default());
   if (!task.prior) task.prior = prior_for(task);
   // The policy of the largest size starts.
@@ -232,7 +234,8 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
 
   for (size_t p = 0; p < task.policies.size(); ++p) {
     double seconds = !valid ? 0 : task.sizes ? m.at_points[p] : m.median;
-    task.policies[p]->tell({c.sketch, c.config, c.fingerprint, c.features, c.answers, seconds});
+    task.policies[p]->tell({c.sketch, c.config, c.fingerprint, c.features, c.answers, seconds,
+                            c.predicted_seconds});
   }
   task.result.order.push_back(c.config);
   ++task.result.trials;

@@ -94,20 +94,6 @@ TEST_F(GpuFeaturesTest, WhatDoesNotRunFitsNot) {
   EXPECT_EQ(feature(none.values, "fits"), 0);
 }
 
-TEST(PredictedScores, AreOneForTheFastestKnownAndHalfForTwiceTheTime) {
-  auto row = [](double seconds) {
-    std::vector<float> r(gpu_feature_names().size());
-    r[0] = static_cast<float>(std::log2(1 + 1e9 * seconds));
-    return r;
-  };
-  const std::vector<float> scores =
-      predicted_scores({row(2e-6), row(1e-6)}, {row(1e-6), row(2e-6), row(0.5e-6), row(0)});
-  EXPECT_NEAR(scores[0], 1, 1e-3);
-  EXPECT_NEAR(scores[1], 0.5, 1e-3);
-  EXPECT_NEAR(scores[2], 2, 1e-2);
-  EXPECT_EQ(scores[3], 0);
-}
-
 // Measured times correct the predictions; without measurements the prediction decides.
 TEST_F(GpuFeaturesTest, TheRankerStartsFromWhatIsPredicted) {
   SearchPolicy policy(maker_, {.seed = 3});
@@ -117,7 +103,8 @@ TEST_F(GpuFeaturesTest, TheRankerStartsFromWhatIsPredicted) {
     for (const Candidate& c : policy.propose(12, untrained)) {
       best = std::min(best, c.predicted_seconds);
       policy.tell(
-          {c.sketch, c.config, c.fingerprint, c.features, c.answers, c.predicted_seconds * 1.3});
+          {c.sketch, c.config, c.fingerprint, c.features, c.answers, c.predicted_seconds * 1.3,
+           c.predicted_seconds});
     }
   }
   const std::vector<Candidate> next = policy.propose(8, untrained);

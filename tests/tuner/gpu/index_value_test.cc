@@ -1,5 +1,5 @@
 // Index expressions at given values of their variables.
-#include "tuner/gpu/index_value.h"
+#include "tuner/index_value.h"
 
 #include <gtest/gtest.h>
 

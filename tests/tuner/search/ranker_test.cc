@@ -58,6 +58,29 @@ TEST(Ranker, KeepsThePriorsOrderWhereNothingWasMeasured) {
   EXPECT_LT(scores[0] + 0.2f, scores[1]);
 }
 
+TEST(JudgedScores, AreOneForTheFastestKnownAndHalfForTwiceTheTime) {
+  const CostModel untrained;
+  auto at = [](double seconds) { return Prospect{{0, 1}, seconds}; };
+  const std::vector<float> scores =
+      judged_scores(untrained, {at(2e-6), at(1e-6)})({at(1e-6), at(2e-6), at(0.5e-6), at(0)});
+  EXPECT_FLOAT_EQ(scores[0], 1);
+  EXPECT_FLOAT_EQ(scores[1], 0.5);
+  EXPECT_FLOAT_EQ(scores[2], 2);
+  EXPECT_EQ(scores[3], 0);
+  // Without a known time, the fastest of the candidates is the measure.
+  EXPECT_FLOAT_EQ(judged_scores(untrained, {})({at(3e-6), at(1e-6)})[1], 1);
+}
+
+TEST(JudgedScores, CountATrainedModelByItsFourthRoot) {
+  std::vector<Sample> samples;
+  for (int i = 0; i < 40; ++i) samples.push_back({{static_cast<float>(i % 2), 1}, i % 2 ? 0.81f : 0.25f});
+  CostModel model;
+  model.train(samples);
+  const std::vector<float> scores = judged_scores(model, {})({{{0, 1}, 1e-6}, {{1, 1}, 1e-6}});
+  EXPECT_NEAR(scores[0], std::pow(0.25, 0.25), 0.02);
+  EXPECT_NEAR(scores[1], std::pow(0.81, 0.25), 0.02);
+}
+
 TEST(Ranker, TakesCandidatesThatAnsweredOtherQuestions) {
   CostModel untrained;
   Ranker ranker({});

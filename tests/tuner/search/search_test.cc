@@ -88,6 +88,25 @@ TEST_F(SearchTest, ManyAtOnceAreMadeInTheirOrder) {
   EXPECT_EQ(many.illegal().by_reason, one.illegal().by_reason);
 }
 
+// A single candidate is the best of all that were looked at; the first answers stand in every batch but
+// that one.
+TEST_F(SearchTest, TheBestCandidateComesFirst) {
+  CandidateMaker maker(workload_, target_, 1);
+  SearchPolicy alone(maker, {.seed = 4}), batch(maker, {.seed = 4});
+  const std::vector<Candidate> one = alone.propose(1, CostModel());
+  const std::vector<Candidate> many = batch.propose(16, CostModel());
+  ASSERT_EQ(one.size(), 1u);
+  ASSERT_EQ(many.size(), 16u);
+  EXPECT_EQ(one[0].config, many[0].config);
+  const auto first = std::find_if(many.begin(), many.end(), [](const Candidate& c) { return c.is_first; });
+  ASSERT_NE(first, many.end());
+  EXPECT_EQ(first->config, maker.make(cpu_sketches()[0], Trial::first())->config);
+  // Only a candidate that promises a tenth more may stand before a first answer.
+  for (auto c = many.begin(); c != first; ++c) {
+    EXPECT_LT(1.09 * c->predicted_seconds, first->predicted_seconds) << c->config;
+  }
+}
+
 // Before any measurement on a GPU, the analytical model leads the search further than its initial
 // sample.
 TEST(GpuSearch, FirstBatchIsEvolvedOnTheModel) {

@@ -1,4 +1,4 @@
-#include "tuner/gpu/index_value.h"
+#include "tuner/index_value.h"
 
 #include <algorithm>
 

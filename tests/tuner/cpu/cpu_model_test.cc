@@ -1,0 +1,194 @@
+// The analytical model of CPU kernels: what it counts, and which of two kernels it prefers.
+#include "tuner/cpu/cpu_model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "ir/ops/spec.h"
+#include "tests/golden.h"
+#include "tuner/candidate.h"
+#include "tuner/cpu/value_facts.h"
+
+namespace tilewright {
+namespace {
+
+// A core of 4 GHz with AVX-512, as Zen 4 has it.
+CpuFacts facts_for(const Target& target) {
+  CpuFacts f;
+  f.core = core_of("AuthenticAMD-25-17-1", target);
+  f.clock = 4e9;
+  f.bandwidth = {120e9, 80e9, 20e9};
+  return f;
+}
+
+class CpuModelTest : public testing::Test {
+ protected:
+  CpuEstimate of(const std::string& spec, const std::string& config, int threads = 1,
+                 const std::string& target_name = "avx512") {
+    const Workload w = make_workload(parse_spec(spec));
+    const Target target = Target::parse(target_name);
+    CandidateMaker maker(w, target, threads);
+    const auto c = maker.make(cpu_sketches()[0], Trial::with(config));
+    EXPECT_TRUE(c) << config;
+    if (!c) return {};
+    return estimate_cpu(c->module.main, target, threads, facts_for(target));
+  }
+  double seconds(const std::string& spec, const std::string& config, int threads = 1,
+                 const std::string& target = "avx512") {
+    return of(spec, config, threads, target).seconds;
+  }
+};
+
+constexpr const char* kSquare = "matmul:m=240,n=256,k=256";
+
+// The peak of the core bounds the time below; a tile that fills the registers comes near.
+TEST_F(CpuModelTest, AFullTileIsNearThePeak) {
+  const double least = 2.0 * 240 * 256 * 256 / (32 * 4e9);
+  const double t = seconds(kSquare, R"({"C.vj.vectors":4,"C.vi.rows":6})");
+  EXPECT_GT(t, least);
+  EXPECT_LT(t, 1.25 * least);
+}
+
+TEST_F(CpuModelTest, OrdersTilesByWhatBoundsThem) {
+  const double full = seconds(kSquare, R"({"C.vj.vectors":4,"C.vi.rows":6})");
+  // One accumulator waits for itself: four cycles for a multiply-add that takes one.
+  EXPECT_GT(seconds(kSquare, R"({"C.vj.vectors":1,"C.vi.rows":1})"), 3 * full);
+  // Two loads for each multiply-add.
+  EXPECT_GT(seconds(kSquare, R"({"C.vj.vectors":1,"C.vi.rows":4})"), 1.1 * full);
+  // Twelve registers of AVX2 do as many operations as 24 of AVX-512 on this core.
+  EXPECT_LT(seconds(kSquare, R"({"C.vj.vectors":2,"C.vi.rows":6})", 1, "avx2"), 1.5 * full);
+}
+
+TEST_F(CpuModelTest, MoreWorkTakesLonger) {
+  const std::string tile = R"({"C.vj.vectors":4,"C.vi.rows":6})";
+  const double small = seconds("matmul:m=48,n=256,k=256", tile);
+  EXPECT_NEAR(seconds("matmul:m=96,n=256,k=256", tile) / small, 2, 0.2);
+  EXPECT_NEAR(seconds("matmul:m=48,n=256,k=512", tile) / small, 2, 0.2);
+}
+
+TEST_F(CpuModelTest, ThreadsShareTilesAndTheLastRoundCounts) {
+  const std::string rows = R"({"C.vj.vectors":4,"C.vi.rows":6,"C.vi.s2":8,"C.vi.s1":1,"C.parallel":1})";
+  const double one = seconds(kSquare, rows, 1), two = seconds(kSquare, rows, 2), three = seconds(kSquare, rows, 3);
+  EXPECT_LT(two, 0.7 * one);
+  EXPECT_GT(two, 0.45 * one);
+  EXPECT_LT(three, two);
+}
+
+TEST_F(CpuModelTest, TrafficCountsWhatDoesNotFitACache) {
+  const std::string tile = R"({"C.vj.vectors":4,"C.vi.rows":6})";
+  const CpuEstimate small = of("matmul:m=24,n=64,k=64", tile), large = of("matmul:m=24,n=4096,k=4096", tile);
+  EXPECT_EQ(small.memory[1], 0);
+  EXPECT_EQ(small.memory[2], 0);
+  // The weight comes from memory, once.
+  EXPECT_NEAR(large.memory[2], 4096.0 * 4096 * 4 / 20e9, 0.2 * large.memory[2]);
+}
+
+// A padded term that is left out costs nothing.
+TEST_F(CpuModelTest, PaddingReadInPlaceSavesItsTerms) {
+  const std::string spec = "conv2d:n=1,h=8,w=8,ci=64,co=64,kernel=5,pad=2";
+  const CpuEstimate padded = of(spec, R"({".X_pad":"root"})"), in_place = of(spec, R"({".X_pad":"inline"})");
+  EXPECT_LT(in_place.compute, 0.9 * padded.compute);
+}
+
+TEST_F(CpuModelTest, RefusesWhatLoweringRefuses) {
+  const Workload w = make_workload(parse_spec(kSquare));
+  Schedule s(lower(w));
+  const Block block = s.blocks()[0];
+  for (const Loop& l : s.loops(block)) s.unroll(l);
+  const Target target = Target::parse("avx512");
+  const CpuEstimate e = estimate_cpu(s.program(), target, 1, facts_for(target));
+  EXPECT_EQ(e.seconds, 0);
+  EXPECT_FALSE(e.refusal.empty());
+}
+
+TEST(CpuCores, FollowTheChipAndTheWidth) {
+  EXPECT_EQ(core_of("AuthenticAMD-25-17-1", Target::parse("avx512")).f32_per_cycle(), 32);
+  EXPECT_EQ(core_of("AuthenticAMD-26-2-1", Target::parse("avx512")).f32_per_cycle(), 64);
+  EXPECT_EQ(core_of("GenuineIntel-6-207-2", Target::parse("avx512")).f32_per_cycle(), 64);
+  EXPECT_EQ(core_of("GenuineIntel-6-207-2", Target::parse("avx2")).f32_per_cycle(), 32);
+}
+
+TEST(ValueTable, KnowsEqualSumsInAnyOrder) {
+  ValueTable table;
+  const Var i("i"), j("j");
+  table.loop(i, 0);
+  table.loop(j, 1);
+  const ValueFacts a = table.of((Expr(i) * 8 + j) + 3), b = table.of((Expr(j) + 1) + (Expr(i) * 4) * 2);
+  EXPECT_EQ(a.hash, b.hash);
+  EXPECT_EQ(a.constant - b.constant, 2);
+  EXPECT_EQ(a.loops, 3u);
+  EXPECT_NE(table.of(Expr(i) * 4 + j).hash, a.hash);
+  // In a copy of an unrolled loop its variable is a number.
+  table.set(j, 5);
+  EXPECT_EQ(table.of(Expr(i) * 8 + j).constant, 5);
+  EXPECT_TRUE(table.of(Expr(i) * 8 + j).unrolled);
+}
+
+// Trials that one thread of a Zen 4 core measured, seven of each workload from the fastest to the slowest
+// (zen4_trials.json).
+struct Judged {
+  std::string spec;
+  std::vector<double> measured, predicted;
+};
+
+std::vector<Judged> judge_trials() {
+  std::ifstream in(test::source_dir() / "tests" / "tuner" / "cpu" / "zen4_trials.json");
+  const Target target = Target::parse("avx512+avx512bf16+avx512vnni+avx512vbmi");
+  std::vector<Judged> all;
+  for (const nlohmann::json& j : nlohmann::json::parse(in)) {
+    Judged judged{j["spec"], {}, {}};
+    const Workload w = make_workload(parse_spec(judged.spec));
+    CandidateMaker maker(w, target, 1);
+    for (const nlohmann::json& t : j["trials"]) {
+      const auto c = maker.make(cpu_sketches()[0], Trial::mutate(t["config"].dump(), 0, 0));
+      EXPECT_TRUE(c) << judged.spec;
+      if (!c) continue;
+      judged.measured.push_back(t["seconds"]);
+      judged.predicted.push_back(
+          estimate_cpu(c->module.main, target, 1, facts_for(target)).seconds);
+    }
+    all.push_back(std::move(judged));
+  }
+  return all;
+}
+
+// The share of pairs, at least 1.5 times apart, that stand in the measured order.
+double pairs_in_order(const Judged& j) {
+  double right = 0, pairs = 0;
+  for (size_t a = 0; a < j.measured.size(); ++a) {
+    for (size_t b = a + 1; b < j.measured.size(); ++b) {
+      if (j.measured[b] < 1.5 * j.measured[a]) continue;
+      ++pairs;
+      right += j.predicted[a] < j.predicted[b];
+    }
+  }
+  return pairs == 0 ? 1 : right / pairs;
+}
+
+TEST(CpuModelTrials, AreJudgedAsTheyWereMeasured) {
+  double shares = 0, order = 0, count = 0;
+  for (const Judged& j : judge_trials()) {
+    ASSERT_FALSE(j.measured.empty());
+    const auto chosen = std::min_element(j.predicted.begin(), j.predicted.end()) - j.predicted.begin();
+    const double share = *std::min_element(j.measured.begin(), j.measured.end()) /
+                         j.measured[static_cast<size_t>(chosen)];
+    EXPECT_GT(share, 0.6) << j.spec;
+    EXPECT_GT(pairs_in_order(j), 0.6) << j.spec;
+    EXPECT_GT(j.predicted[0], j.measured[0] / 2) << j.spec;
+    EXPECT_LT(j.predicted[0], 4 * j.measured[0]) << j.spec;
+    shares += std::log(share);
+    order += pairs_in_order(j);
+    ++count;
+  }
+  EXPECT_GT(std::exp(shares / count), 0.9);
+  EXPECT_GT(order / count, 0.85);
+}
+
+}  // namespace
+}  // namespace tilewright

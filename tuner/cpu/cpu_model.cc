@@ -1,0 +1,366 @@
+#include "tuner/cpu/cpu_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "base/ceil_div.h"
+#include "codegen/lowering.h"
+#include "ir/visitor.h"
+#include "tuner/cpu/cpu_code.h"
+
+namespace tilewright {
+namespace {
+
+constexpr size_t kIterationDraws = 48;        // iterations that stand for all
+constexpr double kLearntTrips = 24;  // iterations of a loop whose end branch prediction learns
+constexpr double kEntry = 4;         // cycles of entering a loop
+constexpr double kIteration = 1;     // of a loop that holds loops
+constexpr double kCall = 60;         // cycles of starting a parallel loop on one thread
+constexpr double kIndices = 20;      // and of an iteration's indices, which divisions separate
+constexpr int kMostCopies = 6000;    // stores, as for LoweringOptions::max_statements
+constexpr double kFork = 1.5e-6;     // seconds until other threads have begun and ended
+constexpr double kCpuOverlapLoss = 0.15;  // of what is not the bottleneck
+constexpr double kPrefetched = 0.5;    // share of the traffic from L2 that instructions wait for
+// A loop that the cache of decoded instructions does not hold is decoded each time.
+constexpr double kDecoded = 3000, kDecoding = 1.6;
+
+// Buffers of which every access has a constant place: the compiler keeps them in registers.
+class RegisterFinder : public Visitor {
+ public:
+  std::set<const BufferNode*> found;
+  void operator()(const Stmt& s) {
+    Visitor::operator()(s);
+    for (const BufferNode* b : elsewhere_) found.erase(b);
+  }
+
+ protected:
+  void visit_for(const ForNode& n) override {
+    if (n.for_kind == ForKind::Unrolled) unrolled_.insert(n.var.get());
+    Visitor::visit_for(n);
+  }
+  void visit_allocate(const AllocateNode& n) override {
+    if (n.buffer->scope != Scope::Global && n.buffer->scope != Scope::Shared) {
+      found.insert(n.buffer.get());
+    }
+    Visitor::visit_allocate(n);
+  }
+  void visit_store(const StoreNode& n) override {
+    look(n.buffer, n.indices);
+    Visitor::visit_store(n);
+  }
+  void visit_load(const LoadNode& n) override {
+    look(n.buffer, n.indices);
+    Visitor::visit_load(n);
+  }
+
+ private:
+  // A place is constant where only the copies of unrolled loops differ.
+  void look(const Buffer& b, const std::vector<Expr>& indices) {
+    if (b->scope == Scope::Register) return;
+    for (const Expr& i : indices) {
+      for_each_expr(i, [&](const Expr& e) {
+        const bool varies = (e.as<VarNode>() && unrolled_.count(e.get()) == 0) || e.as<LoadNode>();
+        if (varies) elsewhere_.insert(b.get());
+      });
+    }
+  }
+  std::set<const BufferNode*> elsewhere_;
+  std::set<const ExprNode*> unrolled_;
+};
+
+class CycleCounter {
+ public:
+  CycleCounter(const Program& lowered, const Target& target, const CpuCore& core, int threads)
+      : core_(core), target_(target), threads_(threads), values_(kIterationDraws) {
+    for (IndexValues& v : values_) {
+      for (const DimVar& d : lowered.dims) v.set(d.var, d.max);
+    }
+    RegisterFinder finder;
+    finder(lowered.body);
+    registers_ = std::move(finder.found);
+    for (const BufferNode* b : registers_) table_.keep_apart(b);
+  }
+
+  double count(const Stmt& body) {
+    std::vector<int> all(kIterationDraws);
+    std::iota(all.begin(), all.end(), 0);
+    return of(body, all);
+  }
+  double forks = 0;  // parallel loops per run
+
+ private:
+  using Draws = std::vector<int>;
+  struct Loop {
+    int bit;
+    double extent;
+    bool parallel;
+  };
+
+  // Code that the compiler sees as one run of instructions, with branches that it predicts.
+  static bool is_straight(const Stmt& s) {
+    if (!s.defined() || s.as<StoreNode>() || s.as<EvaluateNode>()) return true;
+    if (auto* n = s.as<SeqNode>()) {
+      return std::all_of(n->stmts.begin(), n->stmts.end(), is_straight);
+    }
+    if (auto* n = s.as<LetNode>()) return is_straight(n->body);
+    if (auto* n = s.as<AllocateNode>()) return is_straight(n->body);
+    if (auto* n = s.as<IfNode>()) return is_straight(n->then_case) && is_straight(n->else_case);
+    auto* n = s.as<ForNode>();
+    return n && n->for_kind == ForKind::Unrolled && is_straight(n->body);
+  }
+
+  void add(CpuCodeCounter& code, const Stmt& s, const Draws& draws) {
+    if (auto* n = s.as<StoreNode>()) {
+      if (++copies_ > kMostCopies) throw LoweringError("too much of it is unrolled");
+      code.add(*n);
+    } else if (auto* n = s.as<EvaluateNode>()) {
+      code.add(n->value);
+    } else if (auto* n = s.as<SeqNode>()) {
+      for (const Stmt& child : n->stmts) add(code, child, draws);
+    } else if (auto* n = s.as<LetNode>()) {
+      define(*n);
+      add(code, n->body, draws);
+    } else if (auto* n = s.as<AllocateNode>()) {
+      add(code, n->body, draws);
+    } else if (auto* n = s.as<IfNode>()) {
+      add_branch(code, *n, draws);
+    } else if (auto* n = s.as<ForNode>()) {
+      for (int64_t i = 0; i < as_int(n->extent).value_or(1); ++i) {
+        for (IndexValues& v : values_) v.set(n->var, v.at(n->min) + i);
+        table_.set(n->var, as_int(n->min).value_or(0) + i);
+        add(code, n->body, draws);
+      }
+    }
+  }
+
+  void add_branch(CpuCodeCounter& code, const IfNode& n, const Draws& draws) {
+    const auto [yes, no] = parted(n.cond, draws);
+    const double share = static_cast<double>(yes.size()) / static_cast<double>(draws.size());
+    if (!yes.empty()) {
+      code.enter(n.cond, true, share);
+      add(code, n.then_case, yes);
+      code.leave();
+    }
+    if (!no.empty() && n.else_case.defined()) {
+      code.enter(n.cond, false, 1 - share);
+      add(code, n.else_case, no);
+      code.leave();
+    }
+  }
+
+  std::pair<Draws, Draws> parted(const Expr& cond, const Draws& draws) const {
+    std::pair<Draws, Draws> parts;
+    for (int d : draws) {
+      const bool taken = values_[static_cast<size_t>(d)].at(cond) != 0;
+      (taken ? parts.first : parts.second).push_back(d);
+    }
+    return parts;
+  }
+
+  void define(const LetNode& n) {
+    for (IndexValues& v : values_) v.define(n.var, n.value);
+    table_.define(n.var, n.value);
+  }
+
+  CpuCodeCounter counter(const Draws& draws, int loop) {
+    std::vector<const IndexValues*> values;
+    for (int d : draws) values.push_back(&values_[static_cast<size_t>(d)]);
+    return {core_, target_, table_, registers_, std::move(values), loop};
+  }
+
+  double of_straight(const std::vector<Stmt>& stmts, const Draws& draws) {
+    CpuCodeCounter code = counter(draws, -1);
+    for (const Stmt& s : stmts) add(code, s, draws);
+    return code.finish().passes.cycles(core_);
+  }
+
+  // Cycles of one execution, on average over the draws.
+  double of(const Stmt& s, const Draws& draws) {
+    if (is_straight(s)) return of_straight({s}, draws);
+    if (auto* n = s.as<ForNode>()) return of_loop(*n, draws);
+    if (auto* n = s.as<IfNode>()) return of_branch(*n, draws);
+    if (auto* n = s.as<AllocateNode>()) return of(n->body, draws);
+    if (auto* n = s.as<LetNode>()) {
+      define(*n);
+      return of(n->body, draws);
+    }
+    double cycles = 0;
+    std::vector<Stmt> straight;
+    auto flush = [&] {
+      if (!straight.empty()) cycles += of_straight(straight, draws);
+      straight.clear();
+    };
+    if (auto* n = s.as<SeqNode>()) {
+      for (const Stmt& child : n->stmts) {
+        if (is_straight(child)) {
+          straight.push_back(child);
+          continue;
+        }
+        flush();
+        cycles += of(child, draws);
+      }
+      flush();
+    }
+    return cycles;
+  }
+
+  double of_branch(const IfNode& n, const Draws& draws) {
+    const auto [yes, no] = parted(n.cond, draws);
+    const double share = static_cast<double>(yes.size()) / static_cast<double>(draws.size());
+    double cycles = 1;
+    if (!yes.empty()) cycles += share * of(n.then_case, yes);
+    if (!no.empty() && n.else_case.defined()) cycles += (1 - share) * of(n.else_case, no);
+    return cycles + core_.mispredict * std::min(share, 1 - share) / 2;
+  }
+
+  // Gives each draw a value of the variable, evenly spread and independent of other loops (a Kronecker
+  // sequence). Returns the average extent.
+  double draw(const ForNode& n, const Draws& draws) {
+    // Square roots of numbers without square factors are independent.
+    static constexpr double kSteps[] = {1.4142135623730951, 1.7320508075688772, 2.23606797749979,
+                                        2.6457513110645907, 3.3166247903553998, 3.605551275463989,
+                                        4.123105625617661,  4.358898943540674,  4.795831523312719};
+    const double step = kSteps[loops_.size() % std::size(kSteps)];
+    double sum = 0;
+    for (int d : draws) {
+      IndexValues& v = values_[static_cast<size_t>(d)];
+      const int64_t extent = std::max<int64_t>(0, v.at(n.extent));
+      double part = (d + 1) * step;
+      part -= std::floor(part);
+      v.set(n.var, v.at(n.min) + static_cast<int64_t>(part * static_cast<double>(extent)));
+      sum += static_cast<double>(extent);
+    }
+    return sum / static_cast<double>(draws.size());
+  }
+
+  double of_loop(const ForNode& n, const Draws& draws) {
+    if (n.for_kind == ForKind::Unrolled) return of_unrolled(n, draws);
+    const double extent = draw(n, draws);
+    if (extent <= 0) return 1;
+    const bool parallel = n.for_kind == ForKind::Parallel;
+    loops_.push_back({static_cast<int>(loops_.size()), extent, parallel});
+    table_.loop(n.var, loops_.back().bit);
+    const double cycles = parallel              ? of_parallel(n, draws, extent)
+                          : is_straight(n.body) ? of_innermost(n, draws, extent)
+                                                : extent * (of(n.body, draws) + kIteration);
+    loops_.pop_back();
+    return cycles + kEntry + (extent > kLearntTrips ? core_.mispredict : 0);
+  }
+
+  // Copies of a loop that holds loops.
+  double of_unrolled(const ForNode& n, const Draws& draws) {
+    double cycles = 0;
+    for (int64_t i = 0; i < as_int(n.extent).value_or(1); ++i) {
+      for (IndexValues& v : values_) v.set(n.var, v.at(n.min) + i);
+      table_.set(n.var, as_int(n.min).value_or(0) + i);
+      cycles += of(n.body, draws);
+    }
+    return cycles;
+  }
+
+  double of_parallel(const ForNode& n, const Draws& draws, double extent) {
+    ++forks;
+    const double rounds = std::ceil(extent / threads_);
+    return rounds * (of(n.body, draws) + kIndices) + kCall;
+  }
+
+  double of_innermost(const ForNode& n, const Draws& draws, double extent) {
+    CpuCodeCounter counter = this->counter(draws, loops_.back().bit);
+    add(counter, n.body, draws);
+    CpuCode code = counter.finish();
+    code.passes.instructions += 2;
+    double cycles = code.passes.cycles(core_);
+    if (code.passes.instructions > kDecoded) {
+      cycles = std::max(cycles, kDecoding * code.passes.instructions / core_.issue);
+    }
+    const double run = extent * std::max(cycles, 1.0);
+    const double chain = (extent + 1) * code.chain / runs_at_once(counter, extent * code.passes.instructions);
+    return std::max(run, chain) + moving_sums(counter);
+  }
+
+  // Runs of a loop that the core has in flight together, so that a chain of one overlaps those of others.
+  double runs_at_once(const CpuCodeCounter& counter, double instructions) const {
+    if (loops_.size() < 2) return 1;
+    const int around = loops_[loops_.size() - 2].bit;
+    for (const auto& [place, sum] : counter.sums()) {
+      if ((sum.loops >> around & 1) == 0 && !loops_[loops_.size() - 2].parallel) return 1;
+    }
+    return std::max(1.0, core_.window / instructions);
+  }
+
+  // Sums come into registers before the outermost loop that does not change their place, and go back
+  // behind it.
+  double moving_sums(const CpuCodeCounter& counter) const {
+    double cycles = 0;
+    for (const auto& [place, sum] : counter.sums()) {
+      double executions = 1;
+      for (size_t l = loops_.size() - 1; l-- > 0;) {
+        if (loops_[l].parallel || (sum.loops >> loops_[l].bit & 1) != 0) break;
+        executions *= loops_[l].extent;
+      }
+      cycles += sum.passes * (1 / core_.load + 1 / core_.store) / executions;
+    }
+    return cycles;
+  }
+
+  const CpuCore& core_;
+  const Target& target_;
+  int threads_;
+  std::vector<IndexValues> values_;
+  std::set<const BufferNode*> registers_;
+  ValueTable table_;
+  std::vector<Loop> loops_;  // around the code at hand
+  int copies_ = 0;           // stores so far
+};
+
+}  // namespace
+
+CpuFacts CpuFacts::of(const Machine& machine, const Target& target, int threads) {
+  CpuFacts f;
+  f.core = core_of(machine.signature, target);
+  const MachineRates rates = machine.rates(threads);
+  // The peak was measured with the widest vectors of the machine.
+  f.clock = rates.f32_flops / std::max(1, threads) /
+            core_of(machine.signature, Target::widest(cpu_features())).f32_per_cycle();
+  const double share = 1.0 / std::max(1, threads);
+  f.bandwidth = {share * rates.l2_bytes, share * rates.l3_bytes, share * rates.read_bytes};
+  return f;
+}
+
+CpuEstimate estimate_cpu(const Program& scheduled, const Target& target, int threads,
+                         const CpuFacts& facts, Program* nest) {
+  CpuEstimate e;
+  Program before, lowered;
+  LoweringOptions options;
+  options.observe = [&](const std::string& pass, const Program& program, double) {
+    if (pass == "simplify_loops") before = program;
+  };
+  options.last = "vectorize_loops";
+  double forks = 0;
+  try {
+    lowered = lower_for_cpu(scheduled, target, options);
+    CycleCounter counter(lowered, target, facts.core, threads);
+    e.compute = counter.count(lowered.body) / facts.clock;
+    forks = counter.forks;
+  } catch (const LoweringError& error) {
+    e.refusal = error.what();
+  }
+  if (nest != nullptr) *nest = before;
+  if (!e.refusal.empty()) return e;
+  const CpuTraffic traffic = traffic_of(before, target, threads);
+  double most = e.compute, sum = e.compute;
+  for (size_t level = 0; level < traffic.size(); ++level) {
+    e.memory[level] = (level == 0 ? kPrefetched : 1) * traffic[level] / facts.bandwidth[level];
+    most = std::max(most, e.memory[level]);
+    sum += e.memory[level];
+  }
+  e.seconds = most + kCpuOverlapLoss * (sum - most);
+  if (threads > 1) e.seconds += forks * kFork;
+  return e;
+}
+
+}  // namespace tilewright
