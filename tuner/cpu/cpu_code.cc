@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kLineBytes = 64;  // bytes of a cache line
 constexpr int64_t kMostPicked = 4;  // strides between lanes that permutations serve
+constexpr size_t kMostThreaded = 4;  // conditions whose outcomes the compiler follows together
 constexpr size_t kAddresses = 4;  // draws that tell where an access begins
 
 // The type in which arithmetic on these elements is done.
@@ -330,8 +331,11 @@ void CpuCodeCounter::enter(const Expr& cond, bool holds, double share) {
   outer_.emplace_back(scope_, share_);
   share_ *= share;
   const uint64_t condition = table_.of(cond).identity() + (holds ? 1 : 0);
-  // Where a condition comes back, the compiler follows each outcome to the end (jump threading).
-  if (condition != last_condition_) is_threaded_ = !conditions_.insert(condition).second;
+  // Where one of a few conditions comes back, the compiler follows each outcome to the end (jump
+  // threading).
+  if (condition != last_condition_) {
+    is_threaded_ = !conditions_.insert(condition).second && conditions_.size() <= kMostThreaded;
+  }
   last_condition_ = condition;
   if (!is_threaded_) scope_ = scope_ * 31 + condition;
 }

@@ -33,9 +33,9 @@ ValueFacts ValueTable::joined(uint64_t tag, std::initializer_list<Expr> parts) {
 
 ValueFacts ValueTable::of(const Expr& e) {
   if (!e.defined()) return {};
-  if (auto known = known_.find(e.get()); known != known_.end()) return known->second;
+  if (auto known = known_.find(e.get()); known != known_.end()) return known->second.second;
   const ValueFacts f = e.type() == Type(ElemType::index) ? of_index(e) : of_node(e);
-  if (!f.unrolled) known_.emplace(e.get(), f);
+  if (!f.unrolled) known_.emplace(e.get(), std::pair(e, f));
   return f;
 }
 

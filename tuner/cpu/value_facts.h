@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "ir/expr.h"
 
@@ -47,7 +48,8 @@ class ValueTable {
   ValueFacts joined(uint64_t tag, std::initializer_list<Expr> parts);
   void forget() { known_.clear(); }
 
-  std::unordered_map<const ExprNode*, ValueFacts> variables_, known_;
+  std::unordered_map<const ExprNode*, ValueFacts> variables_;
+  std::unordered_map<const ExprNode*, std::pair<Expr, ValueFacts>> known_;  // kept, so that no other takes its place
   std::unordered_set<const BufferNode*> apart_;
 };
 
