@@ -2,7 +2,7 @@
 //   cpu_predictions THREADS TARGET DATABASE...
 // Prints a JSON object per valid trial: its spec, trial, config, measured "seconds", whether it is a
 // first answer of its sketch, the analytical model's "predicted" seconds with what they consist of,
-// and the shipped model's "score". scripts/judge_zero.py compares these judges.
+// and the shipped model's "score". tests/tuner/judge_predictions.py compares these judges.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <set>

@@ -16,10 +16,10 @@
 namespace tilewright {
 namespace {
 
-constexpr int kLineBytes = 64;  // bytes of a cache line
-constexpr int64_t kMostPicked = 4;  // strides between lanes that permutations serve
+constexpr int kLineBytes = 64;       // bytes of a cache line
+constexpr int64_t kMostPicked = 4;   // strides between lanes that permutations serve
 constexpr size_t kMostThreaded = 4;  // conditions whose outcomes the compiler follows together
-constexpr size_t kAddresses = 4;  // draws that tell where an access begins
+constexpr size_t kAddresses = 4;     // draws that tell where an access begins
 
 // The type in which arithmetic on these elements is done.
 int computed_bits(const Type& type) {
@@ -63,7 +63,8 @@ CpuCodeCounter::CpuCodeCounter(const CpuCore& core, const Target& target, ValueT
       loop_(loop) {}
 
 double CpuCodeCounter::registers_of(const Type& type) const {
-  return std::max(1.0, std::ceil(static_cast<double>(type.lanes) * computed_bits(type) / target_.vector_bits));
+  return std::max(
+      1.0, std::ceil(static_cast<double>(type.lanes) * computed_bits(type) / target_.vector_bits));
 }
 
 double CpuCodeCounter::passes_of(const Type& type) const {
@@ -71,7 +72,7 @@ double CpuCodeCounter::passes_of(const Type& type) const {
   return std::max(registers_of(type), std::ceil(bits / core_.bits));
 }
 
-void CpuCodeCounter::arithmetic(double CpuPasses::* pipe, const Type& type, double count) {
+void CpuCodeCounter::arithmetic(double CpuPasses::*pipe, const Type& type, double count) {
   const double passes = share_ * count * passes_of(type);
   passes_.vector += passes;
   if (pipe == &CpuPasses::multiply) passes_.floats += passes;
@@ -100,10 +101,11 @@ double CpuCodeCounter::splits(const Buffer& buffer, const Expr& index, const Typ
 }
 
 // An access of memory, without what makes its value.
-void CpuCodeCounter::memory(double CpuPasses::* port, const Expr& index, const Buffer& buffer,
+void CpuCodeCounter::memory(double CpuPasses::*port, const Expr& index, const Buffer& buffer,
                             const Type& type) {
   const int bits = bits_of(buffer->elem);
-  const double parts = std::max(1.0, std::ceil(static_cast<double>(type.lanes) * bits / core_.bits));
+  const double parts =
+      std::max(1.0, std::ceil(static_cast<double>(type.lanes) * bits / core_.bits));
   if (index.type().is_scalar()) {
     passes_.*port += share_;
   } else if (is_contiguous(index)) {
@@ -187,8 +189,7 @@ void CpuCodeCounter::visit_binary(const BinaryNode& n) {
     case BinaryOp::Add:
     case BinaryOp::Sub:
       return arithmetic(is_float(type.elem) ? &CpuPasses::floats : &CpuPasses::vector, type);
-    case BinaryOp::Mul:
-      return arithmetic(&CpuPasses::multiply, type, is_float(type.elem) ? 1 : 2);
+    case BinaryOp::Mul: return arithmetic(&CpuPasses::multiply, type, is_float(type.elem) ? 1 : 2);
     case BinaryOp::Div: return arithmetic(&CpuPasses::multiply, type, core_.divide);
     case BinaryOp::FloorDiv:
     case BinaryOp::FloorMod: return arithmetic(&CpuPasses::vector, type, 4);

@@ -27,7 +27,7 @@ struct CpuPasses {
 // The cost of a run of stores without loops between them.
 struct CpuCode {
   CpuPasses passes;
-  double chain = 0;  // cycles of the longest chain from one iteration of the loop to the next
+  double chain = 0;   // cycles of the longest chain from one iteration of the loop to the next
   double spills = 0;  // registers that do not fit
 };
 
@@ -36,8 +36,8 @@ class CpuCodeCounter {
   // `loop`: the bit in `values` of the loop whose whole body this is; -1 if there is none. `registers` are
   // the buffers that live in registers. Draws are the iterations in which the code runs.
   CpuCodeCounter(const CpuCore& core, const Target& target, ValueTable& values,
-                 const std::set<const BufferNode*>& registers, std::vector<const IndexValues*> draws,
-                 int loop);
+                 const std::set<const BufferNode*>& registers,
+                 std::vector<const IndexValues*> draws, int loop);
 
   void add(const StoreNode& n);
   void add(const Expr& evaluated) { visit(evaluated); }
@@ -70,9 +70,9 @@ class CpuCodeCounter {
   void visit_dot(const CallNode& n);
   void visit_unary(const UnaryNode& n);
   void visit_index(const Expr& index);
-  void memory(double CpuPasses::* port, const Expr& index, const Buffer& buffer, const Type& type);
+  void memory(double CpuPasses::*port, const Expr& index, const Buffer& buffer, const Type& type);
   // Adds instructions that work on vectors of the type.
-  void arithmetic(double CpuPasses::* pipe, const Type& type, double count = 1);
+  void arithmetic(double CpuPasses::*pipe, const Type& type, double count = 1);
   double registers_of(const Type& type) const;
   double passes_of(const Type& type) const;
   double splits(const Buffer& buffer, const Expr& index, const Type& type);

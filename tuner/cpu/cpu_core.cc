@@ -42,7 +42,8 @@ CpuCore intel(const Target& target) {
 CpuCore core_of(const std::string& signature, const Target& target) {
   int family = 0;
   if (std::sscanf(signature.c_str(), "AuthenticAMD-%d", &family) == 1) return zen(family);
-  if (target.vector_bits >= kWidestVector || signature.starts_with("GenuineIntel")) return intel(target);
+  if (target.vector_bits >= kWidestVector || signature.starts_with("GenuineIntel"))
+    return intel(target);
   CpuCore c;
   c.bits = target.vector_bits;
   return c;

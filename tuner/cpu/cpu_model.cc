@@ -15,16 +15,16 @@
 namespace tilewright {
 namespace {
 
-constexpr size_t kIterationDraws = 48;        // iterations that stand for all
-constexpr double kLearntTrips = 24;  // iterations of a loop whose end branch prediction learns
-constexpr double kEntry = 4;         // cycles of entering a loop
-constexpr double kIteration = 1;     // of a loop that holds loops
-constexpr double kCall = 60;         // cycles of starting a parallel loop on one thread
-constexpr double kIndices = 20;      // and of an iteration's indices, which divisions separate
-constexpr int kMostCopies = 6000;    // stores, as for LoweringOptions::max_statements
-constexpr double kFork = 1.5e-6;     // seconds until other threads have begun and ended
+constexpr size_t kIterationDraws = 48;    // iterations that stand for all
+constexpr double kLearntTrips = 24;       // iterations of a loop whose end branch prediction learns
+constexpr double kEntry = 4;              // cycles of entering a loop
+constexpr double kIteration = 1;          // of a loop that holds loops
+constexpr double kCall = 60;              // cycles of starting a parallel loop on one thread
+constexpr double kIndices = 20;           // and of an iteration's indices, which divisions separate
+constexpr int kMostCopies = 6000;         // stores, as for LoweringOptions::max_statements
+constexpr double kFork = 1.5e-6;          // seconds until other threads have begun and ended
 constexpr double kCpuOverlapLoss = 0.15;  // of what is not the bottleneck
-constexpr double kPrefetched = 0.5;    // share of the traffic from L2 that instructions wait for
+constexpr double kPrefetched = 0.5;       // share of the traffic from L2 that instructions wait for
 // A loop that the cache of decoded instructions does not hold is decoded each time.
 constexpr double kDecoded = 3000, kDecoding = 1.6;
 
@@ -278,7 +278,8 @@ class CycleCounter {
       cycles = std::max(cycles, kDecoding * code.passes.instructions / core_.issue);
     }
     const double run = extent * std::max(cycles, 1.0);
-    const double chain = (extent + 1) * code.chain / runs_at_once(counter, extent * code.passes.instructions);
+    const double chain =
+        (extent + 1) * code.chain / runs_at_once(counter, extent * code.passes.instructions);
     return std::max(run, chain) + moving_sums(counter);
   }
 

@@ -16,7 +16,7 @@ namespace tilewright {
 // The machine as the model sees it.
 struct CpuFacts {
   CpuCore core;
-  double clock = 0;                    // Hz, of one core at work
+  double clock = 0;                      // Hz, of one core at work
   std::array<double, 3> bandwidth = {};  // bytes a second of one thread from L2, L3 and memory
 
   // By the rates of this many threads.
@@ -24,8 +24,8 @@ struct CpuFacts {
 };
 
 struct CpuEstimate {
-  double seconds = 0;  // 0: it cannot be lowered
-  double compute = 0;  // of one thread's instructions alone
+  double seconds = 0;                 // 0: it cannot be lowered
+  double compute = 0;                 // of one thread's instructions alone
   std::array<double, 3> memory = {};  // of its traffic from L2, L3 and memory alone
   std::string refusal = {};           // why it cannot be lowered
 };

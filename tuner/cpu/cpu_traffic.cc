@@ -12,9 +12,9 @@
 namespace tilewright {
 namespace {
 
-constexpr double kCacheLine = 64;     // bytes of a cache line
+constexpr double kCacheLine = 64;        // bytes of a cache line
 constexpr double kUnboundedExtent = 64;  // extent of an unbounded size
-constexpr double kUsable = 0.8;  // of a cache: not everything that passes is old
+constexpr double kUsable = 0.8;          // of a cache: not everything that passes is old
 
 struct Touched {
   double bytes = 0;  // in whole lines
@@ -61,7 +61,8 @@ class TrafficFinder {
 
   double largest(const Expr& extent) {
     const int64_t most = known_.bounds(extent).max;
-    return most == Interval::kPosInf ? kUnboundedExtent : static_cast<double>(std::max<int64_t>(0, most));
+    return most == Interval::kPosInf ? kUnboundedExtent
+                                     : static_cast<double>(std::max<int64_t>(0, most));
   }
 
   // The box that a statement touches of a buffer, as lines of its longest contiguous runs.

@@ -64,12 +64,14 @@ ValueFacts ValueTable::of_index(const Expr& e) {
 }
 
 ValueFacts ValueTable::of_node(const Expr& e) {
-  const uint64_t tag = mixed_with(static_cast<uint64_t>(e.kind()) * 64 + static_cast<uint64_t>(e.type().elem),
-                           static_cast<uint64_t>(e.type().lanes));
+  const uint64_t tag =
+      mixed_with(static_cast<uint64_t>(e.kind()) * 64 + static_cast<uint64_t>(e.type().elem),
+                 static_cast<uint64_t>(e.type().lanes));
   auto op = [&](auto value) { return mixed_with(tag, static_cast<uint64_t>(value)); };
   switch (e.kind()) {
     case ExprKind::IntImm: return {op(e.as<IntImmNode>()->value)};
-    case ExprKind::FloatImm: return {mixed_with(tag, std::bit_cast<uint64_t>(e.as<FloatImmNode>()->value))};
+    case ExprKind::FloatImm:
+      return {mixed_with(tag, std::bit_cast<uint64_t>(e.as<FloatImmNode>()->value))};
     case ExprKind::Var: {
       auto known = variables_.find(e.get());
       return known != variables_.end() ? known->second : ValueFacts{mixed(e.get())};
@@ -84,7 +86,8 @@ ValueFacts ValueTable::of_node(const Expr& e) {
     }
     case ExprKind::Load: {
       auto* n = e.as<LoadNode>();
-      ValueFacts f = joined(mixed_with(tag, mixed(n->buffer.get())), {n->indices.back(), n->predicate});
+      ValueFacts f =
+          joined(mixed_with(tag, mixed(n->buffer.get())), {n->indices.back(), n->predicate});
       if (apart_.count(n->buffer.get()) != 0) f.loops = ~uint64_t{0};
       return f;
     }

@@ -49,7 +49,8 @@ class ValueTable {
   void forget() { known_.clear(); }
 
   std::unordered_map<const ExprNode*, ValueFacts> variables_;
-  std::unordered_map<const ExprNode*, std::pair<Expr, ValueFacts>> known_;  // kept, so that no other takes its place
+  std::unordered_map<const ExprNode*, std::pair<Expr, ValueFacts>>
+      known_;  // kept, so that no other takes its place
   std::unordered_set<const BufferNode*> apart_;
 };
 

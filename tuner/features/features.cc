@@ -285,10 +285,8 @@ const std::vector<std::string>& feature_names() {
     std::vector<std::string> list;
     FeatureRow row(&list);
     Buffer b = make_buffer("x", ElemType::f32, {});
-    Program p{"names",
-              {{b, ParamRole::Output}},
-              {},
-              make_store(b, {}, make_float(ElemType::f32, 0))};
+    Program p{
+        "names", {{b, ParamRole::Output}}, {}, make_store(b, {}, make_float(ElemType::f32, 0))};
     fill(row, p, Target::parse("generic"), 1);
     return list;
   }();

@@ -126,8 +126,7 @@ std::vector<RankedAtSizes> GpuOffline::search(uint64_t seed) {
       if (cancelled_) break;
       const std::vector<double>& seconds = estimates->at_sizes(c);
       for (size_t p = 0; p < policies.size(); ++p) {
-        policies[p].tell({c.sketch, c.config, c.fingerprint, c.features, c.answers, seconds[p],
-                         c.predicted_seconds});
+        policies[p].tell(outcome_of(c, seconds[p]));
       }
       result_.order.push_back(c.config);
       if (seconds.back() > 0) ranked.push_back({std::move(c), seconds});

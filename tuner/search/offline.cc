@@ -94,8 +94,7 @@ std::vector<Ranked> OfflineRun::search(const Workload& w, uint64_t seed, TuneRes
     std::vector<Candidate> batch = policy.propose(count, model_);
     if (batch.empty()) break;
     for (Candidate& c : batch) {
-      policy.tell({c.sketch, c.config, c.fingerprint, c.features, c.answers, c.predicted_seconds,
-                   c.predicted_seconds});
+      policy.tell(outcome_of(c, c.predicted_seconds));
       result.order.push_back(c.config);
       const double seconds = c.predicted_seconds;
       if (seconds > 0) ranked.push_back({std::move(c), seconds});

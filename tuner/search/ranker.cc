@@ -46,7 +46,8 @@ double fastest_of(const std::vector<Prospect>& prospects) {
 }  // namespace
 
 PriorScores judged_scores(const CostModel& model, const std::vector<Prospect>& known) {
-  return [learned = scores_of(model), best = fastest_of(known)](const std::vector<Prospect>& prospects) {
+  return [learned = scores_of(model),
+          best = fastest_of(known)](const std::vector<Prospect>& prospects) {
     std::vector<float> scores = learned(prospects);
     if (scores.empty()) scores.assign(prospects.size(), 1);
     const double fastest = best > 0 ? best : fastest_of(prospects);

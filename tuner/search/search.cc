@@ -44,6 +44,10 @@ void rank(std::vector<Candidate>& candidates) {
 
 }  // namespace
 
+Outcome outcome_of(const Candidate& c, double seconds) {
+  return {c.sketch, c.config, c.fingerprint, c.features, c.answers, seconds, c.predicted_seconds};
+}
+
 SearchPolicy::SearchPolicy(CandidateMaker& maker, SearchOptions options)
     : maker_(maker), options_(options), rng_(options.seed) {}
 

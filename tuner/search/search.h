@@ -38,6 +38,7 @@ struct Outcome {
   double seconds = 0;    // 0: it failed
   double predicted = 0;  // by the analytical model
 };
+Outcome outcome_of(const Candidate& c, double seconds);
 
 // Proposes batches and receives their outcomes. Proposals depend only on the options, the outcomes
 // and the prior. One object per workload; not thread-safe.

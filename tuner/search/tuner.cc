@@ -157,9 +157,7 @@ void TuneRun::restore(Task& task) {
         task.sizes ? times_at(*task.sizes, r) : std::vector{seconds};
     for (size_t p = 0; p < task.policies.size(); ++p) {
       if (seconds > 0 && at_points[p] == 0) continue;  // not timed at that size
-      task.policies[p]->tell(
-          {sketch, r.config, c->fingerprint, c->features, c->answers, at_points[p],
-           c->predicted_seconds});
+      task.policies[p]->tell(outcome_of(*c, at_points[p]));
     }
     ++task.result.trials;
     if (r.is_default && seconds == 0) task.default_tried = true;
@@ -234,8 +232,7 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
 
   for (size_t p = 0; p < task.policies.size(); ++p) {
     double seconds = !valid ? 0 : task.sizes ? m.at_points[p] : m.median;
-    task.policies[p]->tell({c.sketch, c.config, c.fingerprint, c.features, c.answers, seconds,
-                            c.predicted_seconds});
+    task.policies[p]->tell(outcome_of(c, seconds));
   }
   task.result.order.push_back(c.config);
   ++task.result.trials;

@@ -72,8 +72,10 @@ TEST_F(CpuModelTest, MoreWorkTakesLonger) {
 }
 
 TEST_F(CpuModelTest, ThreadsShareTilesAndTheLastRoundCounts) {
-  const std::string rows = R"({"C.vj.vectors":4,"C.vi.rows":6,"C.vi.s2":8,"C.vi.s1":1,"C.parallel":1})";
-  const double one = seconds(kSquare, rows, 1), two = seconds(kSquare, rows, 2), three = seconds(kSquare, rows, 3);
+  const std::string rows =
+      R"({"C.vj.vectors":4,"C.vi.rows":6,"C.vi.s2":8,"C.vi.s1":1,"C.parallel":1})";
+  const double one = seconds(kSquare, rows, 1), two = seconds(kSquare, rows, 2),
+               three = seconds(kSquare, rows, 3);
   EXPECT_LT(two, 0.7 * one);
   EXPECT_GT(two, 0.45 * one);
   EXPECT_LT(three, two);
@@ -81,7 +83,8 @@ TEST_F(CpuModelTest, ThreadsShareTilesAndTheLastRoundCounts) {
 
 TEST_F(CpuModelTest, TrafficCountsWhatDoesNotFitACache) {
   const std::string tile = R"({"C.vj.vectors":4,"C.vi.rows":6})";
-  const CpuEstimate small = of("matmul:m=24,n=64,k=64", tile), large = of("matmul:m=24,n=4096,k=4096", tile);
+  const CpuEstimate small = of("matmul:m=24,n=64,k=64", tile),
+                    large = of("matmul:m=24,n=4096,k=4096", tile);
   EXPECT_EQ(small.memory[1], 0);
   EXPECT_EQ(small.memory[2], 0);
   // The weight comes from memory, once.
@@ -91,7 +94,8 @@ TEST_F(CpuModelTest, TrafficCountsWhatDoesNotFitACache) {
 // A padded term that is left out costs nothing.
 TEST_F(CpuModelTest, PaddingReadInPlaceSavesItsTerms) {
   const std::string spec = "conv2d:n=1,h=8,w=8,ci=64,co=64,kernel=5,pad=2";
-  const CpuEstimate padded = of(spec, R"({".X_pad":"root"})"), in_place = of(spec, R"({".X_pad":"inline"})");
+  const CpuEstimate padded = of(spec, R"({".X_pad":"root"})"),
+                    in_place = of(spec, R"({".X_pad":"inline"})");
   EXPECT_LT(in_place.compute, 0.9 * padded.compute);
 }
 
@@ -118,7 +122,8 @@ TEST(ValueTable, KnowsEqualSumsInAnyOrder) {
   const Var i("i"), j("j");
   table.loop(i, 0);
   table.loop(j, 1);
-  const ValueFacts a = table.of((Expr(i) * 8 + j) + 3), b = table.of((Expr(j) + 1) + (Expr(i) * 4) * 2);
+  const ValueFacts a = table.of((Expr(i) * 8 + j) + 3),
+                   b = table.of((Expr(j) + 1) + (Expr(i) * 4) * 2);
   EXPECT_EQ(a.hash, b.hash);
   EXPECT_EQ(a.constant - b.constant, 2);
   EXPECT_EQ(a.loops, 3u);
@@ -175,7 +180,8 @@ TEST(CpuModelTrials, AreJudgedAsTheyWereMeasured) {
   double shares = 0, order = 0, count = 0;
   for (const Judged& j : judge_trials()) {
     ASSERT_FALSE(j.measured.empty());
-    const auto chosen = std::min_element(j.predicted.begin(), j.predicted.end()) - j.predicted.begin();
+    const auto chosen =
+        std::min_element(j.predicted.begin(), j.predicted.end()) - j.predicted.begin();
     const double share = *std::min_element(j.measured.begin(), j.measured.end()) /
                          j.measured[static_cast<size_t>(chosen)];
     EXPECT_GT(share, 0.6) << j.spec;

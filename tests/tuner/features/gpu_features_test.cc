@@ -102,9 +102,7 @@ TEST_F(GpuFeaturesTest, TheRankerStartsFromWhatIsPredicted) {
   for (int i = 0; i < 2; ++i) {
     for (const Candidate& c : policy.propose(12, untrained)) {
       best = std::min(best, c.predicted_seconds);
-      policy.tell(
-          {c.sketch, c.config, c.fingerprint, c.features, c.answers, c.predicted_seconds * 1.3,
-           c.predicted_seconds});
+      policy.tell(outcome_of(c, c.predicted_seconds * 1.3));
     }
   }
   const std::vector<Candidate> next = policy.propose(8, untrained);

@@ -59,7 +59,7 @@ TEST_F(Cancelled, PoliciesProposeWhatTheyHave) {
     options.kind = kind;
     SearchPolicy policy(maker, options);
     for (const Candidate& c : policy.propose(8, CostModel())) {
-      policy.tell({c.sketch, c.config, c.fingerprint, c.features, c.answers, 1e-3});
+      policy.tell(outcome_of(c, 1e-3));
     }
     ASSERT_EQ(policy.outcomes().size(), 8u);
     const int64_t refused = maker.illegal().total;

@@ -73,7 +73,8 @@ TEST(JudgedScores, AreOneForTheFastestKnownAndHalfForTwiceTheTime) {
 
 TEST(JudgedScores, CountATrainedModelByItsFourthRoot) {
   std::vector<Sample> samples;
-  for (int i = 0; i < 40; ++i) samples.push_back({{static_cast<float>(i % 2), 1}, i % 2 ? 0.81f : 0.25f});
+  for (int i = 0; i < 40; ++i)
+    samples.push_back({{static_cast<float>(i % 2), 1}, i % 2 ? 0.81f : 0.25f});
   CostModel model;
   model.train(samples);
   const std::vector<float> scores = judged_scores(model, {})({{{0, 1}, 1e-6}, {{1, 1}, 1e-6}});

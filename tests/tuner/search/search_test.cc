@@ -34,8 +34,7 @@ class SearchTest : public testing::Test {
     for (int batch = 0; batch < 3; ++batch) {
       for (Candidate& c : policy.propose(8, model)) {
         configs.push_back(c.config);
-        policy.tell(
-            {c.sketch, c.config, c.fingerprint, c.features, c.answers, 1.0 / (5 + c.features[10])});
+        policy.tell(outcome_of(c, 1.0 / (5 + c.features[10])));
       }
       model.train(policy.samples());
     }
@@ -98,7 +97,8 @@ TEST_F(SearchTest, TheBestCandidateComesFirst) {
   ASSERT_EQ(one.size(), 1u);
   ASSERT_EQ(many.size(), 16u);
   EXPECT_EQ(one[0].config, many[0].config);
-  const auto first = std::find_if(many.begin(), many.end(), [](const Candidate& c) { return c.is_first; });
+  const auto first =
+      std::find_if(many.begin(), many.end(), [](const Candidate& c) { return c.is_first; });
   ASSERT_NE(first, many.end());
   EXPECT_EQ(first->config, maker.make(cpu_sketches()[0], Trial::first())->config);
   // Only a candidate that promises a tenth more may stand before a first answer.
