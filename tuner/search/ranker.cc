@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -46,14 +47,15 @@ double fastest_of(const std::vector<Prospect>& prospects) {
 }  // namespace
 
 PriorScores judged_scores(const CostModel& model, const std::vector<Prospect>& known) {
-  return [learned = scores_of(model),
-          best = fastest_of(known)](const std::vector<Prospect>& prospects) {
+  // Scores of several calls must be comparable.
+  auto fastest = std::make_shared<double>(fastest_of(known));
+  return [learned = scores_of(model), fastest](const std::vector<Prospect>& prospects) {
     std::vector<float> scores = learned(prospects);
     if (scores.empty()) scores.assign(prospects.size(), 1);
-    const double fastest = best > 0 ? best : fastest_of(prospects);
+    if (*fastest == 0) *fastest = fastest_of(prospects);
     for (size_t i = 0; i < prospects.size(); ++i) {
       const double predicted = prospects[i].predicted;
-      const double speed = predicted > 0 ? fastest / predicted : 0;
+      const double speed = predicted > 0 ? *fastest / predicted : 0;
       scores[i] = static_cast<float>(speed * std::pow(std::max(scores[i], kLeastScore), kTrust));
     }
     return scores;

@@ -192,11 +192,8 @@ SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
   }
   // Where a GPU's model is trained, the data sheet is among its features.
   const bool is_learned = prior.trained() && maker_.backend().only_predicts();
-  const std::vector<Prospect> seen = prospects_of(measured);
-  auto known = [&prior, is_learned, seen](const std::vector<Prospect>& prospects) {
-    if (is_learned) return scores_of(prior)(prospects);
-    return judged_scores(prior, seen.empty() ? prospects : seen)(prospects);
-  };
+  const PriorScores known =
+      is_learned ? scores_of(prior) : judged_scores(prior, prospects_of(measured));
   if (measured.size() >= kEnough) ranker->train(measured, known);
   return [ranker, known](std::vector<Candidate>& candidates) {
     const std::vector<float> scores =

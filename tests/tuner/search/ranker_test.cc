@@ -67,8 +67,10 @@ TEST(JudgedScores, AreOneForTheFastestKnownAndHalfForTwiceTheTime) {
   EXPECT_FLOAT_EQ(scores[1], 0.5);
   EXPECT_FLOAT_EQ(scores[2], 2);
   EXPECT_EQ(scores[3], 0);
-  // Without a known time, the fastest of the candidates is the measure.
-  EXPECT_FLOAT_EQ(judged_scores(untrained, {})({at(3e-6), at(1e-6)})[1], 1);
+  // Without a known time, the fastest of the first candidates is the measure, also for later ones.
+  const PriorScores fresh = judged_scores(untrained, {});
+  EXPECT_FLOAT_EQ(fresh({at(3e-6), at(1e-6)})[1], 1);
+  EXPECT_FLOAT_EQ(fresh({at(4e-6)})[0], 0.25);
 }
 
 TEST(JudgedScores, CountATrainedModelByItsFourthRoot) {
