@@ -154,7 +154,7 @@ TuneResult OfflineRun::rank(const Workload& w, uint64_t seed) {
   result.workload = &w;
   result.predicted = true;
   for (const Ranked& r : search(w, seed, result)) {
-    if (cancelled_ || result.valid >= kKeptOffline) break;
+    if (cancelled_ || result.valid >= std::min(kKeptOffline, options_.finalists)) break;
     if (!keep(w, r, static_cast<int>(result.valid))) {
       ++result.invalid[TrialVerdict::CompileError];
       continue;
