@@ -396,7 +396,8 @@ void CpuCodeCounter::add(const StoreNode& n) {
   visit_index(index);
   if (found && !varies(at)) chains_[here] += cycles;
   if (is_sum) {
-    sums_[here] = {at.loops, registers_of(type), own ? 0 : passes_of(type)};
+    Sum& sum = sums_[here];
+    sum = {at.loops, registers_of(type), own ? 0 : passes_of(type), sum.updates + 1};
   } else {
     memory(&CpuPasses::store, index, n.buffer, type);
     passes_.instructions += share_ * registers_of(type);
@@ -409,7 +410,11 @@ void CpuCodeCounter::add(const StoreNode& n) {
 // Registers that are needed at once, in the order of the stores, which the compiler keeps.
 void CpuCodeCounter::add_pressure(CpuCode& code) {
   double accumulators = 0, kept = 0;
-  for (const auto& [place, sum] : sums_) accumulators += sum.registers;
+  int copies = 1;  // of the code that uses all sums once
+  for (const auto& [place, sum] : sums_) {
+    accumulators += sum.registers;
+    if (loop_ >= 0) copies = std::max(copies, sum.updates);
+  }
   std::map<int, double> change;
   for (const auto& [hash, v] : values_) {
     if (!v.varies) {
@@ -428,9 +433,9 @@ void CpuCodeCounter::add_pressure(CpuCode& code) {
   const double again = std::min(over, kept + most);
   const double spilled = std::min(over - again, accumulators);
   const double width = std::max(1.0, static_cast<double>(target_.vector_bits) / core_.bits);
-  passes_.load += (again + spilled) * width;
-  passes_.store += spilled * width;
-  passes_.instructions += again + 2 * spilled;
+  passes_.load += copies * (again + spilled) * width;
+  passes_.store += copies * spilled * width;
+  passes_.instructions += copies * (again + 2 * spilled);
   code.spills = spilled;
   if (spilled > 0 && code.chain > 0) code.chain += core_.forward;
 }

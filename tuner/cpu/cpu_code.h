@@ -49,6 +49,7 @@ class CpuCodeCounter {
   struct Sum {
     uint64_t loops;  // that change its place
     double registers, passes;
+    int updates = 0;
   };
   const std::unordered_map<uint64_t, Sum>& sums() const { return sums_; }
   CpuCode finish();
