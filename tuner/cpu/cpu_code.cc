@@ -369,7 +369,15 @@ double CpuCodeCounter::share_of_term(const Expr& cond) {
   return taken / static_cast<double>(draws_.size());
 }
 
+// Whether no lane is ever stored, as the compiler knows: a copy behind the end of a row.
+bool CpuCodeCounter::stores_nothing(const StoreNode& n) {
+  if (!n.predicate.defined() || draws_.empty() || table_.of(n.predicate).loops != 0) return false;
+  const int last = n.predicate.type().lanes - 1;
+  return draws_[0]->at(n.predicate, 0) == 0 && draws_[0]->at(n.predicate, last) == 0;
+}
+
 void CpuCodeCounter::add(const StoreNode& n) {
+  if (stores_nothing(n)) return;
   ++time_;
   const Expr& index = n.indices.back();
   const Type type = n.value.type();

@@ -78,6 +78,7 @@ class CpuCodeCounter {
   double passes_of(const Type& type) const;
   double splits(const Buffer& buffer, const Expr& index, const Type& type);
   double latency(const Expr& e, uint64_t from, bool* found);
+  bool stores_nothing(const StoreNode& n);
   Expr condition_of_term(const Expr& value);
   double share_of_term(const Expr& cond);
   uint64_t name_of(const ValueFacts& f) const;
