@@ -2,7 +2,8 @@
 """Compares judges of untried CPU kernels on stored trials: the output of build/…/cpu_predictions.
 
 A judge chooses one of a workload's trials; its share is the speed of that kernel beside the fastest one.
-Judges: the first answers, the shipped model ("learned"), the analytical model, and both together.
+Judges: the first answers, the shipped model ("learned"), the analytical model, and both together with the
+first answers, as the search does.
 Prints a line per workload and, per judge, the geometric mean and the 5th percentile of its shares and the
 mean rank correlation (Spearman) with the measured times.
 """
@@ -31,15 +32,16 @@ def geomean(values: list[float]) -> float:
     return math.exp(sum(math.log(max(v, 1e-3)) for v in values) / max(1, len(values)))
 
 
-def both(row: dict, power: float) -> float:
-    return row["predicted"] / max(row["score"], 1e-3) ** power
+def both(row: dict) -> float:
+    """As judged_scores() in tuner/search/ranker.cc, and kPromise in tuner/search/search.cc."""
+    return row["predicted"] / max(row["score"], 1e-3) ** 0.25 / (1.1 if row["first"] else 1)
 
 
 JUDGES = {
     "first": None,
     "learned": lambda r: -r["score"],
     "analytic": lambda r: r["predicted"],
-    "both": lambda r: both(r, 0.5),
+    "both": both,
 }
 
 
