@@ -87,7 +87,8 @@ def main() -> None:
         if not values:
             continue
         rank = sum(c for _, c in pairs) / len(pairs)
-        print(f"{name:10} geomean {geomean(values):.3f}  p5 {values[len(values) // 20]:.2f}  rank {rank:+.2f}")
+        least = values[len(values) // 20]
+        print(f"{name:10} geomean {geomean(values):.3f}  p5 {least:.2f}  rank {rank:+.2f}")
 
 
 if __name__ == "__main__":
