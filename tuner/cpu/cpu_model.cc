@@ -4,10 +4,8 @@
 #include <cmath>
 #include <numeric>
 #include <set>
-#include <unordered_map>
 #include <vector>
 
-#include "base/ceil_div.h"
 #include "codegen/lowering.h"
 #include "ir/visitor.h"
 #include "tuner/cpu/cpu_code.h"

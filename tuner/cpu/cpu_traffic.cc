@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 
-#include "base/ceil_div.h"
 #include "ir/arith/interval.h"
 #include "ir/arith/simplify.h"
 #include "ir/visitor.h"
