@@ -51,6 +51,8 @@ TuneOptions options_of(const TuneArguments& a, const Target& target) {
   // A CPU's model ranks hundreds for the first batch already.
   const int trials = !a.offline ? 64 : backend.only_predicts() ? 400 : o.first_batch;
   o.trials = a.trials > 0 ? a.trials : a.time.empty() ? trials : TuneOptions::kNoLimit;
+  // A single trial goes to the best candidate: the default would tell nothing of the search.
+  o.measures_default = o.trials > 1;
   o.seconds = a.time.empty() ? 0 : parse_time_limit(a.time);
   o.seed = a.seed;
   o.threads = target.has_threads ? thread_count(a.common) : 1;

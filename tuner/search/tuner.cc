@@ -181,8 +181,7 @@ void TuneRun::restore(Task& task) {
 std::vector<Candidate> TuneRun::batch_for(Task& task, int count, bool shared) {
   if (!task.waiting.empty()) return std::exchange(task.waiting, {});
   std::vector<Candidate> batch;
-  // A single trial goes to the best candidate: the default would tell nothing of the search.
-  const bool wants_default = !task.fallback && !task.default_tried && count > 1;
+  const bool wants_default = options_.measures_default && !task.fallback && !task.default_tried;
   if (wants_default) batch.push_back(task.maker->make_default());
   if (!task.prior) task.prior = prior_for(task);
   // The policy of the largest size starts.

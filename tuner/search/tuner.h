@@ -30,6 +30,7 @@ struct TuneOptions {
   // Of each workload, configs that are measured before all others but the default, and fit it. Empty:
   // none of any.
   std::vector<std::vector<Draft>> wanted = {};
+  bool measures_default = true;   // as the first candidate
   int finalists = 8;              // measured again at the end, in turns with the default
   bool resume = false;            // count and reuse the database's records
   bool warm_start = true;         // start from similar workloads' winners and the stored model
