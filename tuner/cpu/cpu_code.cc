@@ -335,6 +335,11 @@ void CpuCodeCounter::enter(const Expr& cond, bool holds, double share) {
   // Where one of a few conditions comes back, the compiler follows each outcome to the end (jump
   // threading).
   if (condition != last_condition_) {
+    // A condition that changes from one execution to the next is mispredicted at times.
+    const bool is_new = conditions_.count(condition) == 0;
+    if (is_new && share > 0 && share < 1 && varies(table_.of(cond))) {
+      passes_.instructions += core_.mispredict * core_.issue / 4;
+    }
     is_threaded_ = !conditions_.insert(condition).second && conditions_.size() <= kMostThreaded;
   }
   last_condition_ = condition;
