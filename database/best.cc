@@ -72,7 +72,7 @@ std::string latest_confirmation(const StoreImpl& store, const std::string& targe
          "AND (later.created, later.id) > (records.created, records.id))) ";
 }
 
-const std::string kUnusable = "its artifact cannot be used: ";
+constexpr std::string_view kUnusable = "its artifact cannot be used: ";
 
 std::string rank_sql(const StoreImpl& store, const std::string& target_hash) {
   std::string sql = "WHERE workload_hash = ?1 AND " +
@@ -91,7 +91,7 @@ std::string unusable(const Store& store, const Record& record, const BestQuery& 
   if (!reason.empty() || !query.need_artifact) return reason;
   if (record.artifact_hash.empty()) return "no artifact was kept for it";
   Lookup<Artifact> found = store.artifact(record);
-  if (!found) return kUnusable + found.miss;
+  if (!found) return std::string(kUnusable) + found.miss;
   if (query.processor) {
     reason = lacking_features(*found.value, *query.processor);
     if (!reason.empty()) return reason;

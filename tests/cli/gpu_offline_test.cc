@@ -228,7 +228,7 @@ TEST_F(GpuOffline, ACompilerThatDiesCostsItsCandidatesAlone) {
                         kNoGpu + " TILEWRIGHT_CUDA='" + dir_.string() + "'");
   ASSERT_EQ(tuned.code, 0) << tuned.err;
   const Json result = tuned.json()["results"][0];
-  EXPECT_GT(result["invalid"]["compile_error"], 0);
+  EXPECT_GT(result["invalid"]["compile"], 0);
   EXPECT_GT(result["valid"], 0);
   const auto store = database::Store::open(dir_ / "tilewright.db", database::Mode::ReadOnly);
   for (const database::Record& r : store.records().records) {

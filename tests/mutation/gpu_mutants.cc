@@ -188,7 +188,7 @@ class StoredTruth {
     for (size_t i = 0; i < kData.size(); ++i) {
       if (runs_.size() == i) runs_.push_back(run_kernel(c_, dims_, kData[i]));
       if (!runs_[i]) continue;
-      const std::string text = said_apart(
+      std::string text = said_apart(
           [&] { return "escaped " + difference(c_, *runs_[i], wrong, dims_, kData[i]); });
       // One that crashes or never ends here was not refused by the check.
       if (text.starts_with("refused ")) return "escaped " + text.substr(8);

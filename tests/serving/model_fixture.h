@@ -27,7 +27,7 @@ inline std::string write_model(const std::string& database, const graph::Graph& 
   for (const graph::Value& v : graph.values) {
     if (v.constant) content.parts[graph::data_hash(*v.data)] = v.data;
   }
-  const std::string path = database.substr(0, database.rfind('/') + 1) + name;
+  std::string path = database.substr(0, database.rfind('/') + 1) + name;
   database::Store::open(database, database::Mode::ReadOnly).export_serving(path, content);
   return path;
 }

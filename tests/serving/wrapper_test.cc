@@ -93,7 +93,7 @@ TEST(ServingWrapper, TellsHowShapesFollowFromDimensions) {
 
 TEST(ServingWrapper, ThrowsWhatTheLibrarySays) {
   try {
-    tw::Library("nowhere.db");
+    const tw::Library library("nowhere.db");
     FAIL() << "a database that is not there was opened";
   } catch (const tw::Error& e) {
     EXPECT_EQ(e.status(), TW_ERROR_DATABASE);

@@ -15,7 +15,6 @@ namespace {
 
 constexpr size_t kKernels = 2;
 constexpr double kNano = 1e9;
-constexpr size_t kSeconds = 0;  // index of the predicted time in a feature row
 
 constexpr std::array<const char*, kGpuLimits.size()> kLimitNames = {
     "tensor", "fma", "issue", "special", "shared", "l2", "dram", "latency"};

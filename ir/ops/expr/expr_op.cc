@@ -216,7 +216,7 @@ Expr ExprBuilder::call_value(const Syntax& s, const Scope& scope) const {
 }
 
 // Whether the value is one that an index may have: no product of indices, divisions by positive numbers alone.
-static bool is_index_value(const Syntax& s) {
+bool is_index_value(const Syntax& s) {
   if (s.kind != Syntax::Kind::Binary || linear_form(s)) {
     return is_index_arithmetic(s) && linear_form(s).has_value();
   }

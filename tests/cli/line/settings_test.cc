@@ -87,7 +87,7 @@ TEST_F(Settings, NoColorIsHeeded) {
         const std::string command =
             environment +
             " TILEWRIGHT_CACHE=off TILEWRIGHT_CC=./cc " TILEWRIGHT_BINARY_DIR
-            "/tune-cli tune --quiet --trials 1 --threads 1 " +
+            "/tune-cli tune --quiet --trials 2 --threads 1 " +
             kSmall;
         return shell("TERM=xterm script -qec '" + command + "' /dev/null").out;
       };

@@ -107,8 +107,9 @@ TEST(ExprOp, ArithmeticAndFunctions) {
            "dims.i=9"));
   for (int i = 0; i < 9; ++i) {
     double a = run.in("A")(i), b = run.in("B")(i);
+    const int whole = i % 3 + i / 2;
     run.expected()(i) = -(a + 0.25) * 2 / (1 + std::abs(b)) - std::max(a, std::min(b, 0.5)) +
-                        std::sqrt(std::abs(a)) * std::tanh(b) + std::floor(a * 4) + i % 3 + i / 2;
+                        std::sqrt(std::abs(a)) * std::tanh(b) + std::floor(a * 4) + whole;
   }
   run.check();
 }

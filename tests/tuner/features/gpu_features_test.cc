@@ -17,8 +17,6 @@
 namespace tilewright {
 namespace {
 
-using testing::Contains;
-using testing::Each;
 using testing::HasSubstr;
 
 Target h100() { return Target::parse("cuda:sm_90a"); }
