@@ -13,7 +13,7 @@
 
 namespace tilewright::python {
 
-// What tells of it in Python: "hit", "near", "default", "miss".
+// The name of an outcome in Python: "hit", "near", "default", "miss".
 const char* outcome_name(tw_outcome outcome);
 
 // How a file is opened, out of Python's arguments: lines go to `log`, or where it is None to the logger

@@ -204,7 +204,7 @@ class StoredTruth {
   std::vector<std::unique_ptr<OperandSet>> runs_;  // of the kernel, by data
 };
 
-// Of this process and its children so far.
+// Processor time of this process and its children so far.
 double processor_seconds() {
   double seconds = 0;
   for (int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {

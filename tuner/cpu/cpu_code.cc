@@ -332,8 +332,8 @@ void CpuCodeCounter::enter(const Expr& cond, bool holds, double share) {
   outer_.emplace_back(scope_, share_);
   share_ *= share;
   const uint64_t condition = table_.of(cond).identity() + (holds ? 1 : 0);
-  // Where one of a few conditions comes back, the compiler follows each outcome to the end (jump
-  // threading).
+  // The compiler follows each outcome to the end (jump threading) if one of a few conditions comes
+  // back.
   if (condition != last_condition_) {
     // A condition that changes from one execution to the next is mispredicted at times.
     const bool is_new = conditions_.count(condition) == 0;
@@ -362,7 +362,7 @@ Expr CpuCodeCounter::condition_of_term(const Expr& value) {
 
 // The share of the executions in which such a term is not left out.
 double CpuCodeCounter::share_of_term(const Expr& cond) {
-  // Where copies side by side take turns, the branches cost what they leave out.
+  // Branches cost as much as they leave out if copies side by side take turns.
   bool alternates = false;
   for_each_expr(cond, [&](const Expr& e) {
     auto* n = e.as<BinaryNode>();

@@ -1,4 +1,4 @@
-// What a processor core executes per cycle, by the chip's family.
+// Rates of a processor core per cycle, by the chip's family.
 #pragma once
 
 #include <string>

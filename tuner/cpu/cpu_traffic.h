@@ -12,7 +12,7 @@ namespace tilewright {
 // and written back.
 using CpuTraffic = std::array<double, 3>;
 
-// Of one thread's share of repeated runs of a program without blocks, before its buffers are flattened
+// The traffic of one thread's share of repeated runs, of a program without blocks before its buffers are flattened
 // (lower_blocks, compact_buffers). Dynamic dimensions are at their maximum.
 //
 // The estimate is that of "A data locality optimizing algorithm" (Wolf and Lam, PLDI 1991). Where the

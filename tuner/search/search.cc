@@ -190,7 +190,7 @@ SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
     float score = o.seconds > 0 ? static_cast<float>(best / o.seconds) : 0;
     measured.push_back({o.features, o.answers, score, o.predicted});
   }
-  // Where a GPU's model is trained, the data sheet is among its features.
+  // A trained model of GPUs has the data sheet among its features.
   const bool is_learned = prior.trained() && maker_.backend().only_predicts();
   const PriorScores known =
       is_learned ? scores_of(prior) : judged_scores(prior, prospects_of(measured));

@@ -80,7 +80,7 @@ class Direction {
   // The axis of a layer's output that counts the batch: its last but one.
   static size_t rows_axis(const IndexExpr& e) { return e.sizes().size() - 2; }
 
-  // What all steps take from the input: [step, batch, gates].
+  // The input's product with its weight, for all steps: [step, batch, gates].
   void add_inputs() {
     const std::string gates = name_ + "/input";
     IndexExpr e = layer(gates, {steps_, batch_, gates_});
@@ -93,7 +93,7 @@ class Direction {
                               bias(e, "i2", false)),
                   gates);
   }
-  // Those of step t: [batch, gates].
+  // Its rows of step t: [batch, gates].
   std::string inputs_at(int64_t t) {
     IndexExpr e = layer(at_ + "/input", {batch_, gates_});
     const std::string own =
@@ -261,7 +261,7 @@ void put_out(const Mapping& m, const Node& node, size_t output, const std::vecto
   layers->push_back(e.finish(fmt::format("{} = {}", e.left(), text)));
 }
 
-// What the unrolled form leaves out.
+// Refuses forms that are not unrolled: other activations, clipping, coupled gates, lengths.
 void check_plain(const Mapping& m, const Node& node, int64_t steps) {
   static const std::map<std::string, std::vector<std::string>> kUsual = {
       {"LSTM", {"sigmoid", "tanh", "tanh"}}, {"GRU", {"sigmoid", "tanh"}}, {"RNN", {"tanh"}}};
