@@ -57,21 +57,59 @@ void rename_indices(Stage* stage, const std::map<std::string, std::string>& name
   for (auto& [name, size] : stage->indices) name = names.at(name);
 }
 
+// Names of the indices along each axis of the tensors that were made or read before.
+using AxisNames = std::map<std::string, std::vector<std::string>>;
+
+// A ranged size is a dimension of its own for each name, so that indices along one axis share one.
+std::map<std::string, std::string> shared_names(const Stage& stage, const AxisNames& axes,
+                                                const std::map<std::string, int64_t>& dims) {
+  const std::map<std::string, int64_t> sizes(stage.indices.begin(), stage.indices.end());
+  std::map<std::string, std::string> names;
+  std::set<std::string> taken;
+  walk(&stage.statement.value, [&](const Syntax* s) {
+    const auto known = axes.find(s->text);
+    if (!is_read(*s) || known == axes.end() || known->second.size() != s->args.size()) return;
+    for (size_t d = 0; d < s->args.size(); ++d) {
+      const std::string &own = s->args[d].text, &other = known->second[d];
+      const bool ranged =
+          s->args[d].kind == Syntax::Kind::Name && onnx::has_stand_in(sizes.at(own));
+      if (!ranged || other.empty() || dims.at(other) != sizes.at(own)) continue;
+      if (!names.contains(own) && taken.insert(other).second) names[own] = other;
+    }
+  });
+  return names;
+}
+
 // Index names of a stage by its axes: "i0", "i1" on the left, "r0", … of reductions. "i0_1" is the second
 // size of that place.
-void number_indices(Stage* stage, std::map<std::string, int64_t>* dims) {
-  std::map<std::string, std::string> names;
+void number_indices(Stage* stage, std::map<std::string, int64_t>* dims, AxisNames* axes) {
+  std::map<std::string, std::string> names = shared_names(*stage, *axes, *dims);
+  std::set<std::string> taken;
+  for (const auto& [own, name] : names) taken.insert(name);
   const size_t left = stage->statement.indices.size();
   for (size_t i = 0; i < stage->indices.size(); ++i) {
     const auto& [name, size] = stage->indices[i];
+    if (names.contains(name)) continue;
     const std::string place = i < left ? fmt::format("i{}", i) : fmt::format("r{}", i - left);
     std::string fresh = place;
-    for (int k = 1; dims->emplace(fresh, size).first->second != size; ++k) {
+    for (int k = 1; taken.contains(fresh) || dims->emplace(fresh, size).first->second != size;
+         ++k) {
       fresh = fmt::format("{}_{}", place, k);
     }
+    taken.insert(fresh);
     names[name] = fresh;
   }
   rename_indices(stage, names);
+  const auto note = [&](const std::string& tensor, const std::vector<Syntax>& indices) {
+    std::vector<std::string>& known = axes->try_emplace(tensor, indices.size()).first->second;
+    for (size_t d = 0; d < indices.size() && d < known.size(); ++d) {
+      if (known[d].empty() && indices[d].kind == Syntax::Kind::Name) known[d] = indices[d].text;
+    }
+  };
+  walk(&stage->statement.value, [&](const Syntax* s) {
+    if (is_read(*s)) note(s->text, s->args);
+  });
+  note(stage->statement.target, stage->statement.indices);
 }
 
 // The spec of the statements with names of their own.
@@ -96,10 +134,11 @@ nlohmann::ordered_json spec_of(Text text, std::map<std::string, size_t>* operand
     note_type(name, text.stages[s].elem);
   }
   std::map<std::string, int64_t> dims;
+  AxisNames axes;
   std::vector<Statement> statements;
   for (Stage& stage : text.stages) {
     rename_tensors(&stage, names);
-    number_indices(&stage, &dims);
+    number_indices(&stage, &dims, &axes);
     statements.push_back(stage.statement);
   }
   nlohmann::ordered_json spec = {{"op", "expr"}, {"expr", ops::spell(statements)}, {"dims", dims}};

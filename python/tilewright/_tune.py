@@ -65,14 +65,15 @@ def tune(specs: str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]], *,
 
 
 def compile(model: str | os.PathLike[str], out: str | os.PathLike[str], *,
-            dims: Mapping[str, int] | None = None, db: str | os.PathLike[str] = "tilewright.db",
+            dims: Mapping[str, int | str] | None = None, db: str | os.PathLike[str] = "tilewright.db",
             target: str | None = None, trials: int | None = None, time: str | None = None,
             threads: int | None = None, precision: str | None = None, tolerance: float | None = None,
             arguments: Iterable[str] = (), progress: Progress = "auto") -> Dict[str, Any]:
     """Writes the ONNX file `model` as one file with its kernels, `out`, which Model runs.
 
-    `dims` are sizes of dimensions that the model names. Workloads that `db` lacks are tuned: `trials`
-    candidates each (16; 0 takes what is there), or as many as `time` allows for the model, "10m".
+    `dims` are sizes of dimensions that the model names, or ranges of them, as "1..8". Workloads that
+    `db` lacks are tuned: `trials` candidates each (16; 0 takes what is there), or as many as `time`
+    allows for the model, "10m".
     `precision` is that of the factors of products, "f32" or "bf16"; with `tolerance` outputs on random
     inputs are compared with the model's in f32. `target`, `threads`, `arguments` and `progress` as tune()
     takes them.

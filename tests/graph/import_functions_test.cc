@@ -49,6 +49,37 @@ TEST(ImportFunctions, ScattersElements) {
   }
 }
 
+TEST(ImportFunctions, DividesIntegers) {
+  const auto divided = [](const std::string& op, const std::vector<std::string>& attributes) {
+    OnnxFile file;
+    file.input("x", {4}, test::kInt64)
+        .integers("by", {3, 3, -3, 4})
+        .node(op, {"x", "by"}, {"q"}, attributes)
+        .node("Cast", {"q"}, {"y"}, {test::whole("to", test::kFloat)})
+        .output("y");
+    const std::vector<int64_t> x = {7, -7, 7, -8};
+    return run(file, {{"x", std::make_shared<std::string>(test::raw_text(x))}});
+  };
+  EXPECT_THAT(divided("Div", {}), ElementsAre(2, -2, -2, -2));
+  EXPECT_THAT(divided("Mod", {}), ElementsAre(1, 2, -2, 0));
+  EXPECT_THAT(divided("Mod", {test::whole("fmod", 1)}), ElementsAre(1, -1, 1, 0));
+}
+
+TEST(ImportFunctions, TakesTheLargest) {
+  for (int64_t output : {0, 1}) {
+    OnnxFile file;
+    file.input("x", {2, 4}).integers("k", {3}).node("TopK", {"x", "k"}, {"v", "i"});
+    if (output == 0) {
+      file.output("v");
+    } else {
+      file.node("Cast", {"i"}, {"y"}, {test::whole("to", test::kFloat)}).output("y");
+    }
+    const std::vector<float> got = run(file, {{"x", elements({1, 7, 7, 3, -1, -2, 0, -3})}});
+    EXPECT_EQ(got, output == 0 ? (std::vector<float>{7, 7, 3, 0, -1, -2})
+                               : (std::vector<float>{1, 2, 3, 2, 0, 1}));
+  }
+}
+
 TEST(ImportFunctions, MultipliesIntegers) {
   OnnxFile file;
   file.input("x", {1, 3})

@@ -96,12 +96,26 @@ std::string combined(const std::string& op, const std::string& a, const std::str
   return fmt::format("{}({}, {})", op == "Max" ? "max" : "min", a, b);
 }
 
+// The quotient of integers, toward zero, and the rest of rounding it down or toward zero: in f64, which is exact
+// for operands below 2^52.
+Mapped express_quotient(const Mapping& m, const Node& node) {
+  if (is_float(m.elem(node.inputs.at(0)))) throw NotMapped("its operands are no integers");
+  IndexExpr e(m, node);
+  e.accumulate(ElemType::f64);
+  const std::string a = e.element(node.inputs[0]), b = e.element(node.inputs.at(1));
+  const std::string q = e.left("Q"), down = fmt::format("floor({})", q);
+  const std::string zero = fmt::format("select({0} < 0, -floor(-{0}), floor({0}))", q);
+  const bool toward_zero = node.op == "Div" || node.integer("fmod", 0) != 0;
+  const std::string whole = toward_zero ? zero : down;
+  return {
+      e.finish(fmt::format("{} = {} / {}; {} = {}", q, a, b, e.left(),
+                           node.op == "Div" ? whole : fmt::format("{} - {} * {}", a, b, whole)))};
+}
+
 Mapped express_combination(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
   std::string text = e.element(node.inputs.at(0));
-  if (node.op == "Div" && !is_float(m.elem(node.inputs[0]))) {
-    throw NotMapped("it divides integers");
-  }
+  if (node.op == "Div" && !is_float(m.elem(node.inputs[0]))) return express_quotient(m, node);
   for (size_t i = 1; i < node.inputs.size(); ++i) {
     text = combined(node.op, text, e.element(node.inputs[i]));
   }
@@ -222,6 +236,7 @@ const MapFns& whole_element_mappings() {
                        {"Clip", express_limits},
                        {"Where", express_choice},
                        {"PRelu", express_slopes},
+                       {"Mod", express_quotient},
                        {"Sin", express_sine},
                        {"Cos", express_sine},
                        {"Cast", express_conversion},

@@ -49,7 +49,16 @@ Draft slice(const Mapping& m, const Node& node, size_t output, const std::vector
       at.push_back(shifted(step == 1 ? i : fmt::format("{} * {}", i, step), start));
     }
   }
-  return copied(e, e.at(node.inputs.at(0), at));
+  // A ranged stretch of a fixed axis lies within it, as its shape was inferred: an expression has to say so.
+  const Sizes from = sizes_of_value(m, node.inputs.at(0));
+  std::string value = e.at(node.inputs[0], at);
+  for (size_t d = 0; d < axes.size(); ++d) {
+    if (has_stand_in(from[d]) || !has_stand_in(e.sizes().at(d))) continue;
+    if (axes[d].start != 0 || axes[d].step != 1)
+      throw NotMapped("it takes a ranged stretch that begins later");
+    value = fmt::format("select({} < {}, {}, 0)", e.indices()[d], from[d], value);
+  }
+  return copied(e, value);
 }
 
 // Places that are counted from the end of an axis are numbers of the program.

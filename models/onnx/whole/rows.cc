@@ -182,6 +182,31 @@ Mapped express_place(const Mapping& m, const Node& node) {
                                last ? "max" : "min", last ? "(-1)" : std::to_string(kLongestRow)))};
 }
 
+// By the place that each element has in the sorted row: how many stand before it there.
+Mapped express_top(const Mapping& m, const Node& node) {
+  const Sizes sizes = sizes_of_value(m, node.inputs.at(0));
+  const size_t axis = checked_axis(node.integer("axis", -1), sizes.size());
+  if (sizes[axis] > kLongestRow) throw NotMapped("its rows are too long");
+  const char* before = node.integer("largest", 1) != 0 ? ">" : "<";
+  Mapped drafts;
+  for (size_t output = 0; output < node.outputs.size(); ++output) {
+    if (node.outputs[output].empty()) continue;
+    IndexExpr e(m, node, output);
+    const std::string own = e.reduced(sizes[axis]), other = e.reduced(sizes[axis]);
+    std::vector<std::string> at = e.indices();
+    at[axis] = other;
+    const std::string y = e.at(node.inputs[0], at);
+    at[axis] = own;
+    const std::string x = e.at(node.inputs[0], at);
+    const std::string place = fmt::format("P[{}]", fmt::join(at, ", "));
+    drafts.push_back(e.finish(fmt::format(
+        "{0} += select({1} {2} {3} || {1} == {3} && {4} < {5}, 1, 0); {6} += select({0} == {7}, "
+        "{8}, 0)",
+        place, y, before, x, other, own, e.left(), e.indices()[axis], output == 0 ? x : own)));
+  }
+  return drafts;
+}
+
 Mapped express_running_sum(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
   auto axis_given = known_numbers(m, node, "axis", 1);
@@ -262,6 +287,7 @@ const MapFns& whole_row_mappings() {
                        {"LRN", express_lrn},
                        {"ArgMax", express_place},
                        {"ArgMin", express_place},
+                       {"TopK", express_top},
                        {"CumSum", express_running_sum}};
     for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1",
                            "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"}) {
