@@ -115,7 +115,7 @@ Table Table::read(const std::string& path, database::Trust trust) {
   Table table;
   table.path_ = path;
   table.serving_ = database::is_serving_file(path);
-  table.model_ = table.serving_ && store.part(kProgramPart).value.has_value();
+  table.model_ = table.serving_ && store.has_parts();
   for (const database::WorkloadSummary& summary : store.workloads()) {
     StoredWorkload workload;
     workload.hash = summary.hash;

@@ -17,9 +17,6 @@ class Store;
 
 namespace tilewright::serving {
 
-// The part of a model file that is its program.
-inline constexpr const char* kProgramPart = "program";
-
 // A kernel with its artifact.
 struct StoredKernel {
   database::TargetIdentity target;
