@@ -13,7 +13,13 @@
 // A node is a workload, a spec with the values that are its operands, or a view: another name, and
 // another shape, for the same elements, for neighbouring ones among them, or for those of several values
 // one after another. Elements lie row-major. An operand of a workload may have
-// another shape than the value that it is, but as many elements. Shapes are numbers.
+// another shape than the value that it is, but as many elements.
+//
+// Shapes and specs hold numbers. A dimension whose size each run gives has a number that stands for it:
+//   dim "batch": 1..8 as 2137
+//   input "x": f32[2137, 16]
+// Stand-ins are primes of their own (models/onnx/extent.h), so that passes treat such a size as one that they
+// cannot cut. graph/sizes.h turns them into ranges and into the sizes of a run.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +31,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/ops/spec.h"
 #include "ir/type.h"
 
 namespace tilewright::graph {
@@ -69,9 +76,17 @@ struct Node {
 // Makes the node a view of these values, which are one or more.
 void set_parts(Node* node, const std::vector<size_t>& parts);
 
+// A dimension of the inputs whose size each run gives.
+struct Dim {
+  std::string name;
+  DimSize range;
+  int64_t stand_in = 0;
+};
+
 // Nodes stand behind those whose outputs they read.
 struct Graph {
   std::string name;
+  std::vector<Dim> dims;
   std::vector<Value> values;
   std::vector<Node> nodes;
   std::vector<size_t> inputs, outputs;

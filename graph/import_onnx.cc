@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/utf8.h"
+#include "graph/sizes.h"
 #include "models/onnx/layers.h"
 #include "runtime/tensor/element.h"
 #include "runtime/tensor/operands.h"
@@ -17,16 +18,6 @@ constexpr size_t kMostNamed = 20;  // nodes in a message
 std::optional<ElemType> stored_type(onnx::DataType type) {
   auto elem = onnx::elem_type(type);
   return elem == ElemType::boolean ? ElemType::u8 : elem;
-}
-
-std::optional<Shape> fixed_shape(const std::optional<onnx::Shape>& shape) {
-  if (!shape) return std::nullopt;
-  Shape sizes;
-  for (const onnx::Extent& e : *shape) {
-    if (!e.fixed() || e.number() < 1) return std::nullopt;
-    sizes.push_back(e.number());
-  }
-  return sizes;
 }
 
 Bytes tensor_data(const onnx::Tensor& tensor, ElemType elem) {
@@ -64,10 +55,18 @@ class Importer {
       for (const onnx::MadeConstant& made : layer.made) made_.emplace(to_utf8(made.name), &made);
     }
     for (const onnx::LeftOut& l : layers.left_out) left_out_.emplace(l.node, l.reason);
+    for (const onnx::NamedSize& size : extents().named()) {
+      graph_.dims.push_back({to_utf8(size.name), size.range, size.stand_in});
+    }
   }
 
   Graph import() {
     graph_.name = to_utf8(model_.graph_name.empty() ? model_.path : model_.graph_name);
+    if (graph_.dims.size() > kMostDims) {
+      throw GraphError(
+          fmt::format("{}: {} dimensions have ranges; at most {} may, and the others one size each",
+                      to_utf8(model_.path), graph_.dims.size(), kMostDims));
+    }
     for (const onnx::DeclaredValue& input : model_.inputs) add_input(input);
     for (const onnx::DeclaredValue& output : model_.outputs) need(output.name);
     if (!refused_.empty()) throw_refused();
@@ -85,10 +84,26 @@ class Importer {
     std::vector<std::string> reads;
   };
 
+  onnx::Extents& extents() const { return source_.values().extents(); }
+
+  // With stand-ins for dimensions that have ranges. Nothing for a shape that is not known, or that a
+  // dimension determines in another way than as a factor.
+  std::optional<Shape> shape_of(const onnx::Value& value) const {
+    if (!value.shape) return std::nullopt;
+    Shape sizes;
+    for (const onnx::Extent& e : *value.shape) {
+      const auto size = extents().stand_in(e);
+      const bool taken = size && e.fixed() && !graph_.dims.empty() && onnx::has_stand_in(*size);
+      if (!size || *size < 1 || taken) return std::nullopt;
+      sizes.push_back(*size);
+    }
+    return sizes;
+  }
+
   void add_input(const onnx::DeclaredValue& input) {
     const onnx::Value& known = source_.value(input.name);
     auto elem = stored_type(known.type);
-    auto shape = fixed_shape(known.shape);
+    auto shape = shape_of(known);
     if (!elem || !shape) {
       refuse("input " + to_utf8(input.name), "its type or its shape is not known");
       return;
@@ -114,7 +129,7 @@ class Importer {
     }
     const onnx::Value& known = source_.value(name);
     auto elem = stored_type(known.type);
-    auto shape = fixed_shape(known.shape);
+    auto shape = shape_of(known);
     if (!elem || !shape) return false;
     if (known.tensor != nullptr && known.tensor->readable() && known.tensor->count > 0) {
       place(name, {name, *elem, *shape, true, tensor_data(*known.tensor, *elem)});
@@ -142,9 +157,8 @@ class Importer {
       return s;
     }
     const onnx::Node* node = source_.producer(name);
-    if (node != nullptr && onnx::is_view(*node) && node->has_input(0) && node->outputs[0] == name) {
-      return {nullptr, node, {node->inputs[0]}};
-    }
+    const auto shown = node == nullptr ? std::nullopt : onnx::shown_value(source_, *node, name);
+    if (shown) return {nullptr, node, {*shown}};
     if (node == nullptr) {
       const onnx::Value& known = source_.value(name);
       const bool away = known.tensor != nullptr && known.tensor->external;
@@ -165,7 +179,7 @@ class Importer {
     Value out;
     out.name = to_utf8(name);
     if (s.view != nullptr) {
-      auto shape = fixed_shape(known.shape);
+      auto shape = shape_of(known);
       const Value& from = graph_.values[places_.at(to_utf8(s.reads[0]))];
       if (!shape) {
         refuse(to_utf8(s.view->label()), "the shape of its output is not known");
@@ -182,11 +196,7 @@ class Importer {
       for (const auto& [operand, value] : s.layer->operands) {
         node.operands[operand] = places_.at(to_utf8(value));
       }
-      if (!workload.dims.empty()) {
-        refuse(node.label, "a size is a range; give each named dimension one size");
-        return;
-      }
-      auto shape = fixed_shape(known.shape);
+      auto shape = shape_of(known);
       out.elem = workload.output()->elem;
       out.shape = shape ? *shape : operands_of(workload, {}).back().shape;
     }
@@ -264,8 +274,9 @@ class Importer {
 
 }  // namespace
 
-Graph import_onnx(const onnx::Model& model, const std::map<std::string, DimSize>& sizes) {
-  onnx::Values values(model, sizes);
+Graph import_onnx(const onnx::Model& model, const std::map<std::string, DimSize>& sizes,
+                  const onnx::StandIns& stand_ins) {
+  onnx::Values values(model, sizes, stand_ins);
   const onnx::Graph source(model, values);
   onnx::LayerOptions options;
   options.whole = true;

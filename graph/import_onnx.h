@@ -6,13 +6,15 @@
 
 #include "graph/graph.h"
 #include "ir/ops/spec.h"
+#include "models/onnx/extent.h"
 #include "models/onnx/model.h"
 
 namespace tilewright::graph {
 
-// The whole model, where each named dimension of its inputs has one size. The layers are those of
+// The whole model, where named dimensions of its inputs have these sizes or ranges. The layers are those of
 // onnx::find_layers. Throws UsageError for sizes that are missing, and GraphError that names each node
 // which an output needs and no kernel computes, with the reason.
-Graph import_onnx(const onnx::Model& model, const std::map<std::string, DimSize>& sizes);
+Graph import_onnx(const onnx::Model& model, const std::map<std::string, DimSize>& sizes,
+                  const onnx::StandIns& stand_ins = onnx::kStandIns);
 
 }  // namespace tilewright::graph

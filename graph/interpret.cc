@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/sizes.h"
 #include "ir/ops/spec.h"
 #include "runtime/tensor/element.h"
 
@@ -101,7 +102,7 @@ void fold_constants(Graph* graph, const Oracle::ParallelFn& parallel) {
     const bool known = std::all_of(node.operands.begin(), node.operands.end(),
                                    [&](const auto& o) { return values[o.second] != nullptr; });
     Value& out = graph->values[node.output];
-    if (!known || out.bytes() > kMaxFolded) {
+    if (!known || is_ranged(*graph, out) || out.bytes() > kMaxFolded) {
       rest.push_back(std::move(node));
       continue;
     }

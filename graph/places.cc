@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "graph/sizes.h"
+
 namespace tilewright::graph {
 namespace {
 
@@ -49,6 +51,8 @@ class Placer {
 
   int64_t aligned(const Node& node, ElemType elem, int64_t elements) const {
     const int64_t bits = elements * bits_of(elem);
+    if (!size_of(graph_, elements).fixed())
+      refuse(node, "a part begins where the sizes of a run say");
     if (bits % (kValueAlignment * 8) != 0) {
       refuse(node,
              fmt::format("a part begins behind {} elements of {}; expected a multiple of {} bytes",

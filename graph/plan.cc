@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/sizes.h"
+
 namespace tilewright::graph {
 namespace {
 
@@ -21,7 +23,7 @@ int64_t rounded(int64_t bytes) {
 std::vector<Life> lives_of(const Graph& graph, const std::vector<Place>& places) {
   const size_t end = graph.nodes.size() + 1;
   std::vector<Life> lives(graph.values.size());
-  for (size_t i : graph.inputs) lives[i] = {i, rounded(graph.values[i].bytes()), 0, 0};
+  for (size_t i : graph.inputs) lives[i] = {i, rounded(most_bytes(graph, graph.values[i])), 0, 0};
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     for (const auto& [name, value] : node.operands) lives[places[value].root].last = n + 1;
@@ -29,7 +31,7 @@ std::vector<Life> lives_of(const Graph& graph, const std::vector<Place>& places)
     // The first of several parts begins the life of what holds them.
     const size_t root = places[node.output].root;
     if (lives[root].bytes == 0)
-      lives[root] = {root, rounded(graph.values[root].bytes()), n + 1, n + 1};
+      lives[root] = {root, rounded(most_bytes(graph, graph.values[root])), n + 1, n + 1};
     lives[root].last = n + 1;
   }
   for (size_t i : graph.outputs) lives[places[i].root].last = end;

@@ -20,7 +20,7 @@ struct Plan {
   int64_t least_bytes = 0;
 };
 
-// By the nodes in their order. Inputs stay until their last use, outputs until the end.
+// By the nodes in their order, at the largest sizes. Inputs stay until their last use, outputs until the end.
 Plan plan_memory(const Graph& graph);
 
 }  // namespace tilewright::graph

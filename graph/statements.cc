@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
 #include "ir/ops/spec.h"
+#include "models/onnx/extent.h"
 #include "runtime/tensor/operands.h"
 
 namespace tilewright::graph {
@@ -156,12 +159,30 @@ std::optional<Text> typed_text_of(const Node& node) {
   return text;
 }
 
+bool holds_stand_in(const std::string& expression) {
+  auto in_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+  };
+  const char* const end = expression.data() + expression.size();
+  for (const char* at = expression.data(); at != end;) {
+    const char* const begin = at;
+    at = std::find_if_not(at, end, in_word);
+    int64_t number = 0;
+    if (std::from_chars(begin, at, number).ec == std::errc() && onnx::has_stand_in(number))
+      return true;
+    if (at == begin) ++at;
+  }
+  return false;
+}
+
 std::optional<Node> node_of(Text text, const std::string& label, size_t output) {
   Node node;
   node.label = label;
   node.output = output;
   try {
-    node.spec = spec_to_inline(parse_spec(spec_of(std::move(text), &node.operands).dump()));
+    const nlohmann::ordered_json spec = spec_of(std::move(text), &node.operands);
+    if (holds_stand_in(spec["expr"].get<std::string>())) return std::nullopt;
+    node.spec = spec_to_inline(parse_spec(spec.dump()));
     parse_workload(node.spec);
   } catch (const Error&) {
     return std::nullopt;  // more operators than an expression may have

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "graph/graph.h"
+#include "models/onnx/extent.h"
 #include "runtime/tensor/element.h"
 
 namespace tilewright::graph {
@@ -139,6 +141,8 @@ class Parser {
   void read(Line& line) {
     if (line.take("graph ")) {
       graph_.name = line.text();
+    } else if (line.take("dim ")) {
+      read_dim(line);
     } else if (line.take("input ")) {
       graph_.inputs.push_back(add(line, typed(line)));
     } else if (line.take("const ")) {
@@ -149,6 +153,23 @@ class Parser {
       read_node(line);
     }
     if (!line.done()) line.fail("something follows");
+  }
+
+  void read_dim(Line& line) {
+    Dim dim;
+    dim.name = line.text();
+    line.expect(":");
+    dim.range.min = line.number<int64_t>();
+    line.expect("..");
+    dim.range.max = line.number<int64_t>();
+    line.expect("as");
+    dim.stand_in = line.number<int64_t>();
+    if (!onnx::has_stand_in(dim.stand_in)) line.fail("that number is no stand-in");
+    if (dim.range.min < 1 || dim.range.max <= dim.range.min) line.fail("the range is empty");
+    for (const Dim& other : graph_.dims) {
+      if (other.name == dim.name || other.stand_in == dim.stand_in) line.fail("it occurs twice");
+    }
+    graph_.dims.push_back(std::move(dim));
   }
 
   void read_constant(Line& line) {
@@ -240,6 +261,10 @@ std::string data_hash(const std::string& data) {
 
 std::string to_string(const Graph& graph) {
   std::string text = fmt::format("graph {}\n", quoted(graph.name));
+  for (const Dim& d : graph.dims) {
+    text +=
+        fmt::format("dim {}: {}..{} as {}\n", quoted(d.name), d.range.min, d.range.max, d.stand_in);
+  }
   for (size_t i : graph.inputs) {
     const Value& v = graph.values[i];
     text += fmt::format("input {}: {}\n", quoted(v.name), type_text(v));

@@ -13,6 +13,7 @@
 #include "base/ceil_div.h"
 #include "graph/interpret.h"
 #include "graph/statements.h"
+#include "models/onnx/extent.h"
 
 namespace tilewright::graph {
 namespace {
@@ -136,6 +137,8 @@ std::optional<Convolution> convolution_of(const Graph& graph, const Node& node) 
   const auto channels = summed_channels(*sum);
   if (!channels) return std::nullopt;
   c.made = sizes_of(sum->axes());
+  if (onnx::has_stand_in(c.made[1]) || onnx::has_stand_in(c.made[2]))
+    return std::nullopt;  // no tiles
   c.channels = *channels;
   c.text = std::move(*text);
   const TextInput* weight = input_of(&c.text, c.stage().statement.value.args[1].text);

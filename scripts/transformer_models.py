@@ -6,7 +6,8 @@
   vit    an image encoder as timm's ViT: one product for queries, keys and values, cut by Split
   llama  decoder blocks as Hugging Face's Llama: RMS norms, rotary positions, shared keys, a gated layer
 
-Weights are random with a fixed seed. Needs the Python packages onnx and numpy."""
+With --ranged, bert and gpt take any number of sequences, batch, and of tokens, seq, up to 512: their
+inputs name these dimensions. Weights are random with a fixed seed. Needs the Python packages onnx and numpy."""
 import argparse
 import pathlib
 import sys
@@ -80,16 +81,25 @@ class Writer:
 
 
 def heads_of(w: Writer, x: str, tokens: int, heads: int, size: int, order=(0, 2, 1, 3)) -> str:
-    return w.Transpose(w.Reshape(x, w.numbers(1, tokens, heads, size)), perm=order)
+    shape = (1, tokens) if isinstance(tokens, int) else (0, 0)  # 0: the size that x has
+    return w.Transpose(w.Reshape(x, w.numbers(*shape, heads, size)), perm=order)
 
 
-def bert(layers=3, tokens=128, hidden=384, heads=12, words=1000, path=None, opset=14) -> None:
+def size_of(w: Writer, x: str, axis: int) -> str:
+    return w.Unsqueeze(w.Gather(w.Shape(x), w.constant(axis, np.int64)), w.numbers(0))
+
+
+def bert(layers=3, tokens=128, hidden=384, heads=12, words=1000, path=None, opset=14, batch=1) -> None:
     w = Writer("bert", opset)
-    ids = w.input("input_ids", [1, tokens], TensorProto.INT64)
-    mask = w.input("attention_mask", [1, tokens], TensorProto.INT64)
+    ids = w.input("input_ids", [batch, tokens], TensorProto.INT64)
+    mask = w.input("attention_mask", [batch, tokens], TensorProto.INT64)
     kept = w.Cast(w.Unsqueeze(mask, w.numbers(1, 2)), to=TensorProto.FLOAT)
     bias = w.Mul(w.Sub(w.constant(1), kept), w.constant(np.finfo(np.float32).min))
-    places = w.Gather(w.weight(512, hidden), w.constant(np.arange(tokens)[None], np.int64))
+    if isinstance(tokens, int):
+        places = w.constant(np.arange(tokens)[None], np.int64)
+    else:
+        places = w.Slice(w.constant(np.arange(512)[None], np.int64), w.numbers(0), size_of(w, ids, 1), w.numbers(1))
+    places = w.Gather(w.weight(512, hidden), places)
     x = w.layer_norm(w.Add(w.Gather(w.weight(words, hidden), ids), places), hidden)
     size = hidden // heads
     for _ in range(layers):
@@ -98,22 +108,33 @@ def bert(layers=3, tokens=128, hidden=384, heads=12, words=1000, path=None, opse
         values = heads_of(w, w.linear(x, hidden, hidden), tokens, heads, size)
         scores = w.Add(w.Div(w.MatMul(queries, keys), w.constant(size ** 0.5)), bias)
         joined = w.Transpose(w.MatMul(w.Softmax(scores, axis=-1), values), perm=[0, 2, 1, 3])
-        joined = w.Reshape(joined, w.numbers(1, tokens, hidden))
+        joined = w.Reshape(joined, w.numbers(*((1, tokens) if isinstance(tokens, int) else (0, 0)), hidden))
         x = w.layer_norm(w.Add(w.linear(joined, hidden, hidden), x), hidden)
         inner = w.gelu(w.linear(x, hidden, 4 * hidden))
         x = w.layer_norm(w.Add(w.linear(inner, 4 * hidden, hidden), x), hidden)
-    w.save({x: [1, tokens, hidden]}, path)
+    outputs = {x: [batch, tokens, hidden]}
+    if not isinstance(tokens, int):  # what a classifier reads
+        first = w.Gather(x, w.constant(0, np.int64), axis=1)
+        outputs[w.Tanh(w.linear(first, hidden, hidden))] = [batch, hidden]
+    w.save(outputs, path)
 
 
-def gpt(layers=3, tokens=128, hidden=384, heads=6, path=None) -> None:
+def gpt(layers=3, tokens=128, hidden=384, heads=6, path=None, batch=1) -> None:
     w = Writer("gpt", 14)
     size = hidden // heads
-    x = w.input("x", [1, tokens, hidden])
-    past = w.constant(np.tril(np.ones((1, 1, tokens, tokens))), np.bool_)
+    x = w.input("x", [batch, tokens, hidden])
+    if isinstance(tokens, int):
+        past = w.constant(np.tril(np.ones((1, 1, tokens, tokens))), np.bool_)
+    else:
+        past = w.constant(np.tril(np.ones((1, 1, 512, 512))), np.bool_)
+        for axis in (2, 3):
+            past = w.Slice(past, w.numbers(0), size_of(w, x, 1), w.numbers(axis))
 
     def gemm(v: str, rows: int, columns: int) -> str:
         product = w.Gemm(w.Reshape(v, w.numbers(-1, rows)), w.weight(rows, columns), w.row(columns))
-        return w.Reshape(product, w.numbers(1, tokens, columns))
+        if isinstance(tokens, int):
+            return w.Reshape(product, w.numbers(1, tokens, columns))
+        return w.Reshape(product, w.Concat(size_of(w, v, 0), size_of(w, v, 1), w.numbers(columns), axis=0))
 
     for _ in range(layers):
         parts = w.Split(gemm(w.layer_norm(x, hidden), hidden, 3 * hidden), w.numbers(*[hidden] * 3), outputs=3, axis=2)
@@ -122,13 +143,14 @@ def gpt(layers=3, tokens=128, hidden=384, heads=6, path=None) -> None:
         scores = w.Div(w.MatMul(queries, keys), w.constant(size ** 0.5))
         scores = w.Where(past, scores, w.constant(np.finfo(np.float32).min))
         joined = w.Transpose(w.MatMul(w.Softmax(scores, axis=-1), values), perm=[0, 2, 1, 3])
-        x = w.Add(gemm(w.Reshape(joined, w.numbers(1, tokens, hidden)), hidden, hidden), x)
+        joined = w.Reshape(joined, w.numbers(*((1, tokens) if isinstance(tokens, int) else (0, 0)), hidden))
+        x = w.Add(gemm(joined, hidden, hidden), x)
         inner = gemm(w.layer_norm(x, hidden), hidden, 4 * hidden)
         cubed = w.Add(inner, w.Mul(w.Pow(inner, w.constant(3)), w.constant(0.044715)))
         tanh = w.Tanh(w.Mul(cubed, w.constant((2 / np.pi) ** 0.5)))
         x = w.Add(x, gemm(w.Mul(w.Mul(inner, w.constant(0.5)), w.Add(tanh, w.constant(1))), 4 * hidden, hidden))
     x = w.layer_norm(x, hidden)
-    w.save({x: [1, tokens, hidden]}, path)
+    w.save({x: [batch, tokens, hidden]}, path)
 
 
 def vit(layers=3, image=224, patch=16, hidden=384, heads=6, path=None) -> None:
@@ -205,6 +227,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", metavar="MODEL", help="all by default")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="the folder (.)")
     parser.add_argument("--layers", type=int, help="in place of the model's own number")
+    parser.add_argument("--ranged", action="store_true", help="name the dimensions batch and seq")
     given = parser.parse_args()
     if onnx is None:
         sys.exit("transformer_models.py: needs the Python packages onnx and numpy: pip install onnx numpy")
@@ -212,6 +235,10 @@ def main() -> None:
         if name not in MODELS:
             parser.error(f"unknown model '{name}'; expected one of {', '.join(MODELS)}")
         sizes = {} if given.layers is None else {"layers": given.layers}
+        if given.ranged:
+            if name not in ("bert", "gpt"):
+                parser.error(f"--ranged is for bert and gpt, not for '{name}'")
+            sizes |= {"batch": "batch", "tokens": "seq"}
         MODELS[name](path=given.out / f"{name}.onnx", **sizes)
 
 

@@ -22,8 +22,12 @@ namespace serving = tilewright::serving;
 namespace {
 
 tw_port port_of(const serving::Port& port) {
-  return {sizeof(tw_port), port.name.c_str(), serving::dl_type(port.elem),
-          static_cast<int32_t>(port.shape.size()), port.shape.data()};
+  return {sizeof(tw_port),
+          port.name.c_str(),
+          serving::dl_type(port.elem),
+          static_cast<int32_t>(port.shape.size()),
+          port.shape.data(),
+          port.least.data()};
 }
 
 tw_status port_at(const tw_model* model,
@@ -90,6 +94,19 @@ tw_status tw_model_run(tw_model* model, const tw_model_args* args) noexcept {
     const tw_executor executor = serving::executor_of(read.executor);
     auto run = read.profile != 0 ? &serving::Model::profile : &serving::Model::run;
     (model->model.*run)(read.inputs, read.input_count, read.outputs, read.output_count, executor);
+  });
+}
+
+tw_status tw_model_output_shape(const tw_model* model, const DLTensor* const* inputs,
+                                size_t input_count, size_t output, int64_t* shape) noexcept {
+  return guarded([&] {
+    require(model, "model");
+    if (input_count > 0) require(inputs, "inputs");
+    require(shape, "shape");
+    const serving::Model& own = model->model;
+    serving::check_index(output, own.outputs().size(), "ports");
+    const serving::Sizes sizes = own.sizes_of(inputs, input_count);
+    for (const auto& size : own.outputs()[output].sizes) *shape++ = size.at(sizes.data());
   });
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ir/ops/dim_name.h"
 #include "serving/operand.h"
 #include "serving/status.h"
 
@@ -36,12 +37,6 @@ bool covers(const Spec& made_for, const Spec& asked, const std::map<std::string,
     if (!holds(size, in_box == box.end() ? asked_size->second : in_box->second)) return false;
   }
   return true;
-}
-
-// The kernels' name of the dimension that a key of a spec gives.
-std::string dim_name(const std::string& key) {
-  constexpr std::string_view kOfExpression = "dims.";
-  return key.rfind(kOfExpression, 0) == 0 ? key.substr(kOfExpression.size()) : key;
 }
 
 DimSize overlap(const DimSize& a, const DimSize& b) {
@@ -336,7 +331,7 @@ Spec fixed_at(const Spec& spec, const database::Sizes& sizes) {
   for (auto& [key, value] : fixed.params) {
     if (auto* size = std::get_if<DimSize>(&value)) fix(*size, dim_name(key));
     if (auto* shape = std::get_if<std::vector<DimSize>>(&value)) {
-      for (size_t d = 0; d < shape->size(); ++d) fix((*shape)[d], fmt::format("d{}", d));
+      for (size_t d = 0; d < shape->size(); ++d) fix((*shape)[d], dim_name(key, d));
     }
   }
   return fixed;
@@ -365,7 +360,7 @@ std::map<std::string, DimSize> sizes_of(const Spec& spec) {
     if (auto* size = std::get_if<DimSize>(&value)) {
       sizes[dim_name(key)] = *size;
     } else if (auto* shape = std::get_if<std::vector<DimSize>>(&value)) {
-      for (size_t d = 0; d < shape->size(); ++d) sizes[fmt::format("d{}", d)] = (*shape)[d];
+      for (size_t d = 0; d < shape->size(); ++d) sizes[dim_name(key, d)] = (*shape)[d];
     }
   }
   return sizes;

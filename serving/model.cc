@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "database/store.h"
 #include "graph/plan.h"
@@ -54,9 +55,57 @@ class Model::Source {
   graph::Graph graph_;
   std::string hash_, data_;  // the constant that was read last
 };
-// A launch that is ready but for its executor.
+namespace {
+
+// Throws ServingError unless the tensor is what the port says, but for sizes.
+void check_kind(const Port& port, const DLTensor* t, const char* what) {
+  auto refuse = [&](const std::string& why) {
+    throw ServingError(TW_ERROR_TENSOR, fmt::format("{} '{}': {}", what, port.name, why));
+  };
+  if (t == nullptr || t->data == nullptr) refuse("no tensor");
+  const DLDataType type = dl_type(port.elem);
+  const bool truth = port.elem == ElemType::u8 && t->dtype.code == kDLBool;
+  if (t->device.device_type != kDLCPU) refuse("it is not in the memory of the host");
+  if (!truth && (t->dtype.code != type.code || t->dtype.bits != type.bits || t->dtype.lanes != 1)) {
+    refuse(fmt::format("its elements are {}; expected {}", dl_type_name(t->dtype),
+                       to_string(port.elem)));
+  }
+  if (t->ndim != static_cast<int32_t>(port.sizes.size())) {
+    refuse(fmt::format("it has {} axes; expected {}", t->ndim, port.sizes.size()));
+  }
+}
+
+// Throws ServingError unless the tensor has the port's shape at these sizes.
+void check_shape(const Port& port, const DLTensor& t, const Sizes& sizes, const char* what) {
+  auto refuse = [&](size_t axis, const std::string& why) {
+    throw ServingError(TW_ERROR_TENSOR,
+                       fmt::format("{} '{}': axis {} {}", what, port.name, axis, why));
+  };
+  int64_t dense = 1;
+  for (size_t d = port.sizes.size(); d-- > 0;) {
+    const int64_t size = port.sizes[d].at(sizes.data());
+    if (t.shape[d] != size) {
+      refuse(d, port.sizes[d].fixed() ? fmt::format("has {}; expected {}", t.shape[d], size)
+                                      : fmt::format("has {}; expected {}, which is {}", t.shape[d],
+                                                    size, port.texts[d]));
+    }
+    if (t.strides != nullptr && size != 1 && t.strides[d] != dense) refuse(d, "is not compact");
+    dense *= size;
+  }
+}
+
+void check_count(size_t count, const std::vector<Port>& ports, const char* what) {
+  if (count == ports.size()) return;
+  throw ServingError(TW_ERROR_ARGUMENT,
+                     fmt::format("{} {}s; the model has {}", count, what, ports.size()));
+}
+
+}  // namespace
+
+// A launch that is ready but for its executor and for sizes.
 struct Model::Step {
   const Served* served = nullptr;
+  std::vector<graph::Size> sizes;  // of the dynamic dimensions of its spec
   std::vector<std::vector<int64_t>> shapes;
   std::vector<DLTensor> tensors;
   std::vector<const DLTensor*> given;  // null where the operand is packed
@@ -74,10 +123,13 @@ void Model::load(const std::string& path, const ModelOptions& options) {
       path, [](const std::string&) {}, options.trust);
   PrepareOptions prepare;
   prepare.threads = options.threads;
-  std::map<std::string, size_t> known;
+  dims_ = graph.dims;
+  std::vector<graph::RangedSpec> specs;
+  std::set<std::string> known;
   for (const graph::Node& node : graph.nodes) {
-    if (!node.is_view() && known.emplace(node.spec, known.size()).second) {
-      prepare.specs.push_back(node.spec);
+    specs.push_back(node.is_view() ? graph::RangedSpec{} : graph::ranged(graph, node));
+    if (!node.is_view() && known.insert(specs.back().spec).second) {
+      prepare.specs.push_back(specs.back().spec);
     }
   }
   prepared_ = library_->prepare(prepare);
@@ -88,7 +140,7 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   arena_ = Workspace(plan.bytes);
   constants_.resize(graph.values.size());
   add_ports(source);
-  add_steps(source);
+  add_steps(source, specs);
   for (const auto& constant : constants_) weight_bytes_ += constant ? constant->bytes() : 0;
   reserve_workspace(1);
   if (options.log) log_untuned(path, options.log);
@@ -114,7 +166,15 @@ void Model::add_ports(Source& source) {
   const graph::Graph& graph = source.graph();
   auto port = [&](size_t i) {
     const graph::Value& v = graph.values[i];
-    return Port{v.name, v.elem, v.shape, v.bytes(), i};
+    Port port{v.name, v.elem, {}, {}, {}, {}, i};
+    for (int64_t number : v.shape) {
+      port.sizes.push_back(graph::size_of(graph, number));
+      const DimSize range = graph::range_of(graph, port.sizes.back());
+      port.shape.push_back(range.max);
+      port.least.push_back(range.min);
+      port.texts.push_back(graph::to_string(graph, port.sizes.back()));
+    }
+    return port;
   };
   for (size_t i : graph.inputs) inputs_.push_back(port(i));
   for (size_t i : graph.outputs) {
@@ -135,15 +195,16 @@ void* Model::place_of(Source& source, size_t value) {
   return constants_[root]->data();
 }
 
-void Model::add_steps(Source& source) {
+void Model::add_steps(Source& source, const std::vector<graph::RangedSpec>& specs) {
   const graph::Graph& graph = source.graph();
   std::map<std::string, const ReportLine*> reports;
   std::string misses;
   for (const ReportLine& line : prepared_->report()) {
     reports.emplace(line.spec, &line);
     if (line.outcome != TW_MISS) continue;
-    for (const graph::Node& node : graph.nodes) {
-      if (node.spec == line.spec) misses += fmt::format("\n  {}: {}", node.label, line.reason);
+    for (size_t n = 0; n < specs.size(); ++n) {
+      if (specs[n].spec != line.spec) continue;
+      misses += fmt::format("\n  {}: {}", graph.nodes[n].label, line.reason);
     }
   }
   if (!misses.empty()) {
@@ -152,20 +213,23 @@ void Model::add_steps(Source& source) {
                                    "them:{}",
                                    misses));
   }
-  for (const graph::Node& node : graph.nodes) {
+  for (size_t n = 0; n < specs.size(); ++n) {
+    const graph::Node& node = graph.nodes[n];
     if (node.is_view()) continue;
-    const ReportLine& r = *reports.at(node.spec);
-    Step step = make_step(source, node);
+    const ReportLine& r = *reports.at(specs[n].spec);
+    Step step = make_step(source, node, specs[n]);
     step.line = lines_.size();
     lines_.push_back(
-        {node.label, node.spec, r.kernel, r.sketch, r.outcome, r.reason, r.seconds, 0});
+        {node.label, specs[n].spec, r.kernel, r.sketch, r.outcome, r.reason, r.seconds, 0});
     steps_.push_back(std::make_shared<Step>(std::move(step)));
   }
 }
 
-Model::Step Model::make_step(Source& source, const graph::Node& node) {
+Model::Step Model::make_step(Source& source, const graph::Node& node,
+                             const graph::RangedSpec& spec) {
   Step step;
-  step.served = &prepared_->find(node.spec);
+  step.served = &prepared_->find(spec.spec);
+  for (const Dim& dim : step.served->dims()) step.sizes.push_back(spec.sizes.at(dim.name));
   const std::vector<Operand>& operands = step.served->operands();
   step.shapes.resize(operands.size());
   step.tensors.resize(operands.size());
@@ -214,56 +278,75 @@ void Model::reserve_workspace(int threads) {
   if (needed > scratch_.bytes()) scratch_ = Workspace(needed);
 }
 
-void Model::transfer(const DLTensor* const* tensors, size_t count, const std::vector<Port>& ports,
-                     bool in) {
-  const char* what = in ? "input" : "output";
-  if (count != ports.size()) {
-    throw ServingError(TW_ERROR_ARGUMENT,
-                       fmt::format("{} {}s; the model has {}", count, what, ports.size()));
-  }
+std::vector<int64_t> Port::shape_at(const Sizes& run) const {
+  std::vector<int64_t> own;
+  for (const graph::Size& size : sizes) own.push_back(size.at(run.data()));
+  return own;
+}
+
+Sizes Model::largest_sizes() const {
+  Sizes sizes = {};
+  for (size_t d = 0; d < dims_.size(); ++d) sizes[d] = dims_[d].range.max;
+  return sizes;
+}
+
+Sizes Model::least_sizes() const {
+  Sizes sizes = {};
+  for (size_t d = 0; d < dims_.size(); ++d) sizes[d] = dims_[d].range.min;
+  return sizes;
+}
+
+Sizes Model::sizes_of(const DLTensor* const* inputs, size_t count) const {
+  check_count(count, inputs_, "input");
+  Sizes sizes = {};
   for (size_t i = 0; i < count; ++i) {
-    const Port& port = ports[i];
-    const DLTensor* t = tensors[i];
-    auto refuse = [&](const std::string& why) {
-      throw ServingError(TW_ERROR_TENSOR, fmt::format("{} '{}': {}", what, port.name, why));
-    };
-    if (t == nullptr || t->data == nullptr) refuse("no tensor");
-    const DLDataType type = dl_type(port.elem);
-    const bool truth = port.elem == ElemType::u8 && t->dtype.code == kDLBool;
-    if (t->device.device_type != kDLCPU) refuse("it is not in the memory of the host");
-    if (!truth &&
-        (t->dtype.code != type.code || t->dtype.bits != type.bits || t->dtype.lanes != 1)) {
-      refuse(fmt::format("its elements are {}; expected {}", dl_type_name(t->dtype),
-                         to_string(port.elem)));
-    }
-    if (t->ndim != static_cast<int32_t>(port.shape.size())) {
-      refuse(fmt::format("it has {} axes; expected {}", t->ndim, port.shape.size()));
-    }
-    int64_t dense = 1;
-    for (size_t d = port.shape.size(); d-- > 0;) {
-      if (t->shape[d] != port.shape[d]) {
-        refuse(fmt::format("axis {} has {}; expected {}", d, t->shape[d], port.shape[d]));
+    const Port& port = inputs_[i];
+    check_kind(port, inputs[i], "input");
+    for (size_t axis = 0; axis < port.sizes.size(); ++axis) {
+      for (size_t d = 0; d < dims_.size(); ++d) {
+        graph::Size own;
+        own.powers[d] = 1;
+        if (port.sizes[axis] != own || sizes[d] != 0) continue;
+        sizes[d] = inputs[i]->shape[axis];
+        const DimSize& range = dims_[d].range;
+        if (range.min <= sizes[d] && sizes[d] <= range.max) continue;
+        throw ServingError(
+            TW_ERROR_TENSOR,
+            fmt::format("input '{}': axis {} ({}) has {}; expected {} to {}", port.name, axis,
+                        dims_[d].name, sizes[d], range.min, range.max));
       }
-      if (t->strides != nullptr && port.shape[d] != 1 && t->strides[d] != dense) {
-        refuse(fmt::format("axis {} is not compact", d));
-      }
-      dense *= port.shape[d];
     }
   }
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i) check_shape(inputs_[i], *inputs[i], sizes, "input");
+  return sizes;
+}
+
+void Model::transfer(const DLTensor* const* tensors, const std::vector<Port>& ports,
+                     const Sizes& sizes, bool in) {
+  for (size_t i = 0; i < ports.size(); ++i) {
     const Port& port = ports[i];
-    const auto [root, bytes] = places_[port.value];
-    char* own = offsets_[root] >= 0 ? static_cast<char*>(arena_.data()) + offsets_[root] + bytes
+    int64_t count = 1;
+    for (const graph::Size& size : port.sizes) count *= size.at(sizes.data());
+    const auto bytes = static_cast<size_t>(bytes_for(port.elem, count));
+    const auto [root, first] = places_[port.value];
+    char* own = offsets_[root] >= 0 ? static_cast<char*>(arena_.data()) + offsets_[root] + first
                                     : static_cast<char*>(constants_[root]->data());
-    if (in) {
-      std::memcpy(own, first_element(*tensors[i]), static_cast<size_t>(port.bytes));
-    } else {
-      std::memcpy(first_element(*tensors[i]), own, static_cast<size_t>(port.bytes));
-    }
+    void* given = first_element(*tensors[i]);
+    std::memcpy(in ? own : given, in ? given : own, bytes);
   }
 }
 
-void Model::run_step(Step& step, const tw_executor& executor) {
+void Model::run_step(Step& step, const Sizes& sizes, const tw_executor& executor) {
+  if (!step.sizes.empty()) {
+    int64_t dims[kMaxDims];
+    for (size_t d = 0; d < step.sizes.size(); ++d) dims[d] = step.sizes[d].at(sizes.data());
+    const std::vector<Operand>& operands = step.served->operands();
+    for (size_t i = 0; i < operands.size(); ++i) {
+      for (size_t axis = 0; axis < operands[i].shape.size(); ++axis) {
+        step.shapes[i][axis] = extent_at(operands[i].shape[axis], dims);
+      }
+    }
+  }
   LaunchArgs args;
   args.tensors = step.given.data();
   args.tensor_count = step.given.size();
@@ -274,26 +357,39 @@ void Model::run_step(Step& step, const tw_executor& executor) {
   step.served->launch(args);
 }
 
+template <class Run>
+void Model::run_steps(const DLTensor* const* inputs, size_t input_count,
+                      const DLTensor* const* outputs, size_t output_count, int threads,
+                      const Run& run) {
+  const Sizes sizes = sizes_of(inputs, input_count);
+  check_count(output_count, outputs_, "output");
+  for (size_t i = 0; i < output_count; ++i) {
+    check_kind(outputs_[i], outputs[i], "output");
+    check_shape(outputs_[i], *outputs[i], sizes, "output");
+  }
+  reserve_workspace(threads);  // grows once per larger number of threads
+  transfer(inputs, inputs_, sizes, true);
+  for (const auto& step : steps_) run(*step, sizes);
+  transfer(outputs, outputs_, sizes, false);
+}
+
 void Model::run(const DLTensor* const* inputs, size_t input_count, const DLTensor* const* outputs,
                 size_t output_count, const tw_executor& executor) {
-  reserve_workspace(executor.threads);  // grows once per larger number of threads
-  transfer(inputs, input_count, inputs_, true);
-  for (const auto& step : steps_) run_step(*step, executor);
-  transfer(outputs, output_count, outputs_, false);
+  run_steps(inputs, input_count, outputs, output_count, executor.threads,
+            [&](Step& step, const Sizes& sizes) { run_step(step, sizes, executor); });
 }
 
 void Model::profile(const DLTensor* const* inputs, size_t input_count,
                     const DLTensor* const* outputs, size_t output_count,
                     const tw_executor& executor) {
   using Clock = std::chrono::steady_clock;
-  reserve_workspace(executor.threads);
-  transfer(inputs, input_count, inputs_, true);
-  for (const auto& step : steps_) {
-    const auto before = Clock::now();
-    run_step(*step, executor);
-    lines_[step->line].seconds = std::chrono::duration<double>(Clock::now() - before).count();
-  }
-  transfer(outputs, output_count, outputs_, false);
+  run_steps(inputs, input_count, outputs, output_count, executor.threads,
+            [&](Step& step, const Sizes& sizes) {
+              const auto before = Clock::now();
+              run_step(step, sizes, executor);
+              const std::chrono::duration<double> spent = Clock::now() - before;
+              lines_[step.line].seconds = spent.count();
+            });
 }
 
 }  // namespace tilewright::serving

@@ -1,6 +1,7 @@
 // Whole models: a program of kernels out of one file, over one block of memory.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,6 +10,7 @@
 
 #include "graph/graph.h"
 #include "graph/places.h"
+#include "graph/sizes.h"
 #include "runtime/load/kernel.h"
 #include "serving/library.h"
 
@@ -23,13 +25,19 @@ struct ModelOptions {
   database::Trust trust;
 };
 
+using Sizes = std::array<int64_t, graph::kMostDims>;  // of a run, by the model's dimensions
+
 // An input or an output.
 struct Port {
   std::string name;
   ElemType elem = ElemType::f32;
-  std::vector<int64_t> shape;
-  int64_t bytes = 0;
-  size_t value = 0;  // of the graph
+  std::vector<int64_t> shape;  // the largest
+  std::vector<int64_t> least;
+  std::vector<graph::Size> sizes;  // of the axes, over the model's dimensions
+  std::vector<std::string> texts;  // of the axes: "3", "batch", "12*batch"
+  size_t value = 0;                // of the graph
+
+  std::vector<int64_t> shape_at(const Sizes& run) const;
 };
 
 // A node as a profile shows it.
@@ -51,6 +59,13 @@ class Model {
   const std::vector<Port>& inputs() const { return inputs_; }
   const std::vector<Port>& outputs() const { return outputs_; }
   const std::vector<NodeLine>& nodes() const { return lines_; }
+  // Dimensions whose sizes each run gives.
+  const std::vector<graph::Dim>& dims() const { return dims_; }
+  // The sizes that these inputs say; all of them are checked. Throws ServingError that names the port and, where
+  // a size is out of it, the range.
+  Sizes sizes_of(const DLTensor* const* inputs, size_t count) const;
+  Sizes largest_sizes() const;
+  Sizes least_sizes() const;
   // Bytes of the block that values share, of packed weights and of constants that kernels read as they are.
   int64_t arena_bytes() const { return arena_.bytes(); }
   int64_t least_arena_bytes() const { return least_bytes_; }
@@ -71,16 +86,21 @@ class Model {
   void load(const std::string& path, const ModelOptions& options);
   void log_untuned(const std::string& path, const Library::Log& log) const;
   void add_ports(Source& source);
-  void add_steps(Source& source);
-  Step make_step(Source& source, const graph::Node& node);
+  void add_steps(Source& source, const std::vector<graph::RangedSpec>& specs);
+  Step make_step(Source& source, const graph::Node& node, const graph::RangedSpec& spec);
   void* place_of(Source& source, size_t value);
   void reserve_workspace(int threads);
-  void transfer(const DLTensor* const* tensors, size_t count, const std::vector<Port>& ports,
+  void transfer(const DLTensor* const* tensors, const std::vector<Port>& ports, const Sizes& sizes,
                 bool in);
-  void run_step(Step& step, const tw_executor& executor);
+  // Checks the tensors, and calls `run` with each step and the sizes between copies of inputs and outputs.
+  template <class Run>
+  void run_steps(const DLTensor* const* inputs, size_t input_count, const DLTensor* const* outputs,
+                 size_t output_count, int threads, const Run& run);
+  void run_step(Step& step, const Sizes& sizes, const tw_executor& executor);
 
   std::unique_ptr<Library> library_;
   std::unique_ptr<Prepared> prepared_;
+  std::vector<graph::Dim> dims_;
   std::vector<Port> inputs_, outputs_;
   std::vector<NodeLine> lines_;
   std::vector<std::shared_ptr<Step>> steps_;

@@ -21,6 +21,7 @@
 #include "graph/optimize.h"
 #include "graph/plan.h"
 #include "graph/precision.h"
+#include "graph/sizes.h"
 #include "models/onnx/external.h"
 #include "models/weights/mapped_file.h"
 #include "runtime/check/reference.h"
@@ -39,7 +40,7 @@ using Json = nlohmann::ordered_json;
 struct CompileArguments {
   CommonOptions common;
   std::string model, out, time, precision = "f32";
-  std::vector<std::string> dims;
+  std::vector<std::string> dims, constants;
   int trials = 16;
   int parent = 0;        // the process without which there is nobody to compile for
   double tolerance = 0;  // 0: the precision's own
@@ -61,9 +62,10 @@ Uses uses_of(const graph::Graph& graph) {
   std::map<std::string, size_t> places;
   for (const graph::Node& node : graph.nodes) {
     if (node.is_view()) continue;
-    auto [place, fresh] = places.emplace(node.spec, uses.workloads.size());
+    const std::string spec = graph::ranged(graph, node).spec;
+    auto [place, fresh] = places.emplace(spec, uses.workloads.size());
     if (fresh) {
-      uses.workloads.push_back(parse_workload(node.spec));
+      uses.workloads.push_back(parse_workload(spec));
       uses.counts.push_back(0);
     }
     ++uses.counts[place->second];
@@ -71,25 +73,14 @@ Uses uses_of(const graph::Graph& graph) {
   return uses;
 }
 
-// The sizes of the model's named dimensions, a number each.
-std::map<std::string, DimSize> fixed_dims(const CompileArguments& a) {
-  std::map<std::string, DimSize> dims = read_dims(a.dims);
-  for (const auto& [name, size] : dims) {
-    if (!size.is_dynamic()) continue;
-    throw UsageError(
-        fmt::format("--dim {}={}..{}: a model is compiled for one size; expected a "
-                    "number, such as --dim {}={}",
-                    name, size.min, size.max, name, size.max));
-  }
-  return dims;
-}
-
 // The model as it says, with what depends on constants alone computed.
-graph::Graph read_graph(const CompileArguments& a) {
+graph::Graph read_graph(const CompileArguments& a, const onnx::StandIns& stand_ins) {
   const weights::MappedFile file(a.model);
   onnx::Model model = read_onnx(file.bytes(), a.model);
+  for (const auto& [name, value] : read_constants(a.constants))
+    onnx::fix_input(&model, name, value);
   const onnx::ExternalData constants(model);
-  graph::Graph graph = graph::import_onnx(model, fixed_dims(a));
+  graph::Graph graph = graph::import_onnx(model, read_dims(a.dims), stand_ins);
   graph::verify(graph);
   ThreadPool pool(thread_count(a.common));
   graph::fold_constants(&graph, parallel_on(pool));
@@ -245,8 +236,11 @@ int report_made(const CompileArguments& a, Json said, const std::optional<ModelE
 }
 
 int run_compile(const CompileArguments& a) {
-  const graph::Graph model = read_graph(a);
+  const graph::Graph model = read_graph(a, onnx::kStandIns);
   const graph::Graph graph = optimized(model, a);
+  if (!graph.dims.empty()) {
+    graph::require_same(graph, optimized(read_graph(a, onnx::kOtherStandIns), a));
+  }
   if (a.text) {
     fmt::print("{}", to_string(graph));
     return kDone;
@@ -285,8 +279,14 @@ void add_compile(CLI::App& app, Runners& runners) {
   add_common(*sub, a->common, {.specs = false});
   sub->add_option("model", a->model, "ONNX file")->required();
   sub->add_option("-o,--out", a->out, "Model file to write")->type_name("FILE");
-  sub->add_option("--dim", a->dims, "Size of a dimension that the model names")
-      ->type_name("NAME=SIZE")
+  sub->add_option(
+         "--dim", a->dims,
+         "Size of a dimension that the model names, or the range of a size that each run gives")
+      ->type_name("NAME=SIZE|NAME=MIN..MAX")
+      ->take_all();
+  sub->add_option("--const", a->constants,
+                  "Number that an input always is, so that it is none of the file's")
+      ->type_name("INPUT=NUMBER")
       ->take_all();
   sub->add_option("--trials", a->trials,
                   "Candidates per workload that the database has no tuned kernel for; 0: take what "
@@ -316,6 +316,8 @@ void add_compile(CLI::App& app, Runners& runners) {
   sub->add_flag("--text", a->text, "Print the program and do nothing else");
   sub->footer(
       "Examples:\n  tune-cli compile model.onnx --dim batch=1 -o model.tw --db kernels.db\n"
+      "  tune-cli compile model.onnx --dim batch=1..8 --dim seq=1..512 -o model.tw\n"
+      "  tune-cli compile vad.onnx --const sr=16000 --dim batch=1 --dim sequence=576 -o vad.tw\n"
       "  tune-cli compile model.onnx -o model.tw --trials 0\n"
       "  tune-cli compile model.onnx -o model.tw --precision bf16 --tolerance 0.01\n"
       "  tune-cli compile model.onnx --text");

@@ -42,6 +42,25 @@ std::map<std::string, DimSize> read_dims(const std::vector<std::string>& given) 
   return sizes;
 }
 
+std::map<std::string, double> read_constants(const std::vector<std::string>& given) {
+  std::map<std::string, double> constants;
+  for (const std::string& text : given) {
+    const size_t equals = text.rfind('=');
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    const bool named = equals != std::string::npos && equals > 0;
+    const auto [rest, error] = named ? std::from_chars(text.data() + equals + 1, end, value)
+                                     : std::from_chars_result{end, std::errc::invalid_argument};
+    if (error != std::errc() || rest != end) {
+      throw UsageError(fmt::format("--const {}: expected INPUT=NUMBER, such as sr=16000", text));
+    }
+    if (!constants.emplace(text.substr(0, equals), value).second) {
+      throw UsageError(fmt::format("--const {}: the input is given twice", text));
+    }
+  }
+  return constants;
+}
+
 onnx::Model read_onnx(std::string_view bytes, const std::string& path) {
   try {
     return onnx::read_model(bytes, path);

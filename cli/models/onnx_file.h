@@ -13,6 +13,8 @@ namespace tilewright::cli {
 
 // "seq=128", "seq=1..512". Throws UsageError.
 std::map<std::string, DimSize> read_dims(const std::vector<std::string>& given);
+// "sr=16000". Throws UsageError.
+std::map<std::string, double> read_constants(const std::vector<std::string>& given);
 // A file of another kind is told from a damaged model. Throws FileError.
 onnx::Model read_onnx(std::string_view bytes, const std::string& path);
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/output/table.h"
 #include "cli/run/model_tensors.h"
@@ -91,25 +92,29 @@ void refuse_of_model(const CLI::App& command, const std::vector<std::string>& op
 int run_model(const CommonOptions& options, const std::vector<std::string>& in,
               const std::vector<std::string>& out) {
   serving::Model model = opened(options);
-  Tensors inputs(model.inputs()), outputs(model.outputs());
-  std::vector<bool> given(inputs.size(), false);
+  const std::vector<serving::Port>& ports = model.inputs();
+  std::vector<std::optional<std::pair<NpyArray, std::string>>> given(ports.size());
   for (const std::string& text : in) {
     auto [name, path] = named_file(text, "--in", "NAME=FILE.npy");
-    const size_t i = port_named(model.inputs(), name, "--in");
-    const NpyArray array = read_npy(path);
-    if (array.elem == ElemType::boolean && model.inputs()[i].elem == ElemType::u8 &&
-        array.shape == model.inputs()[i].shape) {
+    given[port_named(ports, name, "--in")] = {read_npy(path), path};
+  }
+  std::vector<std::vector<int64_t>> shapes;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i]) throw UsageError(fmt::format("--in: input '{}' is missing", ports[i].name));
+    const bool fixed = ports[i].shape == ports[i].least;
+    shapes.push_back(fixed ? ports[i].shape : given[i]->first.shape);
+  }
+  Tensors inputs(ports, shapes);
+  for (size_t i = 0; i < given.size(); ++i) {
+    const auto& [array, path] = *given[i];
+    if (array.elem == ElemType::boolean && ports[i].elem == ElemType::u8 &&
+        array.shape == shapes[i]) {
       std::memcpy(inputs.at(i).data(), array.bytes.data(), array.bytes.size());
     } else {
       assign(&inputs.at(i), array, path);
     }
-    given[i] = true;
   }
-  for (size_t i = 0; i < given.size(); ++i) {
-    if (!given[i]) {
-      throw UsageError(fmt::format("--in: input '{}' is missing", model.inputs()[i].name));
-    }
-  }
+  Tensors outputs(model.outputs(), model.sizes_of(inputs.data(), inputs.size()));
   Threads threads(thread_count(options));
   model.run(inputs.data(), inputs.size(), outputs.data(), outputs.size(), threads.executor);
   Json written = Json::array();
@@ -125,7 +130,8 @@ int run_model(const CommonOptions& options, const std::vector<std::string>& in,
 
 int explain_model(const CommonOptions& options) {
   serving::Model model = opened(options);
-  Tensors inputs(model.inputs()), outputs(model.outputs());
+  const serving::Sizes sizes = model.largest_sizes();
+  Tensors inputs(model.inputs(), sizes), outputs(model.outputs(), sizes);
   Threads threads(thread_count(options));
   std::vector<std::vector<double>> seconds(model.nodes().size());
   for (int run = 0; run < kProfiled; ++run) {

@@ -12,8 +12,8 @@ namespace tilewright::cli {
 
 // A tensor of a port in memory of its own.
 struct Tensor {
-  explicit Tensor(const serving::Port& port)
-      : array(port.name, port.elem, port.shape), shape(port.shape) {
+  Tensor(const serving::Port& port, std::vector<int64_t> own_shape)
+      : array(port.name, port.elem, own_shape), shape(std::move(own_shape)) {
     tensor = {};
     tensor.data = array.data();
     tensor.device = {kDLCPU, 0};
@@ -29,17 +29,24 @@ struct Tensor {
 // Tensors of all ports, as a run takes them.
 class Tensors {
  public:
-  explicit Tensors(const std::vector<serving::Port>& ports) {
-    for (const serving::Port& port : ports) {
-      owned_.push_back(std::make_unique<Tensor>(port));
-      given_.push_back(&owned_.back()->tensor);
-    }
+  // At these sizes of the model's dimensions.
+  Tensors(const std::vector<serving::Port>& ports, const serving::Sizes& sizes) {
+    for (const serving::Port& port : ports) add(port, port.shape_at(sizes));
+  }
+  Tensors(const std::vector<serving::Port>& ports,
+          const std::vector<std::vector<int64_t>>& shapes) {
+    for (size_t i = 0; i < ports.size(); ++i) add(ports[i], shapes.at(i));
   }
   HostArray& at(size_t i) { return owned_[i]->array; }
   const DLTensor* const* data() const { return given_.data(); }
   size_t size() const { return given_.size(); }
 
  private:
+  void add(const serving::Port& port, std::vector<int64_t> shape) {
+    owned_.push_back(std::make_unique<Tensor>(port, std::move(shape)));
+    given_.push_back(&owned_.back()->tensor);
+  }
+
   std::vector<std::unique_ptr<Tensor>> owned_;
   std::vector<const DLTensor*> given_;
 };

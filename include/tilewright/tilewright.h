@@ -413,13 +413,15 @@ TW_API tw_status tw_model_open(const char* path, const tw_model_options* options
                                tw_model** model) TW_NOEXCEPT;
 TW_API void tw_model_close(tw_model* model) TW_NOEXCEPT;
 
-/* An input or an output. Texts and shapes live as long as the model. Since version 5. */
+/* An input or an output. Texts and shapes live as long as the model. Where `shape` and `least` differ, each
+ * run gives the size: inputs say it by their shapes. Since version 5. */
 typedef struct tw_port {
   size_t struct_size;
   const char* name;
   DLDataType dtype; /* truth values are bytes, 0 or 1; tensors of booleans do as well */
   int32_t ndim;
-  const int64_t* shape;
+  const int64_t* shape; /* the largest size of each axis */
+  const int64_t* least; /* the least size of each axis */
 } tw_port;
 
 TW_API size_t tw_model_input_count(const tw_model* model) TW_NOEXCEPT;
@@ -427,6 +429,12 @@ TW_API size_t tw_model_output_count(const tw_model* model) TW_NOEXCEPT;
 /* `port->struct_size` must be set. */
 TW_API tw_status tw_model_input_at(const tw_model* model, size_t index, tw_port* port) TW_NOEXCEPT;
 TW_API tw_status tw_model_output_at(const tw_model* model, size_t index, tw_port* port) TW_NOEXCEPT;
+
+/* Writes the shape that an output has in a run on these inputs, of which only types and shapes count:
+ * `ndim` sizes. Checks the inputs as a run does. Since version 5. */
+TW_API tw_status tw_model_output_shape(const tw_model* model, const DLTensor* const* inputs,
+                                       size_t input_count, size_t output,
+                                       int64_t* shape) TW_NOEXCEPT;
 
 /* Since version 5. */
 typedef struct tw_model_args {

@@ -278,6 +278,16 @@ class Model {
     return detail::all_of(handle_.get(), tw_model_node_count, tw_model_node_at);
   }
 
+  // The shape that an output has in a run on these inputs, of which only types and shapes count.
+  std::vector<int64_t> output_shape(const std::vector<const DLTensor*>& inputs,
+                                    size_t output) const {
+    auto port = TW_INIT(tw_port);
+    check(tw_model_output_at(handle_.get(), output, &port));
+    std::vector<int64_t> shape(static_cast<size_t>(port.ndim));
+    check(tw_model_output_shape(handle_.get(), inputs.data(), inputs.size(), output, shape.data()));
+    return shape;
+  }
+
   // A tensor for each port, in their order. `profile` keeps the seconds of nodes().
   void run(const std::vector<const DLTensor*>& inputs, const std::vector<const DLTensor*>& outputs,
            const tw_executor* executor = nullptr, bool profile = false) {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ir/ops/dim_name.h"
 #include "ir/ops/keys.h"
 #include "ir/ops/operator.h"
 #include "ir/ops/source.h"
@@ -122,18 +123,21 @@ Workload make_workload(const Spec& spec) {
   return workload;
 }
 
+std::string dim_name(const std::string& key, size_t axis) {
+  constexpr std::string_view kIndex = "dims.", kShape = "shapes.";
+  if (key.starts_with(kIndex)) return key.substr(kIndex.size());
+  if (key.starts_with(kShape)) return fmt::format("{}_{}", key.substr(kShape.size()), axis);
+  return key == "shape" ? fmt::format("d{}", axis) : key;
+}
+
 Workload at_sizes(const Workload& workload, const std::map<std::string, int64_t>& sizes) {
   Spec spec = parse_spec(workload.canonical);
-  // WorkloadBuilder::dim() names a dimension after its key, after an index of the expression, or
-  // after its position in a shape.
-  constexpr std::string_view kOfExpression = "dims.";
   for (auto& [key, value] : spec.params) {
     if (auto* size = std::get_if<DimSize>(&value)) {
-      bool index = key.rfind(kOfExpression, 0) == 0;
-      *size = fixed(*size, index ? key.substr(kOfExpression.size()) : key, sizes);
+      *size = fixed(*size, dim_name(key), sizes);
     } else if (auto* shape = std::get_if<std::vector<DimSize>>(&value)) {
       for (size_t d = 0; d < shape->size(); ++d) {
-        (*shape)[d] = fixed((*shape)[d], fmt::format("d{}", d), sizes);
+        (*shape)[d] = fixed((*shape)[d], dim_name(key, d), sizes);
       }
     }
   }

@@ -24,15 +24,41 @@ std::string Extent::text() const {
   return number_ == 1 ? names : fmt::format("{}*{}", number_, names);
 }
 
-Extent Extents::declare(const std::string& name, const DimSize& range) {
+bool has_stand_in(int64_t number) {
+  const auto divides = [&](int64_t prime) { return number % prime == 0; };
+  return number != 0 &&
+         (std::ranges::any_of(kStandIns, divides) || std::ranges::any_of(kOtherStandIns, divides));
+}
+
+Extent Extents::with_range(const std::string& name, const DimSize& range) {
   if (!range.is_dynamic()) return range.min;
   ranges_[name] = range;
   return Extent::named(name);
 }
 
+Extent Extents::declare(const std::string& name, const DimSize& range) {
+  if (range.is_dynamic()) {
+    const size_t place = named_.size();
+    named_.push_back({name, range, place < stand_ins_.size() ? stand_ins_[place] : 0});
+  }
+  return with_range(name, range);
+}
+
+std::optional<int64_t> Extents::stand_in(const Extent& e) const {
+  int64_t number = e.number_;
+  for (const std::string& name : e.names_) {
+    const auto own = std::ranges::find(named_, name, &NamedSize::name);
+    if (own == named_.end() || own->stand_in == 0 ||
+        __builtin_mul_overflow(number, own->stand_in, &number)) {
+      return std::nullopt;
+    }
+  }
+  return number;
+}
+
 std::optional<Extent> Extents::derived(const std::string& text, int64_t least, int64_t most) {
   if (text.size() > kMaxText) return std::nullopt;
-  return declare("(" + text + ")", {least, most});
+  return with_range("(" + text + ")", {least, most});
 }
 
 std::optional<DimSize> Extents::range(const Extent& e) const {

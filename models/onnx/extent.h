@@ -1,6 +1,7 @@
 // Sizes of a model's values: numbers, or such times sizes that are known only at launch.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -32,14 +33,39 @@ class Extent {
 
 using Shape = std::vector<Extent>;
 
+// Numbers that stand for named sizes in whole models (Extents::stand_in). Each is a prime, so that a number
+// of the program depends on a size exactly if it is a multiple, and so that no pass can cut the size. They
+// are small, so that shapes of several do not overflow. A model has to become the same program with either
+// row: a number that depends on a size in another way differs.
+using StandIns = std::array<int64_t, 4>;
+inline constexpr StandIns kStandIns = {2137, 1913, 2389, 2621};
+inline constexpr StandIns kOtherStandIns = {2141, 1907, 2383, 2617};
+
+// Whether a number is a multiple of a stand-in.
+bool has_stand_in(int64_t number);
+
+// A size that a model's inputs name.
+struct NamedSize {
+  std::string name;
+  DimSize range;
+  int64_t stand_in = 0;
+};
+
 // The ranges of named sizes, and arithmetic. What is no number times names gets a name of its own with
 // the range that it has; equal calculations give equal names. Nothing comes back where the result is
 // not defined, overflows, or is calculated in more steps than shapes are.
 class Extents {
  public:
+  explicit Extents(const StandIns& stand_ins = kStandIns) : stand_ins_(stand_ins) {}
+
   // A size of that name; one with a range of a single number is that number.
   Extent declare(const std::string& name, const DimSize& range);
+  // The sizes that were declared with ranges, in their order. The stand-in is 0 where there are more of
+  // them than stand-ins.
+  const std::vector<NamedSize>& named() const { return named_; }
   std::optional<DimSize> range(const Extent& e) const;
+  // The extent with stand-ins in place of names. Nothing for one that is no number times declared sizes.
+  std::optional<int64_t> stand_in(const Extent& e) const;
 
   std::optional<Extent> plus(const Extent& a, const Extent& b);
   std::optional<Extent> minus(const Extent& a, const Extent& b);
@@ -49,9 +75,12 @@ class Extents {
   std::optional<Extent> product(const Shape& sizes, size_t from = 0, size_t to = SIZE_MAX) const;
 
  private:
+  Extent with_range(const std::string& name, const DimSize& range);
   std::optional<Extent> derived(const std::string& text, int64_t least, int64_t most);
 
   std::map<std::string, DimSize> ranges_;
+  std::vector<NamedSize> named_;
+  StandIns stand_ins_;
 };
 
 }  // namespace tilewright::onnx

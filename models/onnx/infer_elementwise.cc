@@ -62,6 +62,16 @@ void combine(Step& s) { s.set(0, s.type(), combined_shape(s), combined_contents(
 
 void compare(Step& s) { s.set(0, DataType::Bool, combined_shape(s), combined_contents(s)); }
 
+void negate(Step& s) {
+  std::optional<Shape> contents = s.input(0).contents;
+  for (size_t i = 0; contents && i < contents->size(); ++i) {
+    Extent& e = (*contents)[i];
+    if (!e.fixed()) return s.keep();
+    e = e.number() == 0 ? 1 : 0;
+  }
+  s.set(0, s.type(), s.shape(0), contents);
+}
+
 void where(Step& s) {
   std::optional<Shape> chosen;
   const auto &condition = s.input(0).contents, &a = s.input(1).contents, &b = s.input(2).contents;
@@ -107,6 +117,7 @@ Rules make_elementwise_rules() {
   Rules rules = {{"Cast", cast},
                  {"CastLike", cast_like},
                  {"Where", where},
+                 {"Not", negate},
                  {"Dropout", dropout},
                  {"IsNaN", is_kind},
                  {"IsInf", is_kind},
@@ -148,7 +159,6 @@ Rules make_elementwise_rules() {
                          "Sin",
                          "Cos",
                          "Tan",
-                         "Not",
                          "ThresholdedRelu",
                          "PRelu",
                          "BitwiseNot",

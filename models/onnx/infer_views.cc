@@ -225,7 +225,9 @@ std::optional<Extent> bound(Step& s, const Extent& at, const Extent& size) {
   auto range = s.extents.range(size);
   if (!range) return std::nullopt;
   if (!at.fixed()) {  // of a size that is sliced by itself or by less
-    return at == size ? std::optional(at) : std::nullopt;
+    const auto own = s.extents.range(at);
+    const bool within = at == size || (own && own->min >= 0 && own->max <= range->min);
+    return within ? std::optional(at) : std::nullopt;
   }
   if (at.number() >= range->max) return size;
   if (at.number() < 0) {
@@ -419,11 +421,16 @@ void pad(Step& s) {
 }
 
 // Its inputs end with the results of its branches, of which it gives out one. What these agree in is
-// known.
+// known, or all of the branch that its condition takes.
 void either_branch(Step& s) {
   const size_t outputs = s.node.outputs.size();
   if (s.node.inputs.size() != 1 + 2 * outputs) return;
   for (size_t i = 0; i < outputs; ++i) {
+    if (const auto taken = taken_input(s.node, s.input(0), i)) {
+      const Value& v = s.input(*taken);
+      s.set(i, v.type, v.shape, v.contents);
+      continue;
+    }
     const Value &a = s.input(1 + i), &b = s.input(1 + outputs + i);
     if (a.type == b.type) s.set(i, a.type, a.shape == b.shape ? a.shape : std::nullopt);
   }

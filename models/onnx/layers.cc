@@ -104,7 +104,7 @@ std::vector<Draft> Finder::map_pattern(const Node& node) const {
 
 // The specs of operators where they say all, else an expression of the node alone.
 std::vector<Draft> Finder::map_whole(const Node& node) const {
-  if (!node.within.empty()) throw NotMapped(node.within);
+  // Nodes of its graphs are read through it alone.
   if (node.holds_graphs) throw NotMapped("it runs graphs of its own, which depends on values");
   if (node.outputs.empty()) throw NotMapped("it gives nothing");
   std::string reason;
@@ -164,10 +164,17 @@ void Finder::add(Draft d) {
 
 }  // namespace
 
-bool is_view(const Node& node) {
+std::optional<std::string> shown_value(const Graph& graph, const Node& node,
+                                       const std::string& output) {
   static const std::set<std::string> kOps = {"Identity", "Reshape",   "Flatten",
                                              "Squeeze",  "Unsqueeze", "Dropout"};
-  return node.domain.empty() && kOps.contains(node.op);
+  const auto place = std::ranges::find(node.outputs, output) - node.outputs.begin();
+  if (node.domain.empty() && kOps.contains(node.op) && node.has_input(0) && place == 0) {
+    return node.inputs[0];
+  }
+  const Value& condition = graph.value(node.has_input(0) ? node.inputs[0] : "");
+  const auto taken = taken_input(node, condition, static_cast<size_t>(place));
+  return taken ? std::optional(node.inputs[*taken]) : std::nullopt;
 }
 
 Layers find_layers(const Graph& graph, const LayerOptions& options) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,8 +50,10 @@ struct Layers {
   std::vector<LeftOut> left_out;
 };
 
-// Whether the outputs are other names for the elements of the first input.
-bool is_view(const Node& node);
+// The value whose elements an output has under another name, perhaps in another shape: of a view, and of an If
+// whose condition is known. Nothing for other nodes.
+std::optional<std::string> shown_value(const Graph& graph, const Node& node,
+                                       const std::string& output);
 
 // All nodes but those that move or calculate nothing when the model runs: shapes, constants, views.
 // Each spec parses.

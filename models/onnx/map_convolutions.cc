@@ -133,13 +133,13 @@ void fold_batch_norm(const Mapping& m, const Node& norm, Draft* d, std::vector<s
                      Mapped* before) {
   const std::string name = norm.outputs.at(0);
   const std::string weight = d->layer.operands.at("W");
-  const Sizes row = fixed_sizes(m, norm.inputs[1]);
+  const Sizes row = sizes_of_value(m, norm.inputs[1]);
   const ElemType type = m.elem(weight);
   for (Draft& made : channel_norm(m, norm, norm.inputs[1], norm.inputs[2], norm.inputs[3],
                                   norm.inputs[4], norm.real("epsilon", 1e-5), name)) {
     before->push_back(std::move(made));
   }
-  IndexExpr w(m, norm, name + "/weight", fixed_sizes(m, weight), type);
+  IndexExpr w(m, norm, name + "/weight", sizes_of_value(m, weight), type);
   const std::string factor = w.made_at(name + "/factor", row, type, {"i0"});
   before->push_back(w.finish(fmt::format("{} = {} * {}", w.left(), w.element(weight), factor)));
   d->layer.operands["W"] = name + "/weight";
@@ -204,14 +204,15 @@ Mapped with_channels_last(const Mapping& m, const Node& node, Draft d) {
   const std::string name = node.outputs.at(0);
   const std::string &x = node.inputs.at(0), &w = node.inputs.at(1);
   const ElemType type = m.elem(x);
-  const Sizes out = fixed_sizes(m, name);
+  const Sizes out = sizes_of_value(m, name);
   std::vector<std::string> steps = bias_of(node, 2, &d);
   if (!steps.empty()) d.spec.texts("epilogue", steps);
   d.layer.operands["X"] = name + "/X";
   d.layer.operands["W"] = name + "/W";
   d.layer.output = name + "/last";
-  return {reordered(m, node, x, fixed_sizes(m, x), type, {0, 2, 3, 1}, name + "/X"),
-          reordered(m, node, w, fixed_sizes(m, w), type, {2, 3, 0, 1}, name + "/W"), std::move(d),
+  return {reordered(m, node, x, sizes_of_value(m, x), type, {0, 2, 3, 1}, name + "/X"),
+          reordered(m, node, w, sizes_of_value(m, w), type, {2, 3, 0, 1}, name + "/W"),
+          std::move(d),
           reordered(m, node, name + "/last", {out[0], out[2], out[3], out[1]}, type, {0, 3, 1, 2},
                     name)};
 }
@@ -241,7 +242,7 @@ Mapped in_blocks(const Mapping& m, const Node& node, const Geometry& g) {
       weight.at(node.inputs.at(1), {"i1", fmt::format("i0 % {}", c), fmt::format("i0 // {}", w * c),
                                     fmt::format("i0 // {} % {}", c, w)});
   IndexExpr e(m, node);
-  Sizes made = fixed_sizes(m, node.inputs[0]);
+  Sizes made = sizes_of_value(m, node.inputs[0]);
   made[1] = h * w * c;
   std::string value =
       e.made_at(d.layer.output, made, type,

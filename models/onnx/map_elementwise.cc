@@ -216,7 +216,7 @@ Mapped map_written(const Mapping& m, const Node& node) {
 Draft written_out_function(const Mapping& m, const Node& node, const std::string& input,
                            const FunctionMatch& match) {
   if (m.options.whole) {
-    IndexExpr e(m, node, match.output, fixed_sizes(m, input), m.elem(input));
+    IndexExpr e(m, node, match.output, sizes_of_value(m, input), m.elem(input));
     const std::string x = e.element(input);
     Draft whole = e.finish(
         match.fn == "silu"

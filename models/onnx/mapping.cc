@@ -56,7 +56,16 @@ ElemType Mapping::elem(const std::string& value) const {
   return *elem;
 }
 
+int64_t Mapping::number(const Extent& e) const {
+  if (e.fixed() && e.number() < 1) throw NotMapped(fmt::format("a size is {}", e.text()));
+  if (auto number = extents().stand_in(e)) return *number;
+  throw NotMapped(fmt::format(
+      "a size is {}, which is no multiple of a ranged dimension; give that dimension one size",
+      e.text()));
+}
+
 DimSize Mapping::size(const Extent& e) const {
+  if (options.whole) return {number(e), number(e)};
   std::optional<DimSize> range = extents().range(e);
   if (!range || range->max < 1) throw NotMapped(fmt::format("a size is {}", e.text()));
   return {std::max<int64_t>(1, range->min), range->max};

@@ -40,8 +40,10 @@ class Mapping {
   const Shape& shape(const Node& node, size_t i) const;
   // A type that operands have; u8 for truth values of whole models.
   ElemType elem(const std::string& value) const;
-  // The range of a size; what can be 0 begins at 1.
+  // The range of a size; what can be 0 begins at 1. In whole models its number().
   DimSize size(const Extent& e) const;
+  // A size as a number of 1 or more, with stand-ins for named sizes.
+  int64_t number(const Extent& e) const;
   int64_t fixed_size(const Extent& e, const std::string& what) const;
   DimSize product(const Shape& sizes, size_t from = 0, size_t to = SIZE_MAX) const;
   Extents& extents() const { return graph.values().extents(); }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/error.h"
 #include "models/onnx/read.h"
 #include "models/onnx/wire.h"
 #include "models/weights/mapped_file.h"
@@ -14,7 +15,8 @@ namespace {
 
 std::string own_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
-constexpr int kMostDepth = 16;  // of graphs within graphs
+constexpr int kMostDepth = 16;                    // of graphs within graphs
+constexpr int64_t kMostFixed = int64_t{1} << 20;  // elements of an input that becomes a constant
 
 void read_graph(Message message, int depth, GraphPart* graph);
 
@@ -195,6 +197,42 @@ std::string Node::text(const std::string& attribute, const std::string& fallback
 std::optional<std::vector<int64_t>> Node::integers(const std::string& attribute) const {
   const Attribute* a = find(attribute);
   return a == nullptr ? std::nullopt : std::optional(a->ints);
+}
+
+void fix_input(Model* model, const std::string& name, double value) {
+  const auto input = std::ranges::find(model->inputs, name, &DeclaredValue::name);
+  if (input == model->inputs.end()) {
+    std::string names;
+    for (const DeclaredValue& v : model->inputs) names += (names.empty() ? "" : ", ") + v.name;
+    throw UsageError(
+        fmt::format("{}: no input is called '{}'; the model has {}", model->path, name, names));
+  }
+  const auto elem = elem_type(input->type);
+  if (!elem || !input->shape) {
+    throw UsageError(
+        fmt::format("{}: the type or the shape of input '{}' is not known", model->path, name));
+  }
+  Tensor tensor;
+  tensor.name = name;
+  tensor.type = input->type;
+  for (const DeclaredSize& size : *input->shape) {
+    if (!size.number || *size.number < 1 || *size.number > kMostFixed / tensor.count) {
+      throw UsageError(
+          fmt::format("{}: input '{}' has a size that is no number, or is large; a constant has {} "
+                      "elements at most",
+                      model->path, name, kMostFixed));
+    }
+    tensor.shape.push_back(*size.number);
+    tensor.count *= *size.number;
+  }
+  const auto count = static_cast<size_t>(tensor.count);
+  if (is_float(*elem)) {
+    tensor.reals.assign(count, value);
+  } else {
+    tensor.integers.assign(count, static_cast<int64_t>(value));
+  }
+  model->inputs.erase(input);
+  model->constants.emplace(name, std::move(tensor));
 }
 
 Model read_model(std::string_view bytes, const std::string& path) {

@@ -116,6 +116,10 @@ struct Model : GraphPart {
   std::map<std::string, int64_t> opsets;  // versions by domain
 };
 
+// Makes a constant of an input: all of its elements are this number. Throws UsageError where the model has no such
+// input, or where a size or the type of it is not known.
+void fix_input(Model* model, const std::string& name, double value);
+
 // Reads a model out of the bytes of a file; they have to outlive it. What other files hold
 // (models/onnx/external.h) is not read. Throws FileError with the path
 // and the byte for what is damaged, and for what is no model with a graph.

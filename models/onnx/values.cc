@@ -50,7 +50,19 @@ std::optional<double> Value::scalar() const {
   return tensor->at(0);
 }
 
-Values::Values(const Model& model, const std::map<std::string, DimSize>& sizes) {
+std::optional<size_t> taken_input(const Node& node, const Value& condition, size_t output) {
+  const size_t outputs = node.outputs.size();
+  const auto& known = condition.contents;
+  const bool single = known && known->size() == 1 && (*known)[0].fixed();
+  if (node.op != "If" || !node.domain.empty() || !single || node.inputs.size() != 1 + 2 * outputs) {
+    return std::nullopt;
+  }
+  return 1 + output + ((*known)[0].number() != 0 ? outputs : 0);
+}
+
+Values::Values(const Model& model, const std::map<std::string, DimSize>& sizes,
+               const StandIns& stand_ins)
+    : extents_(stand_ins) {
   declare_inputs(model, sizes);
   for (const auto& [name, tensor] : model.constants) values_[name] = value_of(tensor);
   for (const DeclaredValue& v : model.body_inputs) {

@@ -24,12 +24,17 @@ struct Value {
   std::optional<double> scalar() const;
 };
 
+// The place among the inputs of an If of the value that it gives out as this output, where its condition is
+// known: the results of the other branch (`else_branch`) stand in front of those of `then_branch`.
+std::optional<size_t> taken_input(const Node& node, const Value& condition, size_t output);
+
 // Infers the values node by node, and takes from the model's own notes what it cannot.
 class Values {
  public:
   // `sizes` are those of the inputs' named dimensions; one without a name goes by INPUT.AXIS. Throws
   // UsageError for a dimension that is missing, or that the inputs do not have. The model outlives it.
-  Values(const Model& model, const std::map<std::string, DimSize>& sizes);
+  Values(const Model& model, const std::map<std::string, DimSize>& sizes,
+         const StandIns& stand_ins = kStandIns);
 
   // For an unknown name, a value of which nothing is known.
   const Value& at(const std::string& name) const;

@@ -86,6 +86,16 @@ class Model {
     return py::tuple(told);
   }
 
+  py::tuple output_shapes(const py::sequence& inputs) const {
+    const std::shared_ptr<OpenedModel> opened = get();
+    const PortArrays in(opened->inputs, inputs, false);
+    py::list shapes;
+    for (size_t i = 0; i < opened->outputs.size(); ++i) {
+      shapes.append(py::tuple(py::cast(opened->model.output_shape(in.pointers(), i))));
+    }
+    return py::tuple(shapes);
+  }
+
   void run(const py::sequence& inputs, const py::sequence& outputs, const Pool* pool,
            bool profile) const {
     const std::shared_ptr<OpenedModel> opened = get();
@@ -113,9 +123,12 @@ class Model {
     const py::object port_class = py::module_::import("tilewright._types").attr("Port");
     py::list told;
     for (const tw_port& p : all) {
-      py::list shape;
-      for (int32_t axis = 0; axis < p.ndim; ++axis) shape.append(p.shape[axis]);
-      told.append(port_class(p.name, type_name(p.dtype), py::tuple(shape)));
+      py::list shape, least;
+      for (int32_t axis = 0; axis < p.ndim; ++axis) {
+        shape.append(p.shape[axis]);
+        least.append(p.least[axis]);
+      }
+      told.append(port_class(p.name, type_name(p.dtype), py::tuple(shape), py::tuple(least)));
     }
     return py::tuple(told);
   }
@@ -143,6 +156,9 @@ void add_model(py::module_& module) {
       .def_property_readonly("outputs", &Model::outputs, "A tuple of Port, in their order.")
       .def_property_readonly("nodes", &Model::nodes,
                              "A tuple of Node: the program, and how each node is served.")
+      .def("output_shapes", &Model::output_shapes, py::arg("inputs"),
+           "The shapes that outputs have in a run on these inputs. Raises TensorError as a run\n"
+           "does: for a size outside of its range, too.")
       .def("run", &Model::run, py::arg("inputs"), py::arg("outputs"), py::kw_only(),
            py::arg("pool") = py::none(), py::arg("profile") = false,
            "Runs the model on arrays in the host's memory, one for each port, without the GIL.\n"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
 if TYPE_CHECKING:
     from ._core import Kernel, Model, Prepared
+    from ._types import Port
 
 _ROWS = 200  # of a table
 
@@ -52,9 +53,14 @@ def kernel_html(kernel: Kernel) -> str:
                   for o in kernel.operands], repr(kernel))
 
 
+def _sizes_text(port: Port) -> str:
+    return ", ".join(str(most) if most == least else f"{least}..{most}"
+                     for most, least in zip(port.shape, port.least))
+
+
 def model_html(model: Model) -> str:
     """Model._repr_html_."""
-    ports = ", ".join(f"{p.name}: {p.dtype}{list(p.shape)}" for p in (*model.inputs, *model.outputs))
+    ports = ", ".join(f"{p.name}: {p.dtype}[{_sizes_text(p)}]" for p in (*model.inputs, *model.outputs))
     return table(["node", "spec", "outcome", "tuned", "last run", "reason"],
                  [[n.label, n.spec, n.outcome, seconds(n.tuned_seconds), seconds(n.seconds), n.reason]
                   for n in model.nodes], ports)

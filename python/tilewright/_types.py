@@ -83,6 +83,9 @@ class Port(NamedTuple):
     dtype: str
     """"f32", "i64", "bool"."""
     shape: tuple[int, ...]
+    """The largest size of each axis."""
+    least: tuple[int, ...]
+    """The least; where the two differ, the inputs of a call say the size."""
 
 
 class Node(NamedTuple):

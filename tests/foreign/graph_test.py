@@ -27,12 +27,12 @@ PACKAGES = pathlib.Path(onnx.__file__).parents[1]
 PLAIN = ("float32", "float16", "float64", "int64", "int32", "int8", "uint8", "bool")
 
 
-def told(folders) -> list[dict]:
+def told(folders, *options) -> list[dict]:
     """What the program says of the folders."""
     folders = list(map(str, folders))
     said = []
     for first in range(0, len(folders), 100):
-        done = subprocess.run([PROGRAM, *folders[first:first + 100]], capture_output=True, text=True, check=True)
+        done = subprocess.run([PROGRAM, *options, *folders[first:first + 100]], capture_output=True, text=True, check=True)
         said += [json.loads(line) for line in done.stdout.splitlines()]
     return said
 
@@ -142,6 +142,35 @@ class Transformers(unittest.TestCase):
                     self.assertLessEqual(said["moves"], 1)  # the type of bert's mask
                     got, want = np.load(f"{said['folder']}/out0.npy"), wanted[said["folder"]]
                     self.assertLess(np.abs(got - want).max() / np.abs(want).max(), 1e-4)
+
+    def test_one_program_takes_any_number_of_sequences_and_tokens(self):
+        script = pathlib.Path(__file__).parents[2] / "scripts/transformer_models.py"
+        with tempfile.TemporaryDirectory() as root:
+            subprocess.run([sys.executable, script, "bert", "gpt", "--layers", "1", "--ranged", "--out", root],
+                           check=True)
+            wanted, random = {}, np.random.default_rng(1)
+            for name in ("bert", "gpt"):
+                model = onnx.load(pathlib.Path(root, f"{name}.onnx"))
+                for sizes in ({"batch": 3, "seq": 5}, {"batch": 1, "seq": 7}, {"batch": 2, "seq": 1}):
+                    folder = pathlib.Path(root, f"{name}-{sizes['batch']}-{sizes['seq']}")
+                    folder.mkdir()
+                    shutil.copy(pathlib.Path(root, f"{name}.onnx"), folder / "model.onnx")
+                    inputs = {}
+                    for i, value in enumerate(model.graph.input):
+                        shape = [sizes.get(dim.dim_param, dim.dim_value) for dim in value.type.tensor_type.shape.dim]
+                        if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT:
+                            inputs[value.name] = random.standard_normal(shape).astype(np.float32)
+                        else:
+                            inputs[value.name] = np.maximum(random.integers(0, 2, shape), np.arange(shape[1]) == 0)
+                        np.save(folder / f"in{i}.npy", inputs[value.name])
+                    wanted[str(folder)] = ReferenceEvaluator(model).run(None, inputs)
+            for said in told(wanted, "--ranged"):
+                with self.subTest(said["folder"]):
+                    self.assertNotIn("error", said)
+                    for i, want in enumerate(wanted[said["folder"]]):
+                        got = np.load(f"{said['folder']}/out{i}.npy")
+                        self.assertEqual(got.shape, want.shape)
+                        self.assertLess(np.abs(got - want).max() / np.abs(want).max(), 1e-4)
 
 
 if __name__ == "__main__":

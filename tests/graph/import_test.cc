@@ -5,10 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 
-#include "graph/interpret.h"
-#include "tests/cli/models/onnx_file.h"
+#include "tests/graph/imports.h"
 
 namespace tilewright::graph {
 namespace {
@@ -18,38 +16,6 @@ using test::kInt64;
 using test::OnnxFile;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-Bytes elements(const std::vector<float>& values) {
-  return std::make_shared<std::string>(reinterpret_cast<const char*>(values.data()),
-                                       values.size() * sizeof(float));
-}
-
-Graph imported(const OnnxFile& file, const std::map<std::string, DimSize>& sizes = {}) {
-  const std::string bytes = file.bytes();
-  const onnx::Model model = onnx::read_model(bytes, "m.onnx");
-  Graph graph = import_onnx(model, sizes);
-  verify(graph);
-  return graph;
-}
-
-std::vector<float> run(const OnnxFile& file, const std::map<std::string, Bytes>& inputs) {
-  Graph graph = imported(file);
-  fold_constants(&graph);
-  verify(graph);
-  const Bytes out = interpret(graph, inputs)[0];
-  std::vector<float> values(out->size() / sizeof(float));
-  std::memcpy(values.data(), out->data(), out->size());
-  return values;
-}
-
-std::string import_refusal(const OnnxFile& file, const std::map<std::string, DimSize>& sizes = {}) {
-  try {
-    imported(file, sizes);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 OnnxFile unary(const std::string& op, const std::vector<std::string>& attributes = {}) {
   OnnxFile file;

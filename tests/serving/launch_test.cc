@@ -132,6 +132,23 @@ TEST(ServingLaunch, ARunOfAModelAllocatesNothing) {
   EXPECT_EQ(product_fault(flat, b, y, 0), "");
 }
 
+TEST(ServingLaunch, ARunOfAModelWithRangesAllocatesNothing) {
+  Database db{{.spec = "matmul:m=1..64,n=8,k=16", .dynamic = true, .scratch = 64}};
+  Floats b({16, 8}, 2), x({16, 2, 16}, 1), y({32, 8}), z({256});
+  Floats less({2, 2, 16}, 1), less_y({4, 8}), less_z({32});
+  OpenedModel opened(write_model(db.path(), ranged_product_graph(b)));
+  ASSERT_EQ(opened.status, TW_OK) << tw_last_error();
+  bool served = true;
+  const Counts counts = counts_of([&] {
+    for (int i = 0; i < 1000; ++i) {
+      served &= (i % 2 == 0 ? opened.run(x, y, z) : opened.run(less, less_y, less_z)) == TW_OK;
+    }
+  });
+  EXPECT_TRUE(served) << tw_last_error();
+  EXPECT_EQ(counts.allocations, 0);
+  EXPECT_EQ(counts.locks, 0);
+}
+
 // From here on the thread may leave and wait for threads; any other call of the operating system
 // ends the process.
 bool forbid_system_calls() {

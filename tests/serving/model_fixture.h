@@ -19,6 +19,19 @@ inline graph::Graph product_graph(const Floats& b) {
   return graph;
 }
 
+// The same product of 1 to 16 rows.
+inline graph::Graph ranged_product_graph(const Floats& b) {
+  const std::string data(static_cast<const char*>(b.tensor.data), 16 * 8 * sizeof(float));
+  graph::Graph graph = graph::parse_graph(
+      "graph \"product\"\ndim \"rows\": 1..16 as 2137\ninput \"x\": f32[2137, 2, 16]\n"
+      "const \"B\": f32[16, 8] = " +
+      graph::data_hash(data) +
+      "\n\"y\": f32[4274, 8] = \"matmul:m=4274,n=8,k=16\" (A=\"x\", B=\"B\") for \"dense\"\n"
+      "\"z\": f32[34192] = view \"y\"\noutput \"y\"\noutput \"z\"\n");
+  graph.values[graph.find("B")].data = std::make_shared<const std::string>(data);
+  return graph;
+}
+
 // Writes the model file beside the database, with all kernels of that.
 inline std::string write_model(const std::string& database, const graph::Graph& graph,
                                const std::string& name = "model.tw") {

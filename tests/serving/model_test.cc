@@ -23,6 +23,35 @@ TEST(ServingModel, RunsItsNodes) {
   }
 }
 
+// A kernel of 1 to 64 rows serves runs of 2 to 32.
+TEST(ServingModel, TakesEachSizeOfARange) {
+  Database db{{.spec = "matmul:m=1..64,n=8,k=16", .dynamic = true, .tag = 5}};
+  Floats b({16, 8}, 2);
+  OpenedModel opened(write_model(db.path(), ranged_product_graph(b)));
+  ASSERT_EQ(opened.status, TW_OK) << tw_last_error();
+  auto port = TW_INIT(tw_port);
+  ASSERT_EQ(tw_model_output_at(opened.model, 0, &port), TW_OK);
+  EXPECT_EQ(port.shape[0], 32);
+  EXPECT_EQ(port.least[0], 2);
+  EXPECT_EQ(port.shape[1], port.least[1]);
+  for (int64_t rows : {16, 1, 7}) {
+    Floats x({rows, 2, 16}, 1), flat({2 * rows, 16}, 1), y({2 * rows, 8}), z({16 * rows});
+    const DLTensor* inputs[] = {&x.tensor};
+    int64_t shape[] = {0, 0};
+    ASSERT_EQ(tw_model_output_shape(opened.model, inputs, 1, 0, shape), TW_OK) << tw_last_error();
+    EXPECT_EQ(shape[0], 2 * rows);
+    EXPECT_EQ(shape[1], 8);
+    ASSERT_EQ(opened.run(x, y, z), TW_OK) << tw_last_error();
+    EXPECT_EQ(product_fault(flat, b, y, 5), "");
+    for (int64_t i = 0; i < 16 * rows; ++i) EXPECT_EQ(z[i], y[i]);
+  }
+  Floats many({17, 2, 16}), some({3, 2, 16}), y({6, 8}), z({48}), other({4, 8});
+  EXPECT_EQ(opened.run(many, y, z), TW_ERROR_TENSOR);
+  EXPECT_THAT(tw_last_error(), HasSubstr("input 'x': axis 0 (rows) has 17; expected 1 to 16"));
+  EXPECT_EQ(opened.run(some, other, z), TW_ERROR_TENSOR);
+  EXPECT_THAT(tw_last_error(), HasSubstr("output 'y': axis 0 has 4; expected 6, which is 2*rows"));
+}
+
 TEST(ServingModel, NamesItsPortsAndNodes) {
   Database db{{}};
   Floats b({16, 8}, 2), x({2, 2, 16}), y({4, 8}), z({32});

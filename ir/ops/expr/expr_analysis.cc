@@ -213,13 +213,20 @@ void ExprAnalyzer::infer(TensorInfo& tensor, size_t d, const Syntax& index) {
       throw KeyError(shape_key, fmt::format("'{}' has {} dimensions, got {} sizes", tensor.name,
                                             tensor.rank, shape.size()));
     }
-    if (shape[d].is_dynamic()) throw KeyError(shape_key, "sizes of a shape cannot be ranges");
-    if (range.is_bounded() && range.max >= shape[d].min) {
-      fail(index, fmt::format("this index of '{}' goes up to {}, beyond its size of {}",
-                              tensor.name, range.max, shape[d].min));
+    // The size is that of an index which stands there by itself and has sizes within the range.
+    const bool follows = shape[d].is_dynamic() && index.kind == Syntax::Kind::Name &&
+                         result_.dims.at(index.text).min >= shape[d].min &&
+                         result_.dims.at(index.text).max <= shape[d].max;
+    if (!follows) {
+      if (range.is_bounded() && range.max >= shape[d].min) {
+        fail(index, fmt::format("this index of '{}' goes up to {}, beyond its size of {}",
+                                tensor.name, range.max, to_string(SpecValue(shape[d]))));
+      }
+      if (tensor.inferred[d] && tensor.inferred[d]->dynamic) return;  // another read tells it
+      tensor.inferred[d] = InferredExtent{shape[d].max, std::nullopt};
+      if (shape[d].is_dynamic()) tensor.inferred[d]->own = shape[d];
+      return;
     }
-    tensor.inferred[d] = InferredExtent{shape[d].min, std::nullopt};
-    return;
   }
   if (!range.is_bounded()) {
     fail(index, fmt::format("the size of '{}' does not follow from this index; give shapes.{}",
@@ -235,7 +242,7 @@ void ExprAnalyzer::infer(TensorInfo& tensor, size_t d, const Syntax& index) {
     extent.dynamic = index;
   }
   auto& known = tensor.inferred[d];
-  if (!known) {
+  if (!known || known->own) {
     known = extent;
   } else if (!known->dynamic && !extent.dynamic) {
     known->extent = std::max(known->extent, extent.extent);

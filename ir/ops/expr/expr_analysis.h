@@ -16,6 +16,8 @@ struct InferredExtent {
   int64_t extent = 0;  // with every dimension at its maximum
   std::optional<Syntax> dynamic =
       std::nullopt;  // the index whose largest value plus one is the extent, when that varies
+  std::optional<DimSize> own =
+      std::nullopt;  // a dimension of its own, which is read at fixed places
 };
 
 struct TensorInfo {

@@ -7,6 +7,7 @@
 
 #include "ir/buffer.h"
 #include "ir/ops/builders.h"
+#include "ir/ops/dim_name.h"
 #include "ir/ops/expr/expr_analysis.h"
 #include "ir/ops/expr/expr_bounds.h"
 #include "ir/ops/keys.h"
@@ -90,7 +91,10 @@ Expr ExprBuilder::extent_of(const InferredExtent& e) const {
 
 void ExprBuilder::add_input(const TensorInfo& t) {
   std::vector<Expr> shape;
-  for (const auto& e : t.inferred) shape.push_back(extent_of(*e));
+  for (size_t d = 0; d < t.inferred.size(); ++d) {
+    const InferredExtent& e = *t.inferred[d];
+    shape.push_back(e.own ? b_.dim(dim_name("shapes." + t.name, d), *e.own) : extent_of(e));
+  }
   const auto& weights = spec_.get<std::vector<std::string>>("weights");
   bool weight = std::count(weights.begin(), weights.end(), t.name) > 0;
   buffers_[t.name] = b_.input(t.name, type_of(analysis_, t, spec_), shape,

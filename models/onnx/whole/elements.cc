@@ -162,6 +162,43 @@ Mapped express_conversion(const Mapping& m, const Node& node) {
   return {e.finish(fmt::format("{} = {}", e.left(), text))};
 }
 
+// The sum x - x^3 / 3! + x^5 / 5! - … up to this power.
+std::string sine_terms(const std::string& x, int power) {
+  double factor = 1;
+  std::string square = fmt::format("{} * {}", x, x), text;
+  std::vector<double> factors;
+  for (int p = 1; p <= power; p += 2) {
+    if (p > 1) factor /= -static_cast<double>(p - 1) * p;
+    factors.push_back(factor);
+  }
+  text = literal(factors.back());
+  for (size_t i = factors.size() - 1; i-- > 0;) {
+    text = fmt::format("({} + {} * ({}))", literal(factors[i]), square, text);
+  }
+  return fmt::format("{} * {}", x, text);
+}
+
+// By the nearest multiple of pi, or of pi and a half for the cosine, and the rest's series. Pi is subtracted in
+// parts of few bits, whose products with that multiple are exact (Cody and Waite, "Software Manual for the
+// Elementary Functions", 1980). The places are exact up to 2^13 multiples.
+Mapped express_sine(const Mapping& m, const Node& node) {
+  constexpr double kParts[] = {3.140625, 0.0009670257568359375, 6.2771141529083252e-7,
+                               1.2154201256553420e-10};
+  IndexExpr e(m, node);
+  const std::string x = e.element(node.inputs.at(0)), n = e.left("N"), r = e.left("R");
+  const bool cosine = node.op == "Cos";
+  const int power = m.elem(node.inputs[0]) == ElemType::f64 ? 21 : 13;
+  const std::string places = cosine ? fmt::format("({} + 0.5)", n) : n;
+  std::string rest = x;
+  for (double part : kParts) rest += fmt::format(" - {} * {}", places, literal(part));
+  const std::string odd = fmt::format("({0} - 2 * floor({0} * 0.5))", n);
+  return {e.finish(
+      fmt::format("{} = {}({} * 0.3183098861837907); {} = {}; {} = {} * ({})", n,
+                  cosine ? "floor" : "round", x, r, rest, e.left(),
+                  cosine ? fmt::format("(2 * {} - 1)", odd) : fmt::format("(1 - 2 * {})", odd),
+                  sine_terms(r, power)))};
+}
+
 // (X - zero) * scale, the two by an axis or for all.
 Mapped express_dequantization(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
@@ -185,6 +222,8 @@ const MapFns& whole_element_mappings() {
                        {"Clip", express_limits},
                        {"Where", express_choice},
                        {"PRelu", express_slopes},
+                       {"Sin", express_sine},
+                       {"Cos", express_sine},
                        {"Cast", express_conversion},
                        {"DequantizeLinear", express_dequantization},
                        {"com.microsoft.Gelu", express_unary},

@@ -18,15 +18,11 @@ std::vector<DimSize> dim_sizes(const Sizes& sizes) {
 
 }  // namespace
 
-Sizes fixed_sizes(const Mapping& m, const std::string& value) {
+Sizes sizes_of_value(const Mapping& m, const std::string& value) {
   Sizes sizes;
   for (const Extent& e : m.shape(value)) {
-    if (!e.fixed()) {
-      throw NotMapped(
-          fmt::format("a size of '{}' is {}; give each named dimension one size", value, e.text()));
-    }
-    if (e.number() < 1) throw NotMapped(fmt::format("'{}' has no elements", value));
-    sizes.push_back(e.number());
+    if (e == Extent(0)) throw NotMapped(fmt::format("'{}' has no elements", value));
+    sizes.push_back(m.number(e));
   }
   return sizes;
 }
@@ -64,7 +60,7 @@ IndexExpr::IndexExpr(const Mapping& m, const Node& node, const std::string& outp
 }
 
 IndexExpr::IndexExpr(const Mapping& m, const Node& node, size_t output)
-    : IndexExpr(m, node, node.outputs.at(output), fixed_sizes(m, node.outputs.at(output)),
+    : IndexExpr(m, node, node.outputs.at(output), sizes_of_value(m, node.outputs.at(output)),
                 m.elem(node.outputs.at(output))) {}
 
 std::string IndexExpr::left(const std::string& name) const {
@@ -87,7 +83,7 @@ std::string IndexExpr::operand(const std::string& value, const Sizes& sizes, Ele
 std::string IndexExpr::at(const std::string& value, const std::vector<std::string>& indices) {
   const std::optional<double> number = m_.graph.value(value).scalar();
   if (number && std::isfinite(*number)) return literal(*number);
-  return made_at(value, fixed_sizes(m_, value), m_.elem(value), indices);
+  return made_at(value, sizes_of_value(m_, value), m_.elem(value), indices);
 }
 
 std::string IndexExpr::made_at(const std::string& value, const Sizes& sizes, ElemType type,
@@ -98,7 +94,7 @@ std::string IndexExpr::made_at(const std::string& value, const Sizes& sizes, Ele
 }
 
 std::string IndexExpr::element(const std::string& value) {
-  const Sizes sizes = fixed_sizes(m_, value);
+  const Sizes sizes = sizes_of_value(m_, value);
   if (sizes.size() > sizes_.size()) throw NotMapped("an operand has more axes than the result");
   const size_t first = sizes_.size() - sizes.size();
   std::vector<std::string> at_indices;

@@ -11,7 +11,7 @@ namespace tilewright::onnx {
 
 using Sizes = std::vector<int64_t>;
 
-// The text of one expression in the making: Y[i0, i1, ...] = value. Sizes are numbers.
+// The text of one expression in the making: Y[i0, i1, ...] = value.
 class IndexExpr {
  public:
   // The output is called `output` and has these sizes. A number has one axis.
@@ -61,8 +61,8 @@ class IndexExpr {
   std::vector<MadeConstant> made_;
 };
 
-// The sizes of a value, all of them numbers of 1 or more.
-Sizes fixed_sizes(const Mapping& m, const std::string& value);
+// The sizes of a value as numbers (Mapping::number).
+Sizes sizes_of_value(const Mapping& m, const std::string& value);
 std::string literal(double value);
 // The numbers of an attribute, or of an input that the model knows; nothing where both are absent.
 std::optional<Sizes> known_numbers(const Mapping& m, const Node& node, const std::string& attribute,

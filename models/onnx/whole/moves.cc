@@ -21,7 +21,7 @@ Draft copied(const IndexExpr& e, const std::string& value) {
 
 Mapped express_transpose(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
-  const size_t rank = fixed_sizes(m, node.inputs.at(0)).size();
+  const size_t rank = sizes_of_value(m, node.inputs.at(0)).size();
   Sizes order;
   for (size_t d = rank; d-- > 0;) order.push_back(static_cast<int64_t>(d));
   order = node.integers("perm").value_or(order);
@@ -52,8 +52,14 @@ Draft slice(const Mapping& m, const Node& node, size_t output, const std::vector
   return copied(e, e.at(node.inputs.at(0), at));
 }
 
+// Places that are counted from the end of an axis are numbers of the program.
+void require_known(int64_t size) {
+  if (has_stand_in(size))
+    throw NotMapped("it counts from the end of a ranged axis; give it one size");
+}
+
 Mapped express_slice(const Mapping& m, const Node& node) {
-  const Sizes sizes = fixed_sizes(m, node.inputs.at(0));
+  const Sizes sizes = sizes_of_value(m, node.inputs.at(0));
   auto starts = known_numbers(m, node, "starts", 1);
   auto axes = known_numbers(m, node, "axes", 3);
   const Sizes steps =
@@ -64,6 +70,7 @@ Mapped express_slice(const Mapping& m, const Node& node) {
     const size_t d = checked_axis(axes ? axes->at(i) : static_cast<int64_t>(i), sizes.size());
     const int64_t step = steps.at(i), size = sizes[d];
     if (step == 0) throw NotMapped("a step is 0");
+    if (step < 0 || (*starts)[i] < 0) require_known(size);
     int64_t start = (*starts)[i] < 0 ? (*starts)[i] + size : (*starts)[i];
     start = std::clamp<int64_t>(start, 0, step > 0 ? size : size - 1);
     stretches[d] = {start, step};
@@ -72,14 +79,14 @@ Mapped express_slice(const Mapping& m, const Node& node) {
 }
 
 Mapped express_split(const Mapping& m, const Node& node) {
-  const Sizes sizes = fixed_sizes(m, node.inputs.at(0));
+  const Sizes sizes = sizes_of_value(m, node.inputs.at(0));
   const size_t axis = checked_axis(node.integer("axis", 0), sizes.size());
   Mapped drafts;
   int64_t start = 0;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     std::vector<Stretch> stretches(sizes.size());
     stretches[axis].start = start;
-    const Sizes own = fixed_sizes(m, node.outputs[i]);
+    const Sizes own = sizes_of_value(m, node.outputs[i]);
     if (!node.outputs[i].empty()) drafts.push_back(slice(m, node, i, stretches));
     start += own.at(axis);
   }
@@ -92,7 +99,7 @@ Mapped express_concat(const Mapping& m, const Node& node) {
   if (node.inputs.size() > 40) throw NotMapped("it joins more than 40 tensors");
   std::vector<int64_t> starts = {0};
   for (const std::string& input : node.inputs) {
-    starts.push_back(starts.back() + fixed_sizes(m, input).at(axis));
+    starts.push_back(starts.back() + sizes_of_value(m, input).at(axis));
   }
   std::string text;
   for (size_t i = node.inputs.size(); i-- > 0;) {
@@ -113,7 +120,7 @@ Mapped express_expand(const Mapping& m, const Node& node) {
 
 Mapped express_tile(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
-  const Sizes sizes = fixed_sizes(m, node.inputs.at(0));
+  const Sizes sizes = sizes_of_value(m, node.inputs.at(0));
   std::vector<std::string> at;
   for (size_t d = 0; d < sizes.size(); ++d) {
     const std::string& i = e.indices().at(d);
@@ -145,7 +152,7 @@ bool has_negatives(const Mapping& m, const std::string& indices) {
 Mapped express_gather(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
   const std::string &table = node.inputs.at(0), &indices = node.inputs.at(1);
-  const Sizes sizes = fixed_sizes(m, table), chosen = fixed_sizes(m, indices);
+  const Sizes sizes = sizes_of_value(m, table), chosen = sizes_of_value(m, indices);
   const size_t axis = checked_axis(node.integer("axis", 0), sizes.size());
   std::vector<std::string> at, where;
   for (size_t d = 0; d < axis; ++d) at.push_back(e.indices().at(d));
@@ -157,6 +164,7 @@ Mapped express_gather(const Mapping& m, const Node& node) {
   const std::optional<Shape>& known = m.graph.value(indices).contents;
   if (chosen.empty() && known && known->size() == 1 && (*known)[0].fixed()) {
     const int64_t index = (*known)[0].number();
+    if (index < 0) require_known(sizes[axis]);
     at[axis] = std::to_string(index < 0 ? index + sizes[axis] : index);
     return {copied(e, e.at(table, at))};
   }
@@ -167,11 +175,48 @@ Mapped express_gather(const Mapping& m, const Node& node) {
 Mapped express_gather_elements(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
   const std::string &table = node.inputs.at(0), &indices = node.inputs.at(1);
-  const Sizes sizes = fixed_sizes(m, table);
+  const Sizes sizes = sizes_of_value(m, table);
   const size_t axis = checked_axis(node.integer("axis", 0), sizes.size());
   const std::string position = e.at(indices, e.indices());
   return {copied(
       e, picked(e, table, position, sizes[axis], e.indices(), axis, has_negatives(m, indices)))};
+}
+
+// An element that an update names is that update, or is combined with all that name it.
+Mapped express_scatter_elements(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const std::string &data = node.inputs.at(0), &indices = node.inputs.at(1);
+  const Sizes sizes = sizes_of_value(m, data), given = sizes_of_value(m, indices);
+  const size_t axis = checked_axis(node.integer("axis", 0), sizes.size());
+  if (sizes[axis] > (1 << 24)) throw NotMapped("its axis is too long");
+  const std::string r = e.reduced(given.at(axis));
+  std::vector<std::string> at = e.indices();
+  at[axis] = r;
+  std::string test;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (d != axis && given.at(d) != sizes[d]) test += fmt::format("{} < {} && ", at[d], given[d]);
+  }
+  const std::string position = e.at(indices, at), own = e.indices()[axis];
+  test += has_negatives(m, indices)
+              ? fmt::format("({0} == {1} || {0} + {2} == {1})", position, own, sizes[axis])
+              : fmt::format("{} == {}", position, own);
+  const std::string update = e.at(node.inputs.at(2), at), before = e.element(data);
+  const std::string s = e.left("S"), y = e.left();
+  const std::string kind = node.text("reduction", "none");
+  if (kind == "add") {
+    return {e.finish(
+        fmt::format("{} += select({}, {}, 0); {} = {} + {}", s, test, update, y, before, s))};
+  }
+  if (kind == "max" || kind == "min") {
+    return {e.finish(fmt::format("{0} {1}= select({2}, {3}, {4}); {5} = {1}({4}, {0})", s, kind,
+                                 test, update, before, y))};
+  }
+  if (kind != "none") throw NotMapped(fmt::format("it combines by {}", kind));
+  const std::string c = e.left("C");
+  return {e.finish(
+      fmt::format("{0} += select({1}, {2}, 0); {3} max= select({1}, 1, 0); {4} = select({3} > 0, "
+                  "{0}, {5})",
+                  s, test, update, c, y, before))};
 }
 
 Mapped express_depth_to_space(const Mapping& m, const Node& node) {
@@ -184,7 +229,7 @@ Mapped express_depth_to_space(const Mapping& m, const Node& node) {
   std::string channel;
   if (!to_space) {
     // The channel of the output names the place in the block, then the channel of the input.
-    const int64_t c = fixed_sizes(m, node.inputs.at(0)).at(1);
+    const int64_t c = sizes_of_value(m, node.inputs.at(0)).at(1);
     if (node.text("mode", "DCR") != "DCR") throw NotMapped("it names the channel first");
     return {copied(
         e, e.at(node.inputs[0], {i[0], fmt::format("{} % {}", i[1], c),
@@ -209,6 +254,16 @@ Mapped express_constant_of_shape(const Mapping& m, const Node& node) {
     number = value->t->at(0);
   }
   return {copied(e, literal(number))};
+}
+
+Mapped express_range(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const auto from = known_numbers(m, node, "start", 0), step = known_numbers(m, node, "delta", 2);
+  if (!from || !step || from->size() != 1 || step->size() != 1)
+    throw NotMapped("its start is not known");
+  return {copied(
+      e, fmt::format("{} * {} + {}", e.indices()[0], literal(static_cast<double>(step->at(0))),
+                     literal(static_cast<double>(from->at(0)))))};
 }
 
 // One where the index is that of the axis.
@@ -247,9 +302,12 @@ const MapFns& whole_move_mappings() {
                                    {"Tile", express_tile},
                                    {"Gather", express_gather},
                                    {"GatherElements", express_gather_elements},
+                                   {"ScatterElements", express_scatter_elements},
+                                   {"Scatter", express_scatter_elements},
                                    {"DepthToSpace", express_depth_to_space},
                                    {"SpaceToDepth", express_depth_to_space},
                                    {"ConstantOfShape", express_constant_of_shape},
+                                   {"Range", express_range},
                                    {"OneHot", express_one_hot},
                                    {"Trilu", express_triangle}};
   return kMappings;

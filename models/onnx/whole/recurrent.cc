@@ -23,7 +23,7 @@ class Direction {
   Direction(const Mapping& m, const Node& node, int64_t index, std::string name)
       : m_(m), node_(node), index_(std::to_string(index)), name_(std::move(name)),
         type_(m.elem(node.inputs.at(0))), batch_first_(node.integer("layout", 0) != 0) {
-    const Sizes x = fixed_sizes(m, node.inputs[0]), r = fixed_sizes(m, node.inputs.at(2));
+    const Sizes x = sizes_of_value(m, node.inputs[0]), r = sizes_of_value(m, node.inputs.at(2));
     if (x.size() != 3 || r.size() != 3) throw NotMapped("it takes an input and weights of 3 axes");
     steps_ = x[batch_first_ ? 1 : 0];
     batch_ = x[batch_first_ ? 0 : 1];
@@ -84,7 +84,7 @@ class Direction {
   void add_inputs() {
     const std::string gates = name_ + "/input";
     IndexExpr e = layer(gates, {steps_, batch_, gates_});
-    const std::string r = e.reduced(fixed_sizes(m_, node_.inputs[0]).back());
+    const std::string r = e.reduced(sizes_of_value(m_, node_.inputs[0]).back());
     const std::string x = batch_first_ ? e.at(node_.inputs[0], {"i1", "i0", r})
                                        : e.at(node_.inputs[0], {"i0", "i1", r});
     const std::string w = e.at(node_.inputs.at(1), {index_, "i2", r});
@@ -291,7 +291,7 @@ Mapped express_recurrent(const Mapping& m, const Node& node) {
   const auto named = std::find_if(node.outputs.begin(), node.outputs.end(),
                                   [](const std::string& name) { return !name.empty(); });
   if (named == node.outputs.end()) throw NotMapped("it gives nothing");
-  const Sizes x = fixed_sizes(m, node.inputs.at(0));
+  const Sizes x = sizes_of_value(m, node.inputs.at(0));
   const int64_t steps = x.at(node.integer("layout", 0) != 0 ? 1 : 0);
   const int64_t directions = way == "bidirectional" ? 2 : 1;
   if (steps * directions > kMostSteps) {

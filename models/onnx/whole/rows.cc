@@ -33,7 +33,7 @@ Row row_over(IndexExpr& e, const Sizes& sizes, const std::vector<size_t>& axes) 
 Mapped express_softmax(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
   const std::string& input = node.inputs.at(0);
-  const Sizes sizes = fixed_sizes(m, input);
+  const Sizes sizes = sizes_of_value(m, input);
   const bool old = m.graph.opset(node) < 13;
   const size_t axis = checked_axis(node.integer("axis", old ? 1 : -1), sizes.size());
   std::vector<size_t> axes = {axis};
@@ -54,7 +54,7 @@ Mapped express_softmax(const Mapping& m, const Node& node) {
 Mapped express_batch_norm(const Mapping& m, const Node& node) {
   if (node.integer("training_mode", 0) != 0) throw NotMapped("it is trained");
   const std::string name = node.outputs.at(0);
-  const Sizes row = fixed_sizes(m, node.inputs.at(1));
+  const Sizes row = sizes_of_value(m, node.inputs.at(1));
   const ElemType type = m.elem(node.inputs[0]);
   Mapped drafts = channel_norm(m, node, node.inputs[1], node.inputs.at(2), node.inputs.at(3),
                                node.inputs.at(4), node.real("epsilon", 1e-5), name);
@@ -70,7 +70,7 @@ Mapped express_batch_norm(const Mapping& m, const Node& node) {
 Mapped express_instance_norm(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
   const std::string& input = node.inputs.at(0);
-  const Sizes sizes = fixed_sizes(m, input);
+  const Sizes sizes = sizes_of_value(m, input);
   std::vector<size_t> axes;
   int64_t count = 1;
   for (size_t d = 2; d < sizes.size(); ++d) {
@@ -91,7 +91,7 @@ Mapped express_instance_norm(const Mapping& m, const Node& node) {
 // Squares of neighbouring channels.
 Mapped express_lrn(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
-  const Sizes sizes = fixed_sizes(m, node.inputs.at(0));
+  const Sizes sizes = sizes_of_value(m, node.inputs.at(0));
   const int64_t size = node.integer("size", 1), before = (size - 1) / 2;
   if (node.real("beta", 0.75) != 0.75) throw NotMapped("its beta is not 0.75");
   const std::string own = e.element(node.inputs[0]), r = e.reduced(size);
@@ -126,7 +126,7 @@ std::vector<size_t> axes_taken(const Mapping& m, const Node& node, size_t rank) 
 // The element of the input over which a reduction to the output's axes runs.
 std::string reduced_element(IndexExpr& e, const Mapping& m, const Node& node,
                             const std::vector<size_t>& axes, bool keep, int64_t* count) {
-  const Sizes sizes = fixed_sizes(m, node.inputs.at(0));
+  const Sizes sizes = sizes_of_value(m, node.inputs.at(0));
   std::vector<std::string> at;
   size_t next = 0;
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -165,19 +165,21 @@ Mapped express_reduction(const Mapping& m, const Node& node) {
   return {e.finish(fmt::format("{} += {}; {} = {}", e.left("S"), term, e.left(), result))};
 }
 
+constexpr int64_t kLongestRow = int64_t{1} << 24;  // whose places are floats
+
 // The first place of the extreme, or the last.
 Mapped express_place(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
-  const Sizes sizes = fixed_sizes(m, node.inputs.at(0));
+  const Sizes sizes = sizes_of_value(m, node.inputs.at(0));
   const size_t axis = checked_axis(node.integer("axis", 0), sizes.size());
-  if (sizes[axis] > (1 << 24)) throw NotMapped("its rows are too long");
+  if (sizes[axis] > kLongestRow) throw NotMapped("its rows are too long");
   const bool last = node.integer("select_last_index", 0) != 0;
   int64_t count = 1;
   const std::string x =
       reduced_element(e, m, node, {axis}, node.integer("keepdims", 1) != 0, &count);
   return {e.finish(fmt::format("{0} {1}= {2}; {3} {4}= select({2} == {0}, r0, {5})", e.left("M"),
                                node.op == "ArgMax" ? "max" : "min", x, e.left(),
-                               last ? "max" : "min", last ? "(-1)" : std::to_string(count)))};
+                               last ? "max" : "min", last ? "(-1)" : std::to_string(kLongestRow)))};
 }
 
 Mapped express_running_sum(const Mapping& m, const Node& node) {
@@ -196,7 +198,7 @@ Mapped express_running_sum(const Mapping& m, const Node& node) {
 
 // A product whose batches are broadcast.
 Mapped express_product(const Mapping& m, const Node& node) {
-  const Sizes a = fixed_sizes(m, node.inputs.at(0)), b = fixed_sizes(m, node.inputs.at(1));
+  const Sizes a = sizes_of_value(m, node.inputs.at(0)), b = sizes_of_value(m, node.inputs.at(1));
   if (a.size() < 2 || b.size() < 2) throw NotMapped("an operand has less than two axes");
   IndexExpr e(m, node);
   const size_t rank = e.sizes().size();
@@ -222,7 +224,7 @@ Mapped express_gemm(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
   const std::string &a = node.inputs.at(0), &b = node.inputs.at(1);
   const bool turned_a = node.integer("transA", 0) != 0, turned_b = node.integer("transB", 0) != 0;
-  const std::string k = e.reduced(fixed_sizes(m, a).at(turned_a ? 0 : 1));
+  const std::string k = e.reduced(sizes_of_value(m, a).at(turned_a ? 0 : 1));
   const std::string x = turned_a ? e.at(a, {k, "i0"}) : e.at(a, {"i0", k});
   const std::string y = turned_b ? e.at(b, {"i1", k}) : e.at(b, {k, "i1"});
   std::string result = e.left("S");
@@ -238,7 +240,7 @@ Mapped express_gemm(const Mapping& m, const Node& node) {
 Mapped channel_norm(const Mapping& m, const Node& node, const std::string& gamma,
                     const std::string& beta, const std::string& mean, const std::string& variance,
                     double eps, const std::string& name) {
-  const Sizes row = fixed_sizes(m, gamma);
+  const Sizes row = sizes_of_value(m, gamma);
   const ElemType type = m.elem(gamma);
   IndexExpr factor(m, node, name + "/factor", row, type);
   Draft first =

@@ -10,6 +10,7 @@ const MapFns& whole_move_mappings();       // what moves elements
 const MapFns& whole_row_mappings();        // reductions and normalizations
 const MapFns& whole_window_mappings();     // pools, resizing, padding, convolutions
 const MapFns& whole_recurrent_mappings();  // LSTM, GRU, RNN
+const MapFns& whole_quantized_mappings();  // products of integers, and what their codes are worth
 const MapFns& whole_product_mappings();    // products with broadcasting
 
 // Layers that calculate `NAME/factor` and `NAME/shift`, by which a normalization with fixed statistics

@@ -67,7 +67,7 @@ std::string mirrored(IndexExpr& e, const std::string& x, const Sizes& sizes, con
 Mapped express_pad(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
   const std::string& x = node.inputs.at(0);
-  const Sizes sizes = fixed_sizes(m, x);
+  const Sizes sizes = sizes_of_value(m, x);
   auto given = known_numbers(m, node, "pads", 1);
   auto axes = known_numbers(m, node, "axes", 3);
   Sizes front(sizes.size(), 0), behind = front;
@@ -135,7 +135,7 @@ std::vector<double> counts(const Pool& p, size_t d, int64_t outputs, bool padded
 }
 
 Mapped express_pool(const Mapping& m, const Node& node) {
-  const Sizes all = fixed_sizes(m, node.inputs.at(0));
+  const Sizes all = sizes_of_value(m, node.inputs.at(0));
   if (all.size() < 3) throw NotMapped("it takes no images");
   if (node.outputs.size() > 1 && !node.outputs[1].empty()) {
     throw NotMapped("it gives the places of its maxima");
@@ -192,7 +192,7 @@ int64_t nearest(double place, const std::string& mode) {
 Mapped express_resize(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
   const std::string& x = node.inputs.at(0);
-  const Sizes sizes = fixed_sizes(m, x);
+  const Sizes sizes = sizes_of_value(m, x);
   const bool upsample = node.op == "Upsample" || m.graph.opset(node) < 11;
   const std::string mode = node.text("mode", "nearest");
   const std::string rule =
@@ -270,7 +270,7 @@ Mapped express_resize(const Mapping& m, const Node& node) {
 Draft zero_padded(const Mapping& m, const Node& node, const std::string& x,
                   const std::vector<int64_t>& front, const std::vector<int64_t>& behind,
                   const std::string& value, const std::string& output) {
-  const Sizes sizes = fixed_sizes(m, x);
+  const Sizes sizes = sizes_of_value(m, x);
   Sizes larger = sizes;
   for (size_t d = 0; d < sizes.size(); ++d) larger[d] += front[d] + behind[d];
   IndexExpr e(m, node, output, larger, m.elem(x));
@@ -307,7 +307,8 @@ const MapFns& whole_mappings() {
     MapFns all;
     for (const MapFns* part :
          {&whole_element_mappings(), &whole_move_mappings(), &whole_row_mappings(),
-          &whole_window_mappings(), &whole_product_mappings(), &whole_recurrent_mappings()}) {
+          &whole_window_mappings(), &whole_product_mappings(), &whole_recurrent_mappings(),
+          &whole_quantized_mappings()}) {
       all.insert(part->begin(), part->end());
     }
     return all;

@@ -1,0 +1,190 @@
+#include "graph/sizes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "graph/statements.h"
+#include "ir/ops/spec.h"
+#include "models/onnx/extent.h"
+#include "runtime/tensor/operands.h"
+
+namespace tilewright::graph {
+namespace {
+
+static_assert(onnx::kStandIns.size() == kMostDims);
+
+// The spec with other sizes. Throws GraphError where one of its other numbers stands for a size.
+Spec with_sizes(const Node& node, const std::function<DimSize(int64_t)>& size) {
+  Spec spec = parse_spec(node.spec);
+  for (auto& [key, value] : spec.params) {
+    const auto* number = std::get_if<int64_t>(&value);
+    const auto* text = std::get_if<std::string>(&value);
+    if ((number != nullptr && onnx::has_stand_in(*number)) ||
+        (text != nullptr && holds_stand_in(*text))) {
+      throw GraphError(
+          fmt::format("'{}': its {} depends on a size that each run gives", node.label, key));
+    }
+    if (auto* own = std::get_if<DimSize>(&value)) *own = size(own->min);
+    if (auto* shape = std::get_if<std::vector<DimSize>>(&value)) {
+      for (DimSize& own : *shape) own = size(own.min);
+    }
+  }
+  return spec;
+}
+
+// The size of each dynamic dimension, read off an operand that has it as an axis.
+std::map<std::string, Size> sizes_of_dims(const Graph& graph, const Workload& ranged,
+                                          const std::vector<OperandInfo>& numbers) {
+  std::map<std::string, Size> sizes;
+  for (size_t o = 0; o < numbers.size(); ++o) {
+    const bool last = o + 1 == numbers.size();
+    const Buffer& buffer = last ? ranged.output() : ranged.inputs[o].buffer;
+    for (size_t axis = 0; axis < buffer->shape.size(); ++axis) {
+      if (buffer->shape[axis].as<VarNode>() == nullptr) continue;
+      for (const DimVar& dim : ranged.dims) {
+        if (!dim.var.same_as(buffer->shape[axis])) continue;
+        sizes.emplace(dim.var.name(), size_of(graph, numbers[o].shape[axis]));
+      }
+    }
+  }
+  return sizes;
+}
+
+// The operands' shapes where all dimensions have their least sizes, or their largest.
+void check_shapes(const Graph& graph, const Node& node, const Workload& workload,
+                  const std::map<std::string, Size>& sizes, const std::vector<OperandInfo>& numbers,
+                  bool largest) {
+  std::vector<int64_t> own;
+  for (const Dim& d : graph.dims) own.push_back(largest ? d.range.max : d.range.min);
+  std::map<std::string, int64_t> dims;
+  for (const DimVar& dim : workload.dims) {
+    const auto size = sizes.find(dim.var.name());
+    if (size == sizes.end()) {
+      throw GraphError(
+          fmt::format("'{}': no operand tells its size {}", node.label, dim.var.name()));
+    }
+    dims[dim.var.name()] = size->second.at(own.data());
+  }
+  const std::vector<OperandInfo> operands = operands_of(workload, dims);
+  for (size_t o = 0; o < operands.size(); ++o) {
+    for (size_t axis = 0; axis < operands[o].shape.size(); ++axis) {
+      const int64_t wanted = size_of(graph, numbers[o].shape[axis]).at(own.data());
+      if (operands[o].shape[axis] == wanted) continue;
+      throw GraphError(
+          fmt::format("'{}': axis {} of operand {} has {} elements at the {} sizes; its "
+                      "kernel takes {}",
+                      node.label, axis, operands[o].name, wanted, largest ? "largest" : "least",
+                      operands[o].shape[axis]));
+    }
+  }
+}
+
+}  // namespace
+
+int64_t Size::at(const int64_t* dims) const {
+  int64_t size = number;
+  for (size_t d = 0; d < kMostDims; ++d) {
+    for (int p = 0; p < powers[d]; ++p) size *= dims[d];
+  }
+  return size;
+}
+
+Size size_of(const Graph& graph, int64_t number) {
+  Size size;
+  for (size_t d = 0; number != 0 && d < graph.dims.size(); ++d) {
+    for (; number % graph.dims[d].stand_in == 0; number /= graph.dims[d].stand_in) ++size.powers[d];
+  }
+  size.number = number;
+  return size;
+}
+
+std::string to_string(const Graph& graph, const Size& size) {
+  std::string text = size.number == 1 && !size.fixed() ? "" : std::to_string(size.number);
+  for (size_t d = 0; d < graph.dims.size(); ++d) {
+    for (int p = 0; p < size.powers[d]; ++p) text += (text.empty() ? "" : "*") + graph.dims[d].name;
+  }
+  return text;
+}
+
+DimSize range_of(const Graph& graph, const Size& size) {
+  std::vector<int64_t> least, most;
+  for (const Dim& d : graph.dims) {
+    least.push_back(d.range.min);
+    most.push_back(d.range.max);
+  }
+  return {size.at(least.data()), size.at(most.data())};
+}
+
+bool is_ranged(const Graph& graph, const Value& value) {
+  return !size_of(graph, value.count()).fixed();
+}
+
+int64_t most_bytes(const Graph& graph, const Value& value) {
+  return bytes_for(value.elem, range_of(graph, size_of(graph, value.count())).max);
+}
+
+RangedSpec ranged(const Graph& graph, const Node& node) {
+  if (graph.dims.empty()) return {node.spec, {}};
+  const Spec spec = with_sizes(node, [&](int64_t n) { return range_of(graph, size_of(graph, n)); });
+  RangedSpec made{spec_to_inline(spec), {}};
+  const Workload workload = parse_workload(made.spec);
+  const std::vector<OperandInfo> numbers = operands_of(parse_workload(node.spec), {});
+  made.sizes = sizes_of_dims(graph, workload, numbers);
+  check_shapes(graph, node, workload, made.sizes, numbers, false);
+  check_shapes(graph, node, workload, made.sizes, numbers, true);
+  return made;
+}
+
+void require_same(const Graph& graph, const Graph& other) {
+  const auto refuse = [](const std::string& what) {
+    throw GraphError(
+        fmt::format("'{}': it depends on a ranged dimension in another way than by its size; give "
+                    "the dimensions of the model one size each",
+                    what));
+  };
+  const auto same = [&](int64_t a, int64_t b) { return size_of(graph, a) == size_of(other, b); };
+  for (size_t v = 0; v < graph.values.size() && v < other.values.size(); ++v) {
+    const Value &a = graph.values[v], &b = other.values[v];
+    const bool equal = std::ranges::equal(a.shape, b.shape, same);
+    const bool data =
+        !a.constant || !b.constant || a.data == b.data || (a.data && b.data && *a.data == *b.data);
+    if (a.name != b.name || !equal || !data) refuse(a.name);
+  }
+  for (size_t n = 0; n < graph.nodes.size() && n < other.nodes.size(); ++n) {
+    const Node &a = graph.nodes[n], &b = other.nodes[n];
+    const bool equal = a.is_view() == b.is_view() && a.operands == b.operands &&
+                       a.first == b.first &&
+                       (a.is_view() || ranged(graph, a).spec == ranged(other, b).spec);
+    if (!equal) refuse(a.label);
+  }
+  if (graph.values.size() != other.values.size()) refuse(graph.values.back().name);
+  if (graph.nodes.size() != other.nodes.size()) refuse(graph.nodes.back().label);
+}
+
+Graph at_sizes(const Graph& graph, const std::map<std::string, int64_t>& sizes) {
+  std::vector<int64_t> dims;
+  for (const Dim& d : graph.dims) {
+    const auto given = sizes.find(d.name);
+    if (given == sizes.end() || given->second < d.range.min || given->second > d.range.max) {
+      throw GraphError(fmt::format("the size of '{}' is {}; expected {} to {}", d.name,
+                                   given == sizes.end() ? "missing" : std::to_string(given->second),
+                                   d.range.min, d.range.max));
+    }
+    dims.push_back(given->second);
+  }
+  const auto at = [&](int64_t number) { return size_of(graph, number).at(dims.data()); };
+  Graph fixed = graph;
+  fixed.dims.clear();
+  for (Value& v : fixed.values) {
+    for (int64_t& s : v.shape) s = at(s);
+  }
+  for (Node& node : fixed.nodes) {
+    if (node.is_view()) continue;
+    node.spec = spec_to_inline(with_sizes(node, [&](int64_t n) { return DimSize{at(n), at(n)}; }));
+  }
+  return fixed;
+}
+
+}  // namespace tilewright::graph
