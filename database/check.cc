@@ -118,7 +118,7 @@ CheckReport Store::check() const {
     for (const Table* table : all_tables()) {
       if (impl_->has(*table)) check_rows(*impl_, *table, report, keys);
     }
-    if (has_parts(*impl_)) check_rows(*impl_, parts_table(), report, keys);
+    if (has_parts()) check_rows(*impl_, parts_table(), report, keys);
     check_records(*impl_, report, keys);
     check_dispatch(*impl_, report, keys);
   } catch (const DatabaseError& error) {

@@ -228,14 +228,14 @@ bool is_serving_file(const fs::path& path) {
   return is_serving_file(bytes);
 }
 
-bool has_parts(const StoreImpl& store) {
-  return store.connection.query_integer(
+bool Store::has_parts() const {
+  return impl_->connection.query_integer(
              "SELECT count(*) FROM sqlite_schema WHERE name = 'parts' AND type = 'table'",
              "reading the list of tables") > 0;
 }
 
 Lookup<std::string> Store::part(const std::string& name) const {
-  if (!has_parts(*impl_))
+  if (!has_parts())
     return {std::nullopt, "'" + path() + "' is no model file, as 'tune-cli compile' makes them"};
   RowScan scan(impl_->connection, parts_table(), impl_->version, "WHERE name = ?1");
   scan.statement().bind(1, std::string_view(name));

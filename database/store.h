@@ -267,6 +267,8 @@ class Store {
   // may run here.
   ServingReport export_serving(const std::filesystem::path& path,
                                const ServingContent& content = {}) const;
+  // Whether it is a model file, as `tune-cli compile` makes them.
+  bool has_parts() const;
   // A part of a model file, or why there is none.
   Lookup<std::string> part(const std::string& name) const;
 

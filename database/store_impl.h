@@ -37,9 +37,6 @@ class StoreImpl {
   std::vector<std::string> keys;  // kernels that these keys signed may run
 };
 
-// Whether it is a model file.
-bool has_parts(const StoreImpl& store);
-
 BadRow bad_row(const Table& table, const RowScan& scan);
 
 // The defect of a forged row that its checksum would not reveal; empty: none. Artifacts are named

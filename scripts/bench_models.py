@@ -5,13 +5,17 @@ For each pair MODEL.onnx=MODEL.tw it prints the medians in milliseconds, the rat
 Tilewright is faster), and how far its outputs are from ONNX Runtime's, as a share of the largest output. Inputs
 are random. With --threads all sides have so many, and the wall's clock counts: a machine without other work is
 needed. The peers compute in f32. OpenVINO has one stream; it takes part where its package is installed.
+With --start each side loads the model and runs it once in a process of its own: CPU time from before the load to
+after the run, and how far the process's peak memory rose. Imports of Python modules do not count.
 Needs the Python packages onnxruntime and numpy, and libtilewright.so."""
 import argparse
 import ctypes
 import json
 import os
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 
 TYPES = {"float32": (2, 32), "float16": (2, 16), "float64": (2, 64), "int64": (0, 64), "int32": (0, 32),
@@ -132,13 +136,17 @@ def openvino_run(onnx: str, inputs: dict, threads: int):
     return request.infer
 
 
-def compare(library, onnx: str, compiled: str, seconds: float, threads: int) -> dict:
-    import numpy as np
+def onnxruntime_session(onnx: str, threads: int):
     import onnxruntime
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    return onnxruntime.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
+
+
+def compare(library, onnx: str, compiled: str, seconds: float, threads: int) -> dict:
+    import numpy as np
     clock = time.perf_counter if threads > 1 else time.process_time
-    session = onnxruntime.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime_session(onnx, threads)
     model = Model(library, compiled, pool_of(library, threads))
     inputs = random_inputs(model.inputs, np.random.default_rng(0))
     outputs = model.bind(inputs)
@@ -163,6 +171,54 @@ def compare(library, onnx: str, compiled: str, seconds: float, threads: int) -> 
             "rounds": len(times["tilewright"]), "error": error}
 
 
+def memory_kib(entry: str) -> int:
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(entry + ":"))
+
+
+def start_side(library, side: str, onnx: str, compiled: str, threads: int) -> None:
+    """Loads a model and runs it once; prints CPU seconds, and MiB that the process grew by.
+
+    `side` is a name and a file of inputs.
+    """
+    import numpy as np
+    side, _, file = side.partition("=")
+    with np.load(file) as arrays:
+        inputs = dict(arrays)
+    if side != "tilewright":
+        __import__(side)
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as peak:
+        peak.write("5")  # the peak begins anew
+    before, start = memory_kib("VmRSS"), time.process_time()
+    if side == "tilewright":
+        model = Model(library, compiled, pool_of(library, threads))
+        model.bind(inputs)
+        model.run()
+    elif side == "openvino":
+        openvino_run(onnx, inputs, threads)()
+    else:
+        onnxruntime_session(onnx, threads).run(None, inputs)
+    print(time.process_time() - start, (memory_kib("VmHWM") - before) / 1024)
+
+
+def start_row(given, library, onnx: str, compiled: str, folder: str) -> dict:
+    import numpy as np
+    row, file = {"model": os.path.basename(onnx)}, os.path.join(folder, "inputs.npz")
+    np.savez(file, **random_inputs(Model(library, compiled, None).inputs, np.random.default_rng(0)))
+    for side in ("tilewright", "onnxruntime", "openvino"):
+        command = [sys.executable, __file__, f"{onnx}={compiled}", "--library", given.library,
+                   "--threads", str(given.threads), "--cpu", str(given.cpu), "--side", f"{side}={file}"]
+        runs = [subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(5)]
+        if any(run.returncode != 0 for run in runs):
+            if side != "openvino":
+                sys.exit(f"bench_models: {side}: {runs[0].stderr.strip()}")
+            continue
+        figures = [[float(figure) for figure in run.stdout.split()] for run in runs]
+        seconds, memory = (statistics.median(column) for column in zip(*figures))
+        row[side] = {"seconds": seconds, "mib": memory}
+    return row
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL.onnx=MODEL.tw")
@@ -170,6 +226,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10, help="for each model (10)")
     parser.add_argument("--cpu", type=int, default=0, help="the processor to pin to, with one thread (0)")
     parser.add_argument("--threads", type=int, default=1, help="threads on each side (1)")
+    parser.add_argument("--start", action="store_true", help="measure the load with the first run")
+    parser.add_argument("--side", help=argparse.SUPPRESS)  # a process of --start
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if given.threads == 1:
@@ -180,6 +238,17 @@ def main() -> None:
         onnx, _, compiled = pair.rpartition("=")
         if not onnx:
             parser.error(f"expected MODEL.onnx=MODEL.tw, got '{pair}'")
+        if given.side:
+            start_side(library, given.side, onnx, compiled, given.threads)
+            return
+        if given.start:
+            with tempfile.TemporaryDirectory() as folder:
+                rows.append(start_row(given, library, onnx, compiled, folder))
+            if not given.json:
+                print(rows[-1]["model"] + ": " + ", ".join(
+                    f"{side} {figures['seconds'] * 1e3:.0f} ms, {figures['mib']:.0f} MiB"
+                    for side, figures in rows[-1].items() if side != "model"), flush=True)
+            continue
         rows.append(compare(library, onnx, compiled, given.seconds, given.threads))
         if not given.json:
             row = rows[-1]
@@ -190,7 +259,7 @@ def main() -> None:
                   f"{row['rounds']} rounds, error {row['error']:.1e}", flush=True)
     if given.json:
         print(json.dumps({"results": rows}))
-    elif len(rows) > 1:
+    elif len(rows) > 1 and not given.start:
         print(f"geometric mean of the ratios: {statistics.geometric_mean(row['ratio'] for row in rows):.3f}")
 
 

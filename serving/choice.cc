@@ -45,8 +45,9 @@ DimSize overlap(const DimSize& a, const DimSize& b) {
 
 // Of the sizes that are asked for, those that a kernel of `made_for` takes.
 Box served_box(const StoredWorkload& made_for, const Request& request) {
-  const auto sizes = sizes_of(made_for.spec);
   Box box;
+  if (request.dims.empty()) return box;
+  const auto sizes = sizes_of(parse_spec(made_for.canonical));
   for (const Dim& d : request.dims) box.push_back(overlap(sizes.at(d.name), {d.min, d.max}));
   return box;
 }
@@ -61,8 +62,6 @@ std::string difference(const StoredKernel& kernel, const Request& request) {
   const std::string threads = request.threads.difference(kernel.threads);
   return target + (target.empty() || threads.empty() ? "" : "; ") + threads;
 }
-
-std::string spec_text(const StoredWorkload& workload) { return spec_to_inline(workload.spec); }
 
 // What was measured in different runs, and so in different hours of the machine, is told apart only
 // beyond this share.
@@ -118,17 +117,17 @@ class Finder {
       add_near(*own_, Measured::Here, "");
     }
     for (const StoredWorkload* other : others_) {
-      add_measured(*other, fmt::format("made for {}", spec_text(*other)));
+      add_measured(*other, fmt::format("made for {}", other->text()));
     }
     if (counts_elsewhere()) {
       if (own_ != nullptr) add_near(*own_, Measured::Elsewhere, "");
       for (const StoredWorkload* other : others_) {
-        add_near(*other, Measured::Elsewhere, fmt::format("made for {}; ", spec_text(*other)));
+        add_near(*other, Measured::Elsewhere, fmt::format("made for {}; ", other->text()));
       }
     }
     if (own_ != nullptr) add_generated(*own_, "");
     for (const StoredWorkload* other : others_) {
-      add_generated(*other, fmt::format("made for {}; ", spec_text(*other)));
+      add_generated(*other, fmt::format("made for {}; ", other->text()));
     }
     return std::move(found_);
   }

@@ -49,15 +49,15 @@ bool overlaps(const Box& a, const Box& b) {
   return true;
 }
 
-ReportLine line_of(const Request& request, const Candidate& c, const Box& box,
-                   const std::string& command) {
+ReportLine line_of(const Request& request, const Candidate& c, const Box& box) {
   ReportLine line;
   line.spec = request.text;
   line.sizes = box_text(request.dims, box);
   line.outcome = c.outcome;
   line.reason = c.reason;
-  if (c.outcome != TW_HIT) line.command = command;
-  line.kernel = spec_to_inline(c.made_for->spec);
+  // The text that was given says the same, mostly, and the shortest form takes long to find.
+  const bool own = c.made_for->hash == request.hash && !request.text.starts_with('{');
+  line.kernel = own ? request.text : c.made_for->text();
   line.sketch = c.kernel->sketch;
   line.seconds = c.kernel->seconds;
   line.threads = c.kernel->threads;
@@ -79,12 +79,10 @@ std::string failures_in(const Box& box, const std::vector<Failure>& failures) {
 }
 
 // Says of a kernel that it stands in for others.
-void add_failures(ReportLine& line, const std::string& failures, const Candidate& c,
-                  const std::string& command) {
+void add_failures(ReportLine& line, const std::string& failures, const Candidate& c) {
   if (failures.empty()) return;
   line.reason = failures + (line.reason.empty() ? "" : "; ") + line.reason;
   if (line.outcome == TW_HIT) line.outcome = c.kernel->is_default ? TW_DEFAULT : TW_NEAR;
-  line.command = command;
 }
 
 const char* name_of(tw_outcome outcome) {
@@ -209,7 +207,6 @@ std::unique_ptr<Served> Library::serve(const Request& request, const PrepareOpti
 void Library::serve_box(const Request& request, const Choice& choice, const Device& device,
                         Served& served, std::vector<ReportLine>& report) {
   const Box& box = choice.box;
-  const std::string command = tune_command(table_, request);
   std::vector<Failure> failures;
   for (const Candidate& c : choice.kernels) {
     for (const Box& piece : served.missing(c.box)) {
@@ -223,10 +220,11 @@ void Library::serve_box(const Request& request, const Choice& choice, const Devi
         failures.push_back({piece, e.what()});
         continue;
       }
-      report.push_back(line_of(request, c, piece, command));
+      report.push_back(line_of(request, c, piece));
       std::string better = failures_in(piece, failures);
       if (better.empty()) better = c.kernel->passed_over;
-      add_failures(report.back(), better, c, command);
+      add_failures(report.back(), better, c);
+      if (report.back().outcome != TW_HIT) report.back().command = tune_command(table_, request);
     }
     if (served.missing(box).empty()) return;
   }
@@ -236,7 +234,7 @@ void Library::serve_box(const Request& request, const Choice& choice, const Devi
     line.sizes = box_text(request.dims, piece);
     line.reason = failures_in(piece, failures);
     if (line.reason.empty()) line.reason = miss_reason(table_, request);
-    line.command = command;
+    line.command = tune_command(table_, request);
     report.push_back(std::move(line));
   }
 }

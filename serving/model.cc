@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -12,27 +13,49 @@
 #include "serving/status.h"
 
 namespace tilewright::serving {
-namespace {
 
-graph::Graph read_graph(const std::string& path, const database::Trust& trust) {
-  const database::Store store =
-      database::Store::open(path, database::Mode::ReadOnly, std::chrono::seconds(5), trust);
-  auto part = [&](const std::string& name) {
-    database::Lookup<std::string> found = store.part(name);
-    if (!found) throw database::DatabaseError(database::DatabaseError::Kind::Damaged, found.miss);
-    return std::make_shared<const std::string>(std::move(*found.value));
-  };
-  graph::Graph graph = graph::parse_graph(*part(kProgramPart));
-  std::map<std::string, graph::Bytes> read;  // constants that are equal have one part
-  for (graph::Value& v : graph.values) {
-    if (!v.constant || v.data != nullptr) continue;
-    graph::Bytes& data = read[v.hash];
-    if (data == nullptr) data = part(v.hash);
-    v.data = data;
+// A model file: its program, and its constants, which are read one at a time, so that a constant that
+// is packed is in memory only while it is packed.
+class Model::Source {
+ public:
+  // Throws DatabaseError, TrustError and GraphError.
+  Source(const std::string& path, const database::Trust& trust)
+      : store_(
+            database::Store::open(path, database::Mode::ReadOnly, std::chrono::seconds(5), trust)),
+        graph_(graph::parse_graph(part(kProgramPart))) {
+    graph::verify(graph_);
   }
-  graph::verify(graph);
-  return graph;
-}
+
+  const graph::Graph& graph() const { return graph_; }
+
+  // The elements of a constant, until the next call. Throws DatabaseError.
+  const std::string& data(size_t value) {
+    const graph::Value& v = graph_.values[value];
+    if (v.data != nullptr) return *v.data;
+    if (hash_ == v.hash) return data_;
+    hash_.clear();
+    data_ = part(v.hash);
+    if (static_cast<int64_t>(data_.size()) != v.bytes()) {
+      throw database::DatabaseError(database::DatabaseError::Kind::Damaged,
+                                    fmt::format("constant \"{}\" has {} bytes; its type needs {}",
+                                                v.name, data_.size(), v.bytes()));
+    }
+    hash_ = v.hash;
+    return data_;
+  }
+
+ private:
+  std::string part(const std::string& name) const {
+    database::Lookup<std::string> found = store_.part(name);
+    if (!found) throw database::DatabaseError(database::DatabaseError::Kind::Damaged, found.miss);
+    return std::move(*found.value);
+  }
+
+  database::Store store_;
+  graph::Graph graph_;
+  std::string hash_, data_;  // the constant that was read last
+};
+namespace {
 
 // Throws ServingError unless the tensor is what the port says, but for sizes.
 void check_kind(const Port& port, const DLTensor* t, const char* what) {
@@ -93,8 +116,11 @@ struct Model::Step {
 Model::Model(const std::string& path, const ModelOptions& options) { load(path, options); }
 
 void Model::load(const std::string& path, const ModelOptions& options) {
-  graph::Graph graph = read_graph(path, options.trust);
-  library_ = std::make_unique<Library>(path, options.log, options.trust);
+  Source source(path, options.trust);
+  const graph::Graph& graph = source.graph();
+  // One line tells of all nodes.
+  library_ = std::make_unique<Library>(
+      path, [](const std::string&) {}, options.trust);
   PrepareOptions prepare;
   prepare.threads = options.threads;
   dims_ = graph.dims;
@@ -113,13 +139,31 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   least_bytes_ = plan.least_bytes;
   arena_ = Workspace(plan.bytes);
   constants_.resize(graph.values.size());
-  add_ports(graph);
-  add_steps(graph, specs);
+  add_ports(source);
+  add_steps(source, specs);
   for (const auto& constant : constants_) weight_bytes_ += constant ? constant->bytes() : 0;
   reserve_workspace(1);
+  if (options.log) log_untuned(path, options.log);
 }
 
-void Model::add_ports(const graph::Graph& graph) {
+// Says how many nodes run on kernels that were not tuned for them here.
+void Model::log_untuned(const std::string& path, const Library::Log& log) const {
+  const auto count = [&](tw_outcome outcome) {
+    return std::ranges::count(lines_, outcome, &NodeLine::outcome);
+  };
+  const auto first =
+      std::ranges::find_if(lines_, [](const NodeLine& line) { return line.outcome != TW_HIT; });
+  if (first == lines_.end()) return;
+  const auto report = std::ranges::find(prepared_->report(), first->spec, &ReportLine::spec);
+  log(
+      fmt::format("{}: {} of {} nodes run on near kernels and {} on untuned defaults; {}: {}; "
+                  "'tune-cli explain {}' tells of each; this would tune them: {}",
+                  path, count(TW_NEAR), lines_.size(), count(TW_DEFAULT), first->label,
+                  first->reason, path, report->command));
+}
+
+void Model::add_ports(Source& source) {
+  const graph::Graph& graph = source.graph();
   auto port = [&](size_t i) {
     const graph::Value& v = graph.values[i];
     Port port{v.name, v.elem, {}, {}, {}, {}, i};
@@ -135,23 +179,24 @@ void Model::add_ports(const graph::Graph& graph) {
   for (size_t i : graph.inputs) inputs_.push_back(port(i));
   for (size_t i : graph.outputs) {
     outputs_.push_back(port(i));
-    place_of(graph, i);
+    place_of(source, i);
   }
 }
 
 // The place of a value's elements while the model runs.
-void* Model::place_of(const graph::Graph& graph, size_t value) {
+void* Model::place_of(Source& source, size_t value) {
   const auto [root, bytes] = places_[value];
   if (offsets_[root] >= 0) return static_cast<char*>(arena_.data()) + offsets_[root] + bytes;
   if (constants_[root] == nullptr) {
-    const std::string& data = *graph.values[root].data;
+    const std::string& data = source.data(root);
     constants_[root] = std::make_shared<Workspace>(static_cast<int64_t>(data.size()));
     std::memcpy(constants_[root]->data(), data.data(), data.size());
   }
   return constants_[root]->data();
 }
 
-void Model::add_steps(const graph::Graph& graph, const std::vector<graph::RangedSpec>& specs) {
+void Model::add_steps(Source& source, const std::vector<graph::RangedSpec>& specs) {
+  const graph::Graph& graph = source.graph();
   std::map<std::string, const ReportLine*> reports;
   std::string misses;
   for (const ReportLine& line : prepared_->report()) {
@@ -172,7 +217,7 @@ void Model::add_steps(const graph::Graph& graph, const std::vector<graph::Ranged
     const graph::Node& node = graph.nodes[n];
     if (node.is_view()) continue;
     const ReportLine& r = *reports.at(specs[n].spec);
-    Step step = make_step(graph, node, specs[n]);
+    Step step = make_step(source, node, specs[n]);
     step.line = lines_.size();
     lines_.push_back(
         {node.label, specs[n].spec, r.kernel, r.sketch, r.outcome, r.reason, r.seconds, 0});
@@ -180,7 +225,7 @@ void Model::add_steps(const graph::Graph& graph, const std::vector<graph::Ranged
   }
 }
 
-Model::Step Model::make_step(const graph::Graph& graph, const graph::Node& node,
+Model::Step Model::make_step(Source& source, const graph::Node& node,
                              const graph::RangedSpec& spec) {
   Step step;
   step.served = &prepared_->find(spec.spec);
@@ -203,9 +248,11 @@ Model::Step Model::make_step(const graph::Graph& graph, const graph::Node& node,
     t.ndim = static_cast<int32_t>(step.shapes[i].size());
     t.shape = step.shapes[i].data();
     if (o.packed != 0) {
-      const std::string& data = *graph.values[places_[values.back()].root].data;
-      copies.emplace_back(static_cast<int64_t>(data.size()));  // aligned, until it is packed
-      std::memcpy(copies.back().data(), data.data(), data.size());
+      const auto [root, first] = places_[values.back()];
+      const int64_t bytes = source.graph().values[values.back()].bytes();
+      copies.emplace_back(bytes);  // aligned, until it is packed
+      std::memcpy(copies.back().data(), source.data(root).data() + first,
+                  static_cast<size_t>(bytes));
       t.data = copies.back().data();
       packed.push_back({o.name.c_str(), &t});
     }
@@ -217,7 +264,7 @@ Model::Step Model::make_step(const graph::Graph& graph, const graph::Node& node,
   }
   for (size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].packed == 1) continue;
-    step.tensors[i].data = place_of(graph, values[i]);
+    step.tensors[i].data = place_of(source, values[i]);
     step.given[i] = &step.tensors[i];
   }
   return step;

@@ -16,6 +16,9 @@
 
 namespace tilewright::serving {
 
+// The part of a model file that is its program.
+inline constexpr const char* kProgramPart = "program";
+
 struct ModelOptions {
   int threads = 0;  // that kernels were tuned for; 0: any number
   Library::Log log;
@@ -77,13 +80,15 @@ class Model {
                size_t output_count, const tw_executor& executor);
 
  private:
+  class Source;
   struct Step;
 
   void load(const std::string& path, const ModelOptions& options);
-  void add_ports(const graph::Graph& graph);
-  void add_steps(const graph::Graph& graph, const std::vector<graph::RangedSpec>& specs);
-  Step make_step(const graph::Graph& graph, const graph::Node& node, const graph::RangedSpec& spec);
-  void* place_of(const graph::Graph& graph, size_t value);
+  void log_untuned(const std::string& path, const Library::Log& log) const;
+  void add_ports(Source& source);
+  void add_steps(Source& source, const std::vector<graph::RangedSpec>& specs);
+  Step make_step(Source& source, const graph::Node& node, const graph::RangedSpec& spec);
+  void* place_of(Source& source, size_t value);
   void reserve_workspace(int threads);
   void transfer(const DLTensor* const* tensors, const std::vector<Port>& ports, const Sizes& sizes,
                 bool in);

@@ -115,12 +115,15 @@ Table Table::read(const std::string& path, database::Trust trust) {
   Table table;
   table.path_ = path;
   table.serving_ = database::is_serving_file(path);
-  table.model_ = table.serving_ && store.part(kProgramPart).value.has_value();
+  table.model_ = table.serving_ && store.has_parts();
   for (const database::WorkloadSummary& summary : store.workloads()) {
     StoredWorkload workload;
     workload.hash = summary.hash;
+    workload.canonical = summary.canonical;
     try {
-      workload.spec = parse_spec(summary.canonical);
+      if (summary.canonical.find("..") != std::string::npos) {
+        workload.spec = parse_spec(summary.canonical);
+      }
     } catch (const SpecError&) {
       continue;  // of an operator that a later version knows
     }

@@ -17,9 +17,6 @@ class Store;
 
 namespace tilewright::serving {
 
-// The part of a model file that is its program.
-inline constexpr const char* kProgramPart = "program";
-
 // A kernel with its artifact.
 struct StoredKernel {
   database::TargetIdentity target;
@@ -49,7 +46,9 @@ struct StoredRanges {
 };
 
 struct StoredWorkload {
-  std::string hash;
+  std::string hash, canonical;
+  // With dynamic dimensions: the spec, which may serve others. Empty for fixed sizes: a model has
+  // hundreds of workloads, and parsing them all takes longer than loading their kernels.
   Spec spec;
   // The best of each target and number of threads, and defaults; the fastest first.
   std::vector<StoredKernel> kernels;
@@ -58,6 +57,8 @@ struct StoredWorkload {
   std::vector<database::TargetIdentity> targets;
   int64_t failures = 0;  // candidates that were tried where none was valid
   std::string trouble;   // why a kernel that is kept could not be read; empty: all could
+
+  std::string text() const { return spec_to_inline(parse_spec(canonical)); }  // its inline form
 };
 
 class Table {

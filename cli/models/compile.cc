@@ -113,8 +113,9 @@ graph::Graph optimized(graph::Graph graph, const CompileArguments& a) {
   return graph;
 }
 
-// Kernels for the workloads that the database lacks: the untuned default of each first, so that the
-// model runs, then as many candidates as the options say where they save the model the most.
+// Kernels for the workloads that the database lacks: the best first answer of each, so that the model
+// runs, or its untuned default where that fails; then as many candidates as the options say where they
+// save the model the most.
 class Tuning {
  public:
   Tuning(const CompileArguments& a, const Uses& uses, database::Store& store)
@@ -122,27 +123,38 @@ class Tuning {
 
   // Returns whether it was interrupted.
   bool run() {
-    tune_at(without([&](const Workload& w) { return lookup_.best(store_, w).record.has_value(); }),
-            1, 0);
-    if (a_.trials > 0 || !a_.time.empty()) {
-      const double seconds = a_.time.empty() ? 0 : parse_time_limit(a_.time);
-      const int trials = a_.time.empty() ? a_.trials : TuneOptions::kNoLimit;
-      tune_at(without([&](const Workload& w) { return is_tuned(w); }), trials, seconds);
+    const double started = steady_seconds();
+    const auto runs = [&](const Workload& w) { return lookup_.best(store_, w).record.has_value(); };
+    TuneOptions first;
+    first.trials = 1;
+    first.search.population = 0;
+    first.measures_default = false;
+    first.finalists = 0;
+    tune_at(without(runs), first);
+    TuneOptions fallback;
+    fallback.trials = 2;  // the first one failed
+    fallback.search.population = 0;
+    tune_at(without(runs), fallback);
+    TuneOptions search;
+    search.trials = a_.time.empty() ? a_.trials : TuneOptions::kNoLimit;
+    if (!a_.time.empty()) {
+      search.seconds = parse_time_limit(a_.time) - (steady_seconds() - started);
+      if (search.seconds <= 0) return interrupted_;
     }
+    if (search.trials > 0) tune_at(without([&](const Workload& w) { return is_tuned(w); }), search);
     return interrupted_;
   }
 
  private:
-  // Whether its best kernel was found by a search, or a search here found none that is better than the
-  // untuned default.
+  // Whether a search went beyond a first answer, here or elsewhere.
   bool is_tuned(const Workload& w) const {
     const database::BestResult best = lookup_.best(store_, w);
-    if (best.record && !best.record->is_default) return true;
     const auto tried =
         store_.records({.workload_hash = w.hash(), .target_hash = lookup_.identity.hash});
-    return std::ranges::any_of(tried.records, [&](const database::Record& r) {
-      return !r.is_default && !r.offline && r.threads == lookup_.threads;
+    const auto found = std::ranges::count_if(tried.records, [&](const database::Record& r) {
+      return !r.is_default && !r.offline && !r.confirmed && r.threads == lookup_.threads;
     });
+    return found > 1 || (found == 0 && best.record && !best.record->is_default);
   }
 
   template <class Test>
@@ -154,22 +166,19 @@ class Tuning {
     return found;
   }
 
-  void tune_at(const std::vector<size_t>& which, int trials, double seconds) {
+  void tune_at(const std::vector<size_t>& which, TuneOptions o) {
     if (which.empty() || interrupted_) return;
     std::vector<Workload> workloads;
-    TuneOptions o;
     for (size_t i : which) {
       workloads.push_back(uses_.workloads[i]);
       o.uses.push_back(uses_.counts[i]);
     }
-    o.trials = trials;
-    o.seconds = seconds;
     o.threads = lookup_.threads;
     o.resume = true;
     o.measure = Backend::of(lookup_.target).measure_options();
     o.measure.threads = o.threads;
     o.tool_version = TILEWRIGHT_VERSION;
-    o.run_args = Json({{"model", a_.model}, {"trials", trials}}).dump();
+    o.run_args = Json({{"model", a_.model}, {"trials", o.trials}}).dump();
     note_confinement(a_.common, lookup_.target);
     Measurer measurer(worker_command(), lookup_.target, o.measure);
     ProgressLine line(a_.common.quiet, {});
@@ -281,7 +290,7 @@ void add_compile(CLI::App& app, Runners& runners) {
       ->take_all();
   sub->add_option("--trials", a->trials,
                   "Candidates per workload that the database has no tuned kernel for; 0: take what "
-                  "is there, and untuned defaults")
+                  "is there, and first answers")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
   sub->add_option("--time", a->time, "Time limit for tuning, in place of --trials")

@@ -197,16 +197,32 @@ void Connection::damaged(const std::string& what) const {
 
 bool Connection::in_transaction() const { return sqlite3_get_autocommit(handle_.get()) == 0; }
 
-void Statement::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+void FinalizeStatement::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+
+PreparedStatement Connection::take(const std::string& sql, const char* doing) const {
+  if (auto node = idle_.extract(sql)) return std::move(node.mapped());
+  sqlite3_stmt* statement = nullptr;
+  const int code = sqlite3_prepare_v2(handle(), sql.c_str(), static_cast<int>(sql.size()) + 1,
+                                      &statement, nullptr);
+  PreparedStatement prepared(statement);
+  if (code != SQLITE_OK) fail(code, doing);
+  return prepared;
+}
+
+void Connection::give_back(const std::string& sql, PreparedStatement statement) const noexcept {
+  constexpr size_t kKept = 64;  // more than there are texts
+  if (statement == nullptr || idle_.size() >= kKept) return;
+  sqlite3_reset(statement.get());
+  sqlite3_clear_bindings(statement.get());  // they may be large
+  try {
+    idle_.emplace(sql, std::move(statement));
+  } catch (const std::bad_alloc&) {
+    // It is prepared again.
+  }
+}
 
 Statement::Statement(const Connection& connection, const std::string& sql, const char* doing)
-    : connection_(&connection), doing_(doing) {
-  sqlite3_stmt* statement = nullptr;
-  const int code = sqlite3_prepare_v2(connection.handle(), sql.c_str(),
-                                      static_cast<int>(sql.size()) + 1, &statement, nullptr);
-  statement_.reset(statement);
-  if (code != SQLITE_OK) connection.fail(code, doing);
-}
+    : connection_(&connection), doing_(doing), sql_(sql), statement_(connection.take(sql, doing)) {}
 
 void Statement::check_bound(int code) const {
   if (code == SQLITE_OK) return;

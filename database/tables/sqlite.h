@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,6 +19,11 @@ namespace tilewright::database {
 
 // The value of one column. NULL appears only in damaged files: no column may hold it.
 using Cell = std::variant<std::monostate, int64_t, double, std::string, Blob>;
+
+struct FinalizeStatement {
+  void operator()(sqlite3_stmt* statement) const;
+};
+using PreparedStatement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
 
 // One open database file. Not thread safe.
 class Connection {
@@ -50,6 +56,11 @@ class Connection {
   const std::string& path() const { return path_; }
   sqlite3* handle() const { return handle_.get(); }
 
+  // A statement that does not run at present: prepared now, or given back earlier. To prepare one takes
+  // longer than most of them run.
+  PreparedStatement take(const std::string& sql, const char* doing) const;
+  void give_back(const std::string& sql, PreparedStatement statement) const noexcept;
+
  private:
   void open(const std::string& name, int flags);
   void protect() const;
@@ -61,6 +72,7 @@ class Connection {
   std::string path_;
   std::chrono::milliseconds busy_timeout_;
   std::unique_ptr<sqlite3, Close> handle_;
+  mutable std::multimap<std::string, PreparedStatement> idle_;  // by their text
 };
 
 // One prepared statement. Its locks are released when it has run to its end or is destroyed.
@@ -68,6 +80,9 @@ class Statement {
  public:
   // `doing` must outlive the statement; it names the step in messages.
   Statement(const Connection& connection, const std::string& sql, const char* doing);
+  ~Statement() { connection_->give_back(sql_, std::move(statement_)); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
 
   // Parameters are counted from 1, as in SQL.
   Statement& bind(int index, int64_t value);
@@ -85,13 +100,10 @@ class Statement {
  private:
   void check_bound(int code) const;
 
-  struct Finalize {
-    void operator()(sqlite3_stmt* statement) const;
-  };
-
   const Connection* connection_;
   const char* doing_;
-  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  std::string sql_;
+  PreparedStatement statement_;
 };
 
 // A transaction that is rolled back unless committed. Inside another transaction it has no effect

@@ -45,6 +45,15 @@ struct Freed {
 };
 template <class Handle, void (*kFree)(Handle*) TW_NOEXCEPT>
 using Owned = std::unique_ptr<Handle, Freed<Handle, kFree>>;
+
+// A list of the C interface.
+template <class T, class Handle>
+std::vector<T> all_of(const Handle* handle, size_t (*count)(const Handle*),
+                      tw_status (*at)(const Handle*, size_t, T*)) {
+  std::vector<T> all(count(handle), TW_INIT(T));
+  for (size_t i = 0; i < all.size(); ++i) check(at(handle, i, &all[i]));
+  return all;
+}
 }  // namespace detail
 
 // Threads of the library's.
@@ -110,16 +119,10 @@ class Kernel {
 
   // Inputs in the order of the operator, then the output.
   std::vector<tw_operand> operands() const {
-    std::vector<tw_operand> all(tw_operand_count(handle_), TW_INIT(tw_operand));
-    for (size_t i = 0; i < all.size(); ++i) check(tw_operand_at(handle_, i, &all[i]));
-    return all;
+    return detail::all_of(handle_, tw_operand_count, tw_operand_at);
   }
   // The dynamic dimensions of the spec.
-  std::vector<tw_dim> dims() const {
-    std::vector<tw_dim> all(tw_dim_count(handle_), TW_INIT(tw_dim));
-    for (size_t i = 0; i < all.size(); ++i) check(tw_dim_at(handle_, i, &all[i]));
-    return all;
-  }
+  std::vector<tw_dim> dims() const { return detail::all_of(handle_, tw_dim_count, tw_dim_at); }
   // How the axis follows from them.
   tw_extent extent(size_t operand, size_t axis) const {
     auto found = TW_INIT(tw_extent);
@@ -163,9 +166,7 @@ class Prepared {
   explicit Prepared(tw_prepared* handle) : handle_(handle) {}
 
   std::vector<tw_report> report() const {
-    std::vector<tw_report> lines(tw_report_count(handle_.get()), TW_INIT(tw_report));
-    for (size_t i = 0; i < lines.size(); ++i) check(tw_report_at(handle_.get(), i, &lines[i]));
-    return lines;
+    return detail::all_of(handle_.get(), tw_report_count, tw_report_at);
   }
   // Throws Error (TW_ERROR_MISS) where no kernel serves the spec.
   Kernel find(const std::string& spec) const {
@@ -268,19 +269,13 @@ class Model {
   }
 
   std::vector<tw_port> inputs() const {
-    std::vector<tw_port> all(tw_model_input_count(handle_.get()), TW_INIT(tw_port));
-    for (size_t i = 0; i < all.size(); ++i) check(tw_model_input_at(handle_.get(), i, &all[i]));
-    return all;
+    return detail::all_of(handle_.get(), tw_model_input_count, tw_model_input_at);
   }
   std::vector<tw_port> outputs() const {
-    std::vector<tw_port> all(tw_model_output_count(handle_.get()), TW_INIT(tw_port));
-    for (size_t i = 0; i < all.size(); ++i) check(tw_model_output_at(handle_.get(), i, &all[i]));
-    return all;
+    return detail::all_of(handle_.get(), tw_model_output_count, tw_model_output_at);
   }
   std::vector<tw_model_node> nodes() const {
-    std::vector<tw_model_node> all(tw_model_node_count(handle_.get()), TW_INIT(tw_model_node));
-    for (size_t i = 0; i < all.size(); ++i) check(tw_model_node_at(handle_.get(), i, &all[i]));
-    return all;
+    return detail::all_of(handle_.get(), tw_model_node_count, tw_model_node_at);
   }
 
   // The shape that an output has in a run on these inputs, of which only types and shapes count.
@@ -320,16 +315,10 @@ class WeightFile {
     handle_.reset(opened);
   }
   std::vector<tw_stored_tensor> tensors() const {
-    std::vector<tw_stored_tensor> all(tw_stored_tensor_count(handle_.get()),
-                                      TW_INIT(tw_stored_tensor));
-    for (size_t i = 0; i < all.size(); ++i) check(tw_stored_tensor_at(handle_.get(), i, &all[i]));
-    return all;
+    return detail::all_of(handle_.get(), tw_stored_tensor_count, tw_stored_tensor_at);
   }
   std::vector<tw_stored_layer> layers() const {
-    std::vector<tw_stored_layer> all(tw_stored_layer_count(handle_.get()),
-                                     TW_INIT(tw_stored_layer));
-    for (size_t i = 0; i < all.size(); ++i) check(tw_stored_layer_at(handle_.get(), i, &all[i]));
-    return all;
+    return detail::all_of(handle_.get(), tw_stored_layer_count, tw_stored_layer_at);
   }
   // A tensor or a quantized layer, in the form of the kernel's operand. `gptq_format` as in
   // tw_read_options; empty: the configuration beside the file decides.

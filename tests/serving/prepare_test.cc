@@ -30,7 +30,7 @@ TEST(ServingPrepare, ServesTheKernelThatWasTunedForTheSpec) {
   EXPECT_EQ(p.report().outcome, TW_HIT);
   EXPECT_STREQ(p.report().reason, "");
   EXPECT_STREQ(p.report().command, "");
-  EXPECT_STREQ(p.report().kernel, "matmul:m=4,n=8,k=16");
+  EXPECT_STREQ(p.report().kernel, "matmul:k=16,m=4,n=8");  // as it was asked for
   EXPECT_EQ(p.report().seconds, 1e-6);
   EXPECT_EQ(p.report().threads, 1);
   EXPECT_THAT(opened.lines, IsEmpty());

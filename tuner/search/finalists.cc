@@ -33,12 +33,7 @@ std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists,
   const bool has_default = std::any_of(candidates.begin(), candidates.end(),
                                        [](const Finalist& f) { return f.record.is_default; });
   if (!has_default && untuned) candidates.push_back(*untuned);
-  const auto is_champion = [&](const Finalist& f) {
-    return f.record.artifact_hash == champion->record.artifact_hash;
-  };
-  if (champion && std::none_of(candidates.begin(), candidates.end(), is_champion)) {
-    candidates.push_back(*champion);
-  }
+  if (champion && champion_among(candidates, champion) < 0) candidates.push_back(*champion);
   for (Finalist& f : candidates) {
     if (f.kernel.median <= kBeyondDoubt * finalists[0].kernel.median) {
       rivals.push_back(std::move(f));
@@ -50,9 +45,18 @@ std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists,
   return rivals;
 }
 
-int winner_of(const std::vector<double>& medians) {
+int champion_among(const std::vector<Finalist>& rivals, const std::optional<Finalist>& champion) {
+  for (size_t i = 0; champion && i < rivals.size(); ++i) {
+    if (rivals[i].record.artifact_hash == champion->record.artifact_hash) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+int winner_of(const std::vector<double>& medians, int champion) {
   constexpr double kNoise = 0.005;
-  int best = -1;
+  int best = champion >= 0 && medians[static_cast<size_t>(champion)] > 0 ? champion : -1;
   for (size_t i = 0; i < medians.size(); ++i) {
     if (medians[i] <= 0) continue;
     if (best < 0 || medians[i] < medians[static_cast<size_t>(best)] * (1 - kNoise)) {

@@ -34,9 +34,13 @@ std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists,
                                 const std::optional<Finalist>& untuned,
                                 const std::optional<Finalist>& champion);
 
+// The index of the champion's kernel among the rivals; -1: it is not one of them.
+int champion_among(const std::vector<Finalist>& rivals, const std::optional<Finalist>& champion);
+
 // The index of the winner by these medians of rivals; a rival of 0 has failed. Ties within the noise
-// go to the earlier trial. -1: all have failed.
-int winner_of(const std::vector<double>& medians);
+// go to the champion, whose index is given (-1: none), so that the database's choice stays, else to
+// the earlier trial. -1: all have failed.
+int winner_of(const std::vector<double>& medians, int champion = -1);
 
 // A kernel's times at the plan's tuned sizes, in the form that records keep. Leaves out the last
 // and largest size, which has samples instead, and sizes at which the kernel was not timed.

@@ -143,6 +143,14 @@ std::vector<Candidate> SearchPolicy::first_answers(int count) {
 // stands first.
 std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& prior) {
   std::vector<Candidate> known = first_answers(count);
+  if (options_.population == 0) {
+    scorer(prior)(known);
+    rank(known);
+    if (known.size() > static_cast<size_t>(count)) {
+      known.erase(known.begin() + count, known.end());
+    }
+    return known;
+  }
   std::vector<Draft> drafts;
   for (int i = 0; i < 8 * std::max(count, kSample); ++i) drafts.push_back(draw());
   std::vector<Candidate> pool = make_legal(std::move(drafts));

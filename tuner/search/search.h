@@ -24,7 +24,7 @@ struct SearchOptions {
   uint64_t seed = 0;
   double epsilon = 0.1;     // share of each batch drawn at random
   double neighbours = 0.3;  // share of each batch beside the fastest so far
-  int population = 128;     // candidates alive per generation
+  int population = 128;     // candidates alive per generation; 0: first answers alone
   int generations = 3;      // of mutation and crossover per batch
 };
 

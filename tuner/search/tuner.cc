@@ -366,7 +366,7 @@ double TuneRun::search_deadline() const {
   return deadline() - std::min(reserve, 0.2 * options_.seconds);
 }
 
-// Measures the finalists again in turns. Ties within the noise go to the earlier trial.
+// Measures the finalists again in turns.
 void TuneRun::confirm(Task& task) {
   if (task.finalists.empty() || cancelled_) return;
   std::vector<Finalist> rivals = rivals_of(task.finalists, task.fallback, task.champion);
@@ -375,16 +375,16 @@ void TuneRun::confirm(Task& task) {
   const auto comparison = measurer_.compare(*task.workload, kernels, {cancelled_, deadline()});
   const auto& medians = comparison.medians;
   task.result.disturbed = comparison.disturbed;
-  const int best = winner_of(medians);
+  const int champion = champion_among(rivals, task.champion);
+  const int best = winner_of(medians, champion);
   if (best < 0) return;
   task.compared = finalist_rounds(rivals, comparison, best);
   const auto winner = static_cast<size_t>(best);
   for (size_t i = 0; i < rivals.size(); ++i) {
     if (medians[i] > 0 && rivals[i].record.is_default) task.result.default_seconds = medians[i];
-    const auto& hash = rivals[i].record.artifact_hash;
-    const bool champion = task.champion && hash == task.champion->record.artifact_hash;
-    if (i != winner && !(champion && medians[i] > 0)) continue;
-    if (rivals.size() == 1 && rivals[i].record.is_default) break;  // it won against nothing
+    const bool is_champion = static_cast<int>(i) == champion && medians[i] > 0;
+    if (i != winner && !is_champion) continue;
+    if (rivals.size() == 1) break;  // it won against nothing
     const db::Record confirmed = confirmation_of(rivals[i].record, medians[i], run_id_);
     writer_.put([confirmed](db::Store& store) { store.insert(confirmed); });
   }

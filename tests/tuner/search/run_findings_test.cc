@@ -79,5 +79,17 @@ TEST(RunFindings, ATieGoesToTheEarlierTrial) {
   EXPECT_EQ(winner_of({0, 2}), 1);
 }
 
+TEST(RunFindings, ATieGoesToTheChampion) {
+  EXPECT_EQ(winner_of({1, 1.2, 1.004}, 2), 2);
+  EXPECT_EQ(winner_of({1, 1.2, 1.02}, 2), 0);
+  EXPECT_EQ(winner_of({1, 1.2, 0}, 2), 0);
+  std::vector<Finalist> rivals(2);
+  rivals[0].record.artifact_hash = "a";
+  rivals[1].record.artifact_hash = "b";
+  EXPECT_EQ(champion_among(rivals, rivals[1]), 1);
+  EXPECT_EQ(champion_among(rivals, std::nullopt), -1);
+  EXPECT_EQ(champion_among(rivals, Finalist{}), -1);
+}
+
 }  // namespace
 }  // namespace tilewright

@@ -87,6 +87,17 @@ TEST_F(SearchTest, ManyAtOnceAreMadeInTheirOrder) {
   EXPECT_EQ(many.illegal().by_reason, one.illegal().by_reason);
 }
 
+TEST_F(SearchTest, WithoutAPopulationFirstAnswersAreAll) {
+  CandidateMaker maker(workload_, target_, 1);
+  SearchPolicy one(maker, {.population = 0}), many(maker, {.population = 0});
+  const std::vector<Candidate> best = one.propose(1, CostModel());
+  const std::vector<Candidate> all = many.propose(64, CostModel());
+  ASSERT_EQ(best.size(), 1u);
+  ASSERT_LT(all.size(), 64u);
+  EXPECT_EQ(best[0].config, all[0].config);
+  for (const Candidate& c : all) EXPECT_TRUE(c.is_first) << c.config;
+}
+
 // A single candidate is the best of all that were looked at; the first answers stand in every batch but
 // that one.
 TEST_F(SearchTest, TheBestCandidateComesFirst) {
