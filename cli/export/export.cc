@@ -10,11 +10,14 @@
 #include "cli/export/export_check.h"
 #include "cli/export/export_gpu.h"
 #include "cli/export/export_kernel.h"
+#include "cli/export/export_model.h"
 #include "cli/export/export_shared.h"
 #include "cli/lookup.h"
 #include "cli/output/output_file.h"
 #include "cli/output/progress.h"
+#include "cli/run/model_file.h"
 #include "codegen/codegen.h"
+#include "serving/model.h"
 #include "tuner/sketch.h"
 
 namespace tilewright::cli {
@@ -107,6 +110,47 @@ Exported export_cuda(const Workload& w, const ExportArguments& a, const Lookup& 
   return {&w, export_gpu_files(k), gpu_build_line(k)};
 }
 
+void make_folder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error) return;
+  throw UsageError(fmt::format("-o: cannot make the folder '{}': {}", path, error.message()));
+}
+
+// A model file, with the kernels that it holds.
+int run_export_model(ExportArguments a) {
+  a.common.db = a.common.specs[0];
+  const Lookup lookup(a.common);
+  const database::Store store = open_store(a.common);
+  const auto part = [&](const std::string& name) {
+    database::Lookup<std::string> found = store.part(name);
+    if (!found) throw database::DatabaseError(database::DatabaseError::Kind::Damaged, found.miss);
+    return std::move(*found.value);
+  };
+  ExportedModel model;
+  model.name = c_name(fs::path(a.common.db).stem().string());
+  model.graph = graph::parse_graph(part(serving::kProgramPart));
+  graph::verify(model.graph);
+  model.data = [&](const graph::Value& constant) {
+    return constant.data ? *constant.data : part(constant.hash);
+  };
+  model.kernel = [&](const Workload& w) { return kernel_of(w, a, lookup); };
+  const auto files = export_model(model);
+  make_folder(a.out);
+  Json names = Json::array();
+  for (const auto& [file, text] : files) {
+    write_text_file(fs::path(a.out) / file, text);
+    names.push_back(file);
+  }
+  if (a.common.json) {
+    print_json({{"out", a.out}, {"name", model.name}, {"files", names}, {"build", "make"}});
+  } else {
+    fmt::print("make -C {}\n", a.out);
+  }
+  note(a.common, fmt::format("wrote {} files to {}", files.size(), a.out));
+  return kDone;
+}
+
 int run_export(const ExportArguments& a) {
   Lookup lookup(a.common);
   if (a.wants_object() && lookup.target.is_cuda()) {
@@ -119,11 +163,7 @@ int run_export(const ExportArguments& a) {
   for (const Workload& w : workloads) {
     all.push_back(lookup.target.is_cuda() ? export_cuda(w, a, lookup) : export_cpu(w, a, lookup));
   }
-  std::error_code error;
-  fs::create_directories(a.out, error);
-  if (error) {
-    throw UsageError(fmt::format("-o: cannot make the folder '{}': {}", a.out, error.message()));
-  }
+  make_folder(a.out);
   Json list = Json::array();
   size_t count = 0;
   for (const Exported& e : all) {
@@ -150,7 +190,7 @@ int run_export(const ExportArguments& a) {
 
 void add_export(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<ExportArguments>();
-  CLI::App* sub = app.add_subcommand("export", "Writes kernels as standalone C");
+  CLI::App* sub = app.add_subcommand("export", "Writes kernels, or a whole model, as standalone C");
   add_common(*sub, a->common, {.runs_kernels = false, .cuda = true, .trust = true});
   sub->add_option("-o,--out", a->out, "Output folder; files of the same names are replaced")
       ->required();
@@ -166,11 +206,19 @@ void add_export(CLI::App& app, Runners& runners) {
       "it are printed. For a CUDA target the source holds the machine code and calls the CUDA "
       "driver, and\n"
       "the code and its text lie beside it.\n\n"
+      "A model file, as 'compile' writes it, becomes a library in C with its kernels and "
+      "constants, which\n"
+      "`make` builds.\n\n"
       "Examples:\n  tune-cli export matmul:m=512,n=768,k=768 -o kernels --db kernels.db\n"
+      "  tune-cli export model.tw -o model\n"
       "  tune-cli export softmax:m=64,n=64 -o kernels --default\n"
       "  tune-cli export matmul:m=512,n=768,k=768 -o kernels --tvm-ffi\n"
       "  tune-cli export matmul:m=512,n=768,k=768,dtype=f16 --target cuda:sm_80 -o kernels");
-  runners["export"] = [a] { return run_export(*a); };
+  runners["export"] = [a, sub] {
+    if (!names_model(a->common)) return run_export(*a);
+    refuse_of_model(*sub, {"--target", "--default", "--shared", "--tvm-ffi"});
+    return run_export_model(*a);
+  };
 }
 
 }  // namespace tilewright::cli

@@ -1,0 +1,103 @@
+// tune-cli export of a model file: the library that `make` builds is called from C and compared with values
+// made by hand.
+#include <gmock/gmock.h>
+
+#include "tests/cli/models/onnx_file.h"
+#include "tests/cli/support.h"
+
+namespace tilewright::cli {
+namespace {
+
+using test::OnnxFile;
+using testing::HasSubstr;
+
+class ExportModel : public Cli {
+ protected:
+  void SetUp() override {
+    Cli::SetUp();
+    OnnxFile file;
+    file.input("x", {"batch", 4}).floats("w", {4, 3}, {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1});
+    file.floats("v", {3, 3}, {2, 0, 0, 0, 3, 0, 0, 0, 4}).node("MatMul", {"x", "w"}, {"a"});
+    file.node("Relu", {"a"}, {"r"}).node("MatMul", {"r", "v"}, {"int"}).output("int");
+    file.node("Transpose", {"r"}, {"t"}).output("t");
+    write("m.onnx", file.bytes());
+  }
+  void compile(const std::string& dims) {
+    const Ran ran = run("compile m.onnx --dim " + dims +
+                        " -o my-model.tw --db k.db --trials 0 --threads 1 --quiet");
+    ASSERT_EQ(ran.code, 0) << ran.err;
+  }
+};
+
+constexpr const char* kCaller = R"(
+#include <math.h>
+#include <stdio.h>
+#include "out/my_model.h"
+static int calls;
+static void in_halves(void* pool, int64_t n, void (*body)(void*, int64_t, int64_t, int32_t), void* closure) {
+  ++calls;
+  if (n / 2 > 0) body(closure, 0, n / 2, 0);
+  body(closure, n / 2, n, 1);
+  (void)pool;
+}
+int main(void) {
+  float x[2 * 4], y[2 * 3], t[3 * 2];
+  my_model* model = my_model_open(2);
+  if (!model) return 1;
+  for (int run = 0; run < 3; ++run) {
+    for (int i = 0; i < 8; ++i) x[i] = i - 3 + run;
+    tw_context context = {2, in_halves, 0, 0}, wide = {3, in_halves, 0, 0};
+    if (my_model_run(model, x, y, t, run < 2 ? 0 : &context) != 0) return 2;
+    if (my_model_run(model, x, y, t, &wide) != -1) return 3;
+    for (int row = 0; row < 2; ++row)
+      for (int column = 0; column < 3; ++column) {
+        const float sum = fmaxf(x[row * 4 + column] + x[row * 4 + 3], 0);
+        if (t[column * 2 + row] != sum) return printf("t %g %g\n", t[column * 2 + row], sum), 4;
+        if (y[row * 3 + column] != sum * (column + 2)) return 5;
+      }
+  }
+  my_model_close(model);
+  puts("right");
+  return 0;
+}
+)";
+
+TEST_F(ExportModel, RunsWithoutAnythingOfOurs) {
+  compile("batch=2");
+  const Ran ran = run("export my-model.tw -o out --json");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json said = ran.json();
+  EXPECT_EQ(said["name"], "my_model");
+  EXPECT_EQ(said["build"], "make");
+  for (const auto& file : said["files"]) {
+    EXPECT_TRUE(fs::exists(dir_ / "out" / file.get<std::string>())) << file;
+  }
+  fs::remove(dir_ / "k.db");
+  fs::remove(dir_ / "my-model.tw");
+  const Ran made = shell("make -C out CC='cc -Wall -Wextra -Werror'");
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(shell("ldd out/libmy_model.so").out, testing::Not(HasSubstr("tilewright")));
+  write("caller.c", kCaller);
+  const Ran built = shell("cc -Wall -Wextra -Werror caller.c -Lout -lmy_model -lm -o caller");
+  ASSERT_EQ(built.code, 0) << built.err;
+  const Ran called = shell("LD_LIBRARY_PATH=out ./caller");
+  EXPECT_EQ(called.code, 0) << called.out;
+  EXPECT_EQ(called.out, "right\n");
+  const Ran with_archive = shell("cc caller.c out/libmy_model.a -lm -o caller && ./caller");
+  EXPECT_EQ(with_archive.out, "right\n") << with_archive.err;
+}
+
+TEST_F(ExportModel, RefusesWithTheReason) {
+  compile("batch=1..4");
+  Ran ran = run("export my-model.tw -o out");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("batch=1..4; models with ranges of sizes are not exported"));
+  EXPECT_THAT(ran.err, HasSubstr("--dim batch=4"));
+  EXPECT_FALSE(fs::exists(dir_ / "out"));
+  ran = run("export my-model.tw -o out --shared");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("--shared"));
+}
+
+}  // namespace
+}  // namespace tilewright::cli
