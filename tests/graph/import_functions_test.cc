@@ -112,8 +112,8 @@ TEST(ImportFunctions, ConvolvesCodes) {
             {test::wholes("pads", {0, 0, 1, 1})})
       .node("DequantizeLinear", {"c", "ys", "yz"}, {"y"})
       .output("y");
-  // Codes of x: 2, 4, -2, 0 apart from 10; the sums 2 + 8 - 6 + 0, …, plus 8, times 0.125.
-  EXPECT_THAT(run(file, {{"x", elements({1, 2, -1, 0})}}), ElementsAre(1.5, 3, 0.75, 1));
+  // Codes of x: 2, 4, -2, 0 apart from 10; the sums are 4, 4, -2, 0, plus 8, times 0.125.
+  EXPECT_THAT(run(file, {{"x", elements({1, 2, -1, 0})}}), ElementsAre(1.5, 1.5, 0.75, 1));
 }
 
 // y = x + 1 where the rate is 16000, else 2 x.

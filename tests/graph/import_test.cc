@@ -196,24 +196,20 @@ TEST(ImportOnnx, RefusesOtherRecurrentLayers) {
 TEST(ImportOnnx, NamesAllNodesWithoutAKernel) {
   OnnxFile file;
   file.input("x", {2, 3})
-      .node("Cos", {"x"}, {"c"})
+      .node("Tan", {"x"}, {"c"})
       .node("Det", {"c"}, {"d"})
-      .node("TopK", {"x"}, {"unused"})
-      .node("Sin", {"x"}, {"s"})
+      .node("NonZero", {"x"}, {"unused"})
+      .node("Atan", {"x"}, {"s"})
       .node("Add", {"c", "s"}, {"y"})
       .output("y");
   const std::string text = import_refusal(file);
   EXPECT_THAT(text, HasSubstr("m.onnx: 2 of its 5 nodes have no kernel:"));
-  EXPECT_THAT(text, HasSubstr("make_c (Cos): there is no kernel for this operator"));
-  EXPECT_THAT(text, HasSubstr("make_s (Sin): there is no kernel for this operator"));
-  EXPECT_THAT(text, testing::Not(HasSubstr("TopK")));  // no output needs it
+  EXPECT_THAT(text, HasSubstr("make_c (Tan): there is no kernel for this operator"));
+  EXPECT_THAT(text, HasSubstr("make_s (Atan): there is no kernel for this operator"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("NonZero")));  // no output needs it
 }
 
-TEST(ImportOnnx, RefusesRangesAndCircles) {
-  OnnxFile ranged;
-  ranged.input("x", {"n", 3}).node("Relu", {"x"}, {"y"}).output("y");
-  EXPECT_THAT(import_refusal(ranged, {{"n", {1, 4}}}), HasSubstr("its shape is not known"));
-  EXPECT_EQ(import_refusal(ranged, {{"n", {4, 4}}}), "");
+TEST(ImportOnnx, RefusesCircles) {
   OnnxFile circle;
   circle.input("x", {2}).note("a", {2}).note("b", {2});
   circle.node("Add", {"x", "b"}, {"a"}).node("Add", {"x", "a"}, {"b"}).output("a");

@@ -163,6 +163,7 @@ Mapped integer_windows(const Mapping& m, const Node& node, const QuantizedInputs
 Draft requantized(const Mapping& m, const Node& node, const QuantizedInputs& in,
                   const std::string& sums, bool by_channel) {
   IndexExpr e(m, node);
+  e.accumulate(ElemType::f32);
   const std::string& index = by_channel ? e.indices().at(1) : e.indices().back();
   const std::string sum = e.made_at(sums, e.sizes(), ElemType::i32, e.indices());
   const auto scale = [&](size_t i) { return parameter_at(e, m, node.inputs.at(i), index); };

@@ -85,6 +85,24 @@ TEST_F(Compile, MakesAFileThatRuns) {
   }
 }
 
+TEST_F(Compile, MakesAFileForARange) {
+  Ran ran =
+      run("compile m.onnx --dim batch=1..4 --db k.db --threads 1 --quiet -o m.tw --trials 0 "
+          "--tolerance 1e-5");  // at one row and at four
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  write_input();
+  ran = run("run m.tw --in x=x.npy --out y=y.npy");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const NpyArray y = read_npy((dir_ / "y.npy").string());
+  ASSERT_EQ(y.shape, (std::vector<int64_t>{3, 2}));
+  EXPECT_NEAR(y.get(1), 5 / (1 + std::exp(-5.0)), 1e-5);
+  HostArray many("x", ElemType::f32, {5, 4});
+  write_npy((dir_ / "many.npy").string(), many);
+  ran = run("run m.tw --in x=many.npy");
+  EXPECT_NE(ran.code, 0);
+  EXPECT_THAT(ran.err, HasSubstr("input 'x': axis 0 (batch) has 5; expected 1 to 4"));
+}
+
 TEST_F(Compile, ExplainsTheTime) {
   ASSERT_EQ(run(kCompile + "-o m.tw --trials 0").code, 0);
   Ran ran = run("explain m.tw --threads 1 --json");
@@ -110,9 +128,12 @@ TEST_F(Compile, RefusesWithTheReason) {
   Ran ran = run("compile m.onnx --dim batch=2 --db k.db");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.err, HasSubstr("-o: expected the name of the model file"));
-  ran = run("compile m.onnx --dim batch=1..2 --text");
+  ran = run("compile m.onnx --dim batch=2 --const rate=1 --text");
   EXPECT_EQ(ran.code, 2);
-  EXPECT_THAT(ran.err, HasSubstr("--dim batch=1..2: a model is compiled for one size"));
+  EXPECT_THAT(ran.err, HasSubstr("no input is called 'rate'; the model has x"));
+  ran = run("compile m.onnx --dim batch=2 --const x --text");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("--const x: expected INPUT=NUMBER, such as sr=16000"));
   ran = run("compile m.onnx --dim batch=2 -o nowhere/m.tw --db k.db");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.err, HasSubstr("the folder 'nowhere' cannot be written"));
