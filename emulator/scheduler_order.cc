@@ -47,9 +47,7 @@ void Scheduler::let_others_run() {
 // Lets the threads of one warpgroup go on that have let others run; whether there were any. So a warpgroup
 // gets as far ahead of another one as barriers allow.
 bool Scheduler::resume_patient() {
-  const auto is_patient = [](const Thread& t) {
-    return t.state.wait == ThreadState::Wait::Others;
-  };
+  const auto is_patient = [](const Thread& t) { return t.state.wait == ThreadState::Wait::Others; };
   if (std::none_of(threads_.begin(), threads_.end(), is_patient)) return false;
   shuffle_order();
   const ThreadState* first = nullptr;

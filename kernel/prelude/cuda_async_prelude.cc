@@ -43,18 +43,22 @@ TW_FN void tw_mbarrier_arrive_expect_tx(unsigned long long* at, int bytes) {
 #endif
 TW_FN void tw_mbarrier_wait(unsigned long long* at, int parity) {
 #ifdef TW_WATCHDOG
-  asm volatile("{\n.reg .pred p;\n.reg .u64 begin, now;\n"
-               "mov.u64 begin, %%globaltimer;\n"
+  asm volatile("{\n.reg .pred p;\n.reg .u32 begin, now;\n.reg .u64 time;\n"
+               "mov.u64 time, %%globaltimer;\n"
+               "shr.u64 time, time, 20;\n"
+               "cvt.u32.u64 begin, time;\n"
                "LOOK:\n"
                TW_MBARRIER_LOOK ".shared::cta.b64 p, [%0], %1;\n"
                "@p bra ENDED;\n"
-               "mov.u64 now, %%globaltimer;\n"
-               "sub.u64 now, now, begin;\n"
-               "setp.le.u64 p, now, %2;\n"
+               "mov.u64 time, %%globaltimer;\n"
+               "shr.u64 time, time, 20;\n"
+               "cvt.u32.u64 now, time;\n"
+               "sub.u32 now, now, begin;\n"
+               "setp.le.u32 p, now, %2;\n"
                "@p bra LOOK;\n"
                "trap;\n"
                "ENDED:\n}"
-               :: "r"(tw_shared_address(at)), "r"(parity), "n"(TW_WATCHDOG) : "memory");
+               :: "r"(tw_shared_address(at)), "r"(parity), "n"(TW_WATCHDOG >> 20) : "memory");
 #else
   unsigned ended;
   do {

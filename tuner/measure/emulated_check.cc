@@ -166,8 +166,8 @@ SmallInstance longer(SmallInstance small, const Workload& large, const std::vect
              (s.workload.flops - small.workload.flops + 1);
     };
     auto consider = [&](std::optional<SmallInstance> next) {
-      const bool is_better = next && is_emulated_in_seconds(next->workload) &&
-                             gain(*next) > (best ? gain(*best) : 0);
+      const bool is_better =
+          next && is_emulated_in_seconds(next->workload) && gain(*next) > (best ? gain(*best) : 0);
       if (is_better) best = std::move(next);
     };
     for (const LongerInstance& instance : longer_instances(small.workload, large)) {

@@ -118,12 +118,9 @@ int64_t Exercise::next_iterations() const {
 }
 
 std::map<std::string, int64_t> Exercise::by_name() const {
-  return {{"ring_stages", stages},
-          {"ring_iterations", iterations},
-          {"ring_remainder", remainder},
-          {"tiles_per_block", turns},
-          {"curve_rows", curve_rows},
-          {"curve_columns", curve_columns}};
+  return {{"ring_stages", stages},       {"ring_iterations", iterations},
+          {"ring_remainder", remainder}, {"tiles_per_block", turns},
+          {"curve_rows", curve_rows},    {"curve_columns", curve_columns}};
 }
 
 Exercise exercise_of(const Program& program) { return ExerciseReader(program).result(); }
