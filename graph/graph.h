@@ -8,12 +8,18 @@
 //   "z": f32[1, 256] = view "y"
 //   "a": f32[1, 64] = view "z" from 64
 //   "j": f32[2, 256] = view "u", "v"
+//   state "s": f32[16, 8]
+//   "t": f32[16, 8] = write "r" to "s" at "p"
 //   output "z"
 //
 // A node is a workload, a spec with the values that are its operands, or a view: another name, and
 // another shape, for the same elements, for neighbouring ones among them, or for those of several values
 // one after another. Elements lie row-major. An operand of a workload may have
 // another shape than the value that it is, but as many elements. Shapes are numbers.
+//
+// A state is a value that keeps its elements from run to run, zeros at first. A write, the third kind of
+// node, puts rows into it (graph/rows.h), the first one where an input says. Its output is the state behind
+// that: the same memory, so that nothing reads the former one any more.
 #pragma once
 
 #include <cstdint>
@@ -55,13 +61,15 @@ struct Value {
 
 struct Node {
   std::string label;  // the model's name for it
-  std::string spec;   // inline; "": a view
-  // Values by the workload's names; of a view, "X", or of several values "X0", "X1", …
+  std::string spec;   // inline; "": a view or a write
+  // Values by the workload's names; of a view, "X", or of several values "X0", "X1", …; of a write, "X",
+  // the state, "R", the rows, and "P", the number of the first one
   std::map<std::string, size_t> operands;
   size_t output = 0;
   int64_t first = 0;  // of a view of one value: its first element there
 
-  bool is_view() const { return spec.empty(); }
+  bool is_write() const { return spec.empty() && operands.contains("P"); }
+  bool is_view() const { return spec.empty() && !is_write(); }
   // The values of a view, in their order. Throws GraphError where operands have other names.
   std::vector<size_t> parts() const;
 };
@@ -74,7 +82,7 @@ struct Graph {
   std::string name;
   std::vector<Value> values;
   std::vector<Node> nodes;
-  std::vector<size_t> inputs, outputs;
+  std::vector<size_t> inputs, states, outputs;
 
   size_t add(Value value);
   // The value of that name. Throws GraphError.
@@ -90,7 +98,8 @@ bool is_written(const Value& constant);
 std::string data_hash(const std::string& data);
 
 // Throws GraphError that names the node or value: names that occur twice, reads of what was not made,
-// specs that do not parse, operands that are missing or have another type or number of elements.
+// specs that do not parse, operands that are missing or have another type or number of elements, reads of
+// a state that was written since.
 void verify(const Graph& graph);
 
 // "f32[1, 3]".

@@ -8,6 +8,7 @@
 
 #include "database/store.h"
 #include "graph/plan.h"
+#include "graph/rows.h"
 #include "serving/status.h"
 
 namespace tilewright::serving {
@@ -33,10 +34,20 @@ graph::Graph read_graph(const std::string& path, const database::Trust& trust) {
   return graph;
 }
 
+Port port_of(const graph::Graph& graph, size_t i) {
+  const graph::Value& v = graph.values[i];
+  return {v.name, v.elem, v.shape, v.bytes(), i, std::nullopt};
+}
+
 }  // namespace
 
-// A launch that is ready but for its executor.
+// A launch that is ready but for its executor, or a write.
 struct Model::Step {
+  // Of a write.
+  graph::Rows rows;
+  const char *from = nullptr, *first = nullptr;
+  char* state = nullptr;
+  // Of a launch; null: a write.
   const Served* served = nullptr;
   std::vector<std::vector<int64_t>> shapes;
   std::vector<DLTensor> tensors;
@@ -54,7 +65,7 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   prepare.threads = options.threads;
   std::map<std::string, size_t> known;
   for (const graph::Node& node : graph.nodes) {
-    if (!node.is_view() && known.emplace(node.spec, known.size()).second) {
+    if (!node.spec.empty() && known.emplace(node.spec, known.size()).second) {
       prepare.specs.push_back(node.spec);
     }
   }
@@ -65,22 +76,51 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   least_bytes_ = plan.least_bytes;
   arena_ = Workspace(plan.bytes);
   constants_.resize(graph.values.size());
+  add_states(graph, options.states_of);
   add_ports(graph);
   add_steps(graph);
   for (const auto& constant : constants_) weight_bytes_ += constant ? constant->bytes() : 0;
+  for (const Port& state : states_) weight_bytes_ -= constants_[state.value]->bytes();
   reserve_workspace(1);
 }
 
 void Model::add_ports(const graph::Graph& graph) {
-  auto port = [&](size_t i) {
-    const graph::Value& v = graph.values[i];
-    return Port{v.name, v.elem, v.shape, v.bytes(), i};
-  };
-  for (size_t i : graph.inputs) inputs_.push_back(port(i));
+  for (size_t i : graph.inputs) {
+    inputs_.push_back(port_of(graph, i));
+    for (const graph::Node& node : graph.nodes) {
+      if (!node.is_write() || node.operands.at("P") != i) continue;
+      const int64_t last = graph::rows_of(graph, node).last_first();
+      inputs_.back().last = std::min(last, inputs_.back().last.value_or(last));
+    }
+  }
   for (size_t i : graph.outputs) {
-    outputs_.push_back(port(i));
+    outputs_.push_back(port_of(graph, i));
     place_of(graph, i);
   }
+}
+
+void Model::add_states(const graph::Graph& graph, const Model* lender) {
+  for (size_t i : graph.states) {
+    states_.push_back(port_of(graph, i));
+    constants_[i] = lender != nullptr ? lender->lent(states_.back())
+                                      : std::make_shared<Workspace>(states_.back().bytes);
+    if (lender == nullptr) {
+      std::memset(constants_[i]->data(), 0, static_cast<size_t>(states_.back().bytes));
+    }
+  }
+}
+
+std::shared_ptr<Workspace> Model::lent(const Port& state) const {
+  std::string has = "none of that name";
+  for (const Port& own : states_) {
+    if (own.name != state.name) continue;
+    if (own.elem == state.elem && own.shape == state.shape) return constants_[own.value];
+    has = fmt::format("one of {}[{}]", to_string(own.elem), fmt::join(own.shape, ", "));
+  }
+  throw ServingError(
+      TW_ERROR_ARGUMENT,
+      fmt::format("state '{}' is {}[{}]; the model that shares its states has {}", state.name,
+                  to_string(state.elem), fmt::join(state.shape, ", "), has));
 }
 
 // The place of a value's elements while the model runs.
@@ -113,6 +153,10 @@ void Model::add_steps(const graph::Graph& graph) {
   }
   for (const graph::Node& node : graph.nodes) {
     if (node.is_view()) continue;
+    if (node.is_write()) {
+      steps_.push_back(std::make_shared<Step>(make_write(graph, node)));
+      continue;
+    }
     const ReportLine& r = *reports.at(node.spec);
     Step step = make_step(graph, node);
     step.line = lines_.size();
@@ -120,6 +164,18 @@ void Model::add_steps(const graph::Graph& graph) {
         {node.label, node.spec, r.kernel, r.sketch, r.outcome, r.reason, r.seconds, 0});
     steps_.push_back(std::make_shared<Step>(std::move(step)));
   }
+}
+
+Model::Step Model::make_write(const graph::Graph& graph, const graph::Node& node) {
+  auto place = [&](const char* operand) {
+    return static_cast<char*>(place_of(graph, node.operands.at(operand)));
+  };
+  Step step;
+  step.rows = graph::rows_of(graph, node);
+  step.from = place("R");
+  step.first = place("P");
+  step.state = place("X");
+  return step;
 }
 
 Model::Step Model::make_step(const graph::Graph& graph, const graph::Node& node) {
@@ -166,7 +222,7 @@ Model::Step Model::make_step(const graph::Graph& graph, const graph::Node& node)
 void Model::reserve_workspace(int threads) {
   int64_t needed = 0;
   for (const auto& step : steps_) {
-    needed = std::max(needed, step->served->workspace_bytes(threads));
+    if (step->served != nullptr) needed = std::max(needed, step->served->workspace_bytes(threads));
   }
   if (needed > scratch_.bytes()) scratch_ = Workspace(needed);
 }
@@ -206,6 +262,12 @@ void Model::transfer(const DLTensor* const* tensors, size_t count, const std::ve
       }
       dense *= port.shape[d];
     }
+    if (!in || !port.last) continue;
+    int32_t first = 0;
+    std::memcpy(&first, first_element(*t), sizeof first);
+    if (first < 0 || first > *port.last) {
+      refuse(fmt::format("it is {}; expected 0 to {}", first, *port.last));
+    }
   }
   for (size_t i = 0; i < count; ++i) {
     const Port& port = ports[i];
@@ -221,6 +283,12 @@ void Model::transfer(const DLTensor* const* tensors, size_t count, const std::ve
 }
 
 void Model::run_step(Step& step, const tw_executor& executor) {
+  if (step.served == nullptr) {
+    int32_t first = 0;
+    std::memcpy(&first, step.first, sizeof first);
+    step.rows.copy(step.from, first, step.state);
+    return;
+  }
   LaunchArgs args;
   args.tensors = step.given.data();
   args.tensor_count = step.given.size();
@@ -248,6 +316,7 @@ void Model::profile(const DLTensor* const* inputs, size_t input_count,
   for (const auto& step : steps_) {
     const auto before = Clock::now();
     run_step(*step, executor);
+    if (step->served == nullptr) continue;
     lines_[step->line].seconds = std::chrono::duration<double>(Clock::now() - before).count();
   }
   transfer(outputs, output_count, outputs_, false);

@@ -16,13 +16,16 @@
 #include "cli/output/output_file.h"
 #include "cli/output/progress.h"
 #include "codegen/intrinsics/intrinsics.h"
+#include "graph/decoder/import_decoder.h"
 #include "graph/import_onnx.h"
 #include "graph/interpret.h"
 #include "graph/optimize.h"
 #include "graph/plan.h"
 #include "graph/precision.h"
 #include "models/onnx/external.h"
+#include "models/weights/gguf.h"
 #include "models/weights/mapped_file.h"
+#include "models/weights/tensor_file.h"
 #include "runtime/check/reference.h"
 #include "runtime/error.h"
 #include "runtime/thread_pool.h"
@@ -60,7 +63,7 @@ Uses uses_of(const graph::Graph& graph) {
   Uses uses;
   std::map<std::string, size_t> places;
   for (const graph::Node& node : graph.nodes) {
-    if (node.is_view()) continue;
+    if (node.spec.empty()) continue;
     auto [place, fresh] = places.emplace(node.spec, uses.workloads.size());
     if (fresh) {
       uses.workloads.push_back(parse_workload(node.spec));
@@ -71,7 +74,6 @@ Uses uses_of(const graph::Graph& graph) {
   return uses;
 }
 
-// The model as it says, with what depends on constants alone computed.
 // The sizes of the model's named dimensions, a number each.
 std::map<std::string, DimSize> fixed_dims(const CompileArguments& a) {
   std::map<std::string, DimSize> dims = read_dims(a.dims);
@@ -85,8 +87,31 @@ std::map<std::string, DimSize> fixed_dims(const CompileArguments& a) {
   return dims;
 }
 
+graph::Graph read_decoder(const CompileArguments& a) {
+  graph::DecoderSizes sizes;
+  const std::map<std::string, int64_t*> known = {{"context", &sizes.context},
+                                                 {"tokens", &sizes.tokens}};
+  for (const auto& [name, size] : fixed_dims(a)) {
+    auto place = known.find(name);
+    if (place == known.end()) {
+      throw UsageError(
+          fmt::format("--dim {}={}: a decoder has the sizes tokens and context", name, size.max));
+    }
+    *place->second = size.max;
+  }
+  if (a.is_narrow()) {
+    throw UsageError(
+        fmt::format("--precision {}: the weights of a GGUF file keep their types", a.precision));
+  }
+  graph::Graph graph = graph::import_decoder(weights::TensorFile::open(a.model), sizes);
+  graph::verify(graph);
+  return graph;
+}
+
+// The model as it says, with what depends on constants alone computed.
 graph::Graph read_graph(const CompileArguments& a) {
   const weights::MappedFile file(a.model);
+  if (file.bytes().starts_with(weights::kGgufMagic)) return read_decoder(a);
   onnx::Model model = read_onnx(file.bytes(), a.model);
   const onnx::ExternalData constants(model);
   graph::Graph graph = graph::import_onnx(model, fixed_dims(a));
@@ -272,11 +297,12 @@ int run_compile(const CompileArguments& a) {
 void add_compile(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<CompileArguments>();
   CLI::App* sub =
-      app.add_subcommand("compile", "Makes one file of an ONNX model: program, kernels, constants");
+      app.add_subcommand("compile", "Makes one file of a model: program, kernels, constants");
   add_common(*sub, a->common, {.specs = false});
-  sub->add_option("model", a->model, "ONNX file")->required();
+  sub->add_option("model", a->model, "ONNX file, or GGUF file of a decoder")->required();
   sub->add_option("-o,--out", a->out, "Model file to write")->type_name("FILE");
-  sub->add_option("--dim", a->dims, "Size of a dimension that the model names")
+  sub->add_option("--dim", a->dims,
+                  "Size of a dimension that the model names; of a decoder tokens and context")
       ->type_name("NAME=SIZE")
       ->take_all();
   sub->add_option("--trials", a->trials,
@@ -309,7 +335,8 @@ void add_compile(CLI::App& app, Runners& runners) {
       "Examples:\n  tune-cli compile model.onnx --dim batch=1 -o model.tw --db kernels.db\n"
       "  tune-cli compile model.onnx -o model.tw --trials 0\n"
       "  tune-cli compile model.onnx -o model.tw --precision bf16 --tolerance 0.01\n"
-      "  tune-cli compile model.onnx --text");
+      "  tune-cli compile model.onnx --text\n"
+      "  tune-cli compile model.gguf --dim context=2048 -o model.tw");
   runners["compile"] = [a] { return run_compile(*a); };
 }
 
