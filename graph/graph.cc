@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "graph/places.h"
+#include "graph/rows.h"
 #include "ir/ops/spec.h"
 #include "runtime/tensor/operands.h"
 
@@ -95,6 +97,65 @@ void verify_view(const Graph& graph, const Node& node) {
   }
 }
 
+// Rows go into a state, or into one that was written before, by an input.
+void verify_write(const Graph& graph, const Node& node, const std::vector<bool>& is_state) {
+  if (node.operands.size() != 3 || !node.operands.contains("X") || !node.operands.contains("R")) {
+    refuse(node.label, "a write has the operands X, R and P");
+  }
+  const Value &state = graph.values[node.operands.at("X")],
+              &first = graph.values[node.operands.at("P")], &out = graph.values[node.output];
+  if (!is_state[node.operands.at("X")]) {
+    refuse(node.label, fmt::format("'{}' is no state", state.name));
+  }
+  if (out.elem != state.elem || out.shape != state.shape) {
+    refuse(node.label, fmt::format("'{}' is {}; expected {}, as '{}' is", out.name, type_text(out),
+                                   type_text(state), state.name));
+  }
+  rows_of(graph, node);
+  const bool given = std::ranges::count(graph.inputs, node.operands.at("P")) > 0;
+  if (!given || first.elem != ElemType::i32 || first.count() != 1) {
+    refuse(node.label, fmt::format("'{}' of {} says no row; expected an input of one i32",
+                                   first.name, type_text(first)));
+  }
+}
+
+// Which values may be read: those that were made, of a state the last one.
+class Legible {
+ public:
+  explicit Legible(const Graph& graph)
+      : graph_(graph), made_(graph.values.size(), false), written_(made_), state_(made_) {}
+
+  void make(size_t value, const std::string& where) {
+    if (value >= made_.size()) refuse(where, "it names no value");
+    if (made_[value]) refuse(graph_.values[value].name, "it is made twice");
+    made_[value] = true;
+  }
+  void make_state(size_t value) {
+    make(value, "states");
+    state_[value] = true;
+  }
+  void read(size_t value, const std::string& where, const std::string& what) const {
+    if (value >= made_.size() || !made_[value]) {
+      refuse(where, fmt::format("{} was not made before", what));
+    }
+    if (written_[value]) {
+      refuse(where, fmt::format("{} is '{}', which was written since; expected the write's output",
+                                what, graph_.values[value].name));
+    }
+  }
+  // The effect of a write behind its reads.
+  void write(const Node& node) {
+    verify_write(graph_, node, state_);
+    written_[node.operands.at("X")] = true;
+    state_[node.output] = true;
+  }
+  bool is_state(size_t value) const { return state_[value]; }
+
+ private:
+  const Graph& graph_;
+  std::vector<bool> made_, written_, state_;
+};
+
 }  // namespace
 
 std::optional<int64_t> element_count(const Shape& shape) {
@@ -148,38 +209,37 @@ size_t Graph::find(const std::string& name) const {
 
 void verify(const Graph& graph) {
   std::set<std::string> names;
-  std::vector<bool> made(graph.values.size(), false);
-  std::vector<bool> known = made;  // calculated from constants alone
+  Legible legible(graph);
+  std::vector<bool> known(graph.values.size(), false);  // calculated from constants alone
   for (size_t i = 0; i < graph.values.size(); ++i) {
     verify_value(graph.values[i]);
     if (!names.insert(graph.values[i].name).second) refuse(graph.values[i].name, "it occurs twice");
-    made[i] = known[i] = graph.values[i].constant;
+    known[i] = graph.values[i].constant;
+    if (known[i]) legible.make(i, "constants");
   }
-  auto make = [&](size_t value, const std::string& where) {
-    if (value >= made.size()) refuse(where, "it names no value");
-    if (made[value]) refuse(graph.values[value].name, "it is made twice");
-    made[value] = true;
-  };
-  for (size_t input : graph.inputs) make(input, "inputs");
+  for (size_t input : graph.inputs) legible.make(input, "inputs");
+  for (size_t state : graph.states) legible.make_state(state);
   for (const Node& node : graph.nodes) {
     bool constant = true;
     for (const auto& [name, value] : node.operands) {
-      if (value >= made.size() || !made[value]) {
-        refuse(node.label, fmt::format("operand {} was not made before", name));
-      }
+      legible.read(value, node.label, "operand " + name);
       constant = constant && known[value];
+      if (node.is_view() && legible.is_state(value)) {
+        refuse(node.label, fmt::format("'{}' is a state, of which there are no views",
+                                       graph.values[value].name));
+      }
     }
-    make(node.output, node.label);
+    legible.make(node.output, node.label);
     known[node.output] = constant;
     if (node.is_view()) {
       verify_view(graph, node);
+    } else if (node.is_write()) {
+      legible.write(node);
     } else {
       verify_workload(graph, node, known);
     }
   }
-  for (size_t output : graph.outputs) {
-    if (output >= made.size() || !made[output]) refuse("outputs", "one is not made");
-  }
+  for (size_t output : graph.outputs) legible.read(output, "outputs", "one");
   places_of(graph);
 }
 

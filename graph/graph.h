@@ -8,6 +8,8 @@
 //   "z": f32[1, 256] = view "y"
 //   "a": f32[1, 64] = view "z" from 64
 //   "j": f32[2, 256] = view "u", "v"
+//   state "s": f32[16, 8]
+//   "t": f32[16, 8] = write "r" to "s" at "p"
 //   output "z"
 //
 // A node is a workload, a spec with the values that are its operands, or a view: another name, and
@@ -20,6 +22,10 @@
 //   input "x": f32[2137, 16]
 // Stand-ins are primes of their own (models/onnx/extent.h), so that passes treat such a size as one that they
 // cannot cut. graph/sizes.h turns them into ranges and into the sizes of a run.
+//
+// A state is a value that keeps its elements from run to run, zeros at first. A write, the third kind of
+// node, puts rows into it (graph/rows.h), the first one where an input says. Its output is the state behind
+// that: the same memory, so that nothing reads the former one any more.
 #pragma once
 
 #include <cstdint>
@@ -62,13 +68,15 @@ struct Value {
 
 struct Node {
   std::string label;  // the model's name for it
-  std::string spec;   // inline; "": a view
-  // Values by the workload's names; of a view, "X", or of several values "X0", "X1", …
+  std::string spec;   // inline; "": a view or a write
+  // Values by the workload's names; of a view, "X", or of several values "X0", "X1", …; of a write, "X",
+  // the state, "R", the rows, and "P", the number of the first one
   std::map<std::string, size_t> operands;
   size_t output = 0;
   int64_t first = 0;  // of a view of one value: its first element there
 
-  bool is_view() const { return spec.empty(); }
+  bool is_write() const { return spec.empty() && operands.contains("P"); }
+  bool is_view() const { return spec.empty() && !is_write(); }
   // The values of a view, in their order. Throws GraphError where operands have other names.
   std::vector<size_t> parts() const;
 };
@@ -89,7 +97,7 @@ struct Graph {
   std::vector<Dim> dims;
   std::vector<Value> values;
   std::vector<Node> nodes;
-  std::vector<size_t> inputs, outputs;
+  std::vector<size_t> inputs, states, outputs;
 
   size_t add(Value value);
   // The value of that name. Throws GraphError.
@@ -105,7 +113,8 @@ bool is_written(const Value& constant);
 std::string data_hash(const std::string& data);
 
 // Throws GraphError that names the node or value: names that occur twice, reads of what was not made,
-// specs that do not parse, operands that are missing or have another type or number of elements.
+// specs that do not parse, operands that are missing or have another type or number of elements, reads of
+// a state that was written since.
 void verify(const Graph& graph);
 
 // "f32[1, 3]".

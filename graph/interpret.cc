@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/sizes.h"
+#include "graph/rows.h"
 #include "ir/ops/spec.h"
 #include "runtime/tensor/element.h"
 
@@ -51,6 +52,30 @@ Bytes viewed(const Graph& graph, const Node& node, const std::vector<Bytes>& val
       all, static_cast<size_t>(bytes_for(out.elem, node.first)), static_cast<size_t>(out.bytes()));
 }
 
+// The state behind a write.
+Bytes written(const Graph& graph, const Node& node, const std::vector<Bytes>& values) {
+  const Rows rows = rows_of(graph, node);
+  const size_t input = node.operands.at("P");
+  const auto first = static_cast<int64_t>(load_element(ElemType::i32, values[input]->data(), 0));
+  if (first < 0 || first > rows.last_first()) {
+    throw GraphError(fmt::format("input '{}' is {}; expected 0 to {}", graph.values[input].name,
+                                 first, rows.last_first()));
+  }
+  auto state = std::make_shared<std::string>(*values[node.operands.at("X")]);
+  rows.copy(values[node.operands.at("R")]->data(), first, state->data());
+  return state;
+}
+
+Bytes bytes_of(const Value& v, const std::map<std::string, Bytes>& given, const char* what) {
+  auto found = given.find(v.name);
+  if (found == given.end()) throw GraphError(fmt::format("{} '{}' is missing", what, v.name));
+  if (static_cast<int64_t>(found->second->size()) != v.bytes()) {
+    throw GraphError(fmt::format("{} '{}' has {} bytes; expected {} of {}", what, v.name,
+                                 found->second->size(), v.bytes(), type_text(v)));
+  }
+  return found->second;
+}
+
 std::vector<ElemType> types_of(const Graph& graph) {
   std::vector<ElemType> types;
   for (const Value& v : graph.values) types.push_back(v.elem);
@@ -61,17 +86,22 @@ std::vector<ElemType> types_of(const Graph& graph) {
 
 std::vector<Bytes> interpret(const Graph& graph, const std::map<std::string, Bytes>& inputs,
                              const Oracle::ParallelFn& parallel) {
+  std::map<std::string, Bytes> states;
+  return interpret(graph, inputs, &states, parallel);
+}
+
+std::vector<Bytes> interpret(const Graph& graph, const std::map<std::string, Bytes>& inputs,
+                             std::map<std::string, Bytes>* states,
+                             const Oracle::ParallelFn& parallel) {
   std::vector<Bytes> values(graph.values.size());
   for (size_t i = 0; i < values.size(); ++i) values[i] = graph.values[i].data;
-  for (size_t i : graph.inputs) {
+  for (size_t i : graph.inputs) values[i] = bytes_of(graph.values[i], inputs, "input");
+  std::vector<size_t> now = graph.states;  // the last value of each
+  for (size_t i : graph.states) {
     const Value& v = graph.values[i];
-    auto given = inputs.find(v.name);
-    if (given == inputs.end()) throw GraphError(fmt::format("input '{}' is missing", v.name));
-    if (static_cast<int64_t>(given->second->size()) != v.bytes()) {
-      throw GraphError(fmt::format("input '{}' has {} bytes; expected {} of {}", v.name,
-                                   given->second->size(), v.bytes(), type_text(v)));
-    }
-    values[i] = given->second;
+    states->emplace(v.name,
+                    std::make_shared<const std::string>(static_cast<size_t>(v.bytes()), '\0'));
+    values[i] = bytes_of(v, *states, "state");
   }
   const std::vector<ElemType> types = types_of(graph);
   std::vector<size_t> uses(values.size(), 0);
@@ -80,12 +110,21 @@ std::vector<Bytes> interpret(const Graph& graph, const std::map<std::string, Byt
   }
   for (size_t i : graph.outputs) ++uses[i];
   for (const Node& node : graph.nodes) {
-    values[node.output] = node.is_view()
-                              ? viewed(graph, node, values)
-                              : compute(node, graph.values[node.output], values, types, parallel);
+    if (node.is_write()) {
+      values[node.output] = written(graph, node, values);
+      std::ranges::replace(now, node.operands.at("X"), node.output);
+      ++uses[node.output];  // it stays
+    } else {
+      values[node.output] = node.is_view()
+                                ? viewed(graph, node, values)
+                                : compute(node, graph.values[node.output], values, types, parallel);
+    }
     for (const auto& [name, value] : node.operands) {
       if (--uses[value] == 0) values[value] = nullptr;
     }
+  }
+  for (size_t s = 0; s < now.size(); ++s) {
+    if (now[s] != graph.states[s]) (*states)[graph.values[graph.states[s]].name] = values[now[s]];
   }
   std::vector<Bytes> outputs;
   for (size_t i : graph.outputs) outputs.push_back(values[i]);
@@ -118,11 +157,13 @@ void fold_constants(Graph* graph, const Oracle::ParallelFn& parallel) {
 void drop_unused(Graph* graph) {
   std::vector<bool> needed(graph->values.size(), false);
   for (size_t i : graph->inputs) needed[i] = true;
+  for (size_t i : graph->states) needed[i] = true;
   for (size_t i : graph->outputs) needed[i] = true;
   std::vector<Node> nodes;
   for (size_t n = graph->nodes.size(); n-- > 0;) {
     Node& node = graph->nodes[n];
-    if (!needed[node.output]) continue;
+    if (!needed[node.output] && !node.is_write()) continue;
+    needed[node.output] = true;
     for (const auto& [name, value] : node.operands) needed[value] = true;
     nodes.push_back(std::move(node));
   }
@@ -138,6 +179,7 @@ void drop_unused(Graph* graph) {
     node.output = place[node.output];
   }
   for (size_t& i : graph->inputs) i = place[i];
+  for (size_t& i : graph->states) i = place[i];
   for (size_t& i : graph->outputs) i = place[i];
   graph->values = std::move(values);
   graph->nodes = std::move(nodes);

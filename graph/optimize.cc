@@ -13,6 +13,7 @@
 namespace tilewright::graph {
 
 void optimize(Graph* graph) {
+  if (!graph->states.empty()) return;
   use_views(graph);
   fuse(graph);
   fuse_attention(graph);

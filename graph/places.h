@@ -16,8 +16,8 @@ struct Place {
   int64_t bytes = 0;  // from the first of root's bytes
 };
 
-// The place of each value. A view lies in what it is a view of. A join holds its parts: what makes a part
-// writes there. Throws GraphError that names the node: a join of constants or inputs, of a value that lies
+// The place of each value. A view lies in what it is a view of, the output of a write in its state. A join
+// holds its parts: what makes a part writes there. Throws GraphError that names the node: a join of constants or inputs, of a value that lies
 // elsewhere already, or of one value twice; a part that begins at no multiple of kValueAlignment.
 std::vector<Place> places_of(const Graph& graph);
 

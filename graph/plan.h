@@ -13,7 +13,7 @@ struct Plan {
   // Each value's place in that of its root, which has one of its own.
   std::vector<Place> places;
   // Offsets of roots that are calculated or given: from the start of the block, aligned to kValueAlignment.
-  // -1 for constants and for values that are no roots.
+  // -1 for constants, for states and for values that are no roots.
   std::vector<int64_t> offsets;
   int64_t bytes = 0;
   // The most that is needed at one time: no plan takes less.

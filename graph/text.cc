@@ -145,6 +145,8 @@ class Parser {
       read_dim(line);
     } else if (line.take("input ")) {
       graph_.inputs.push_back(add(line, typed(line)));
+    } else if (line.take("state ")) {
+      graph_.states.push_back(add(line, typed(line)));
     } else if (line.take("const ")) {
       read_constant(line);
     } else if (line.take("output ")) {
@@ -201,6 +203,12 @@ class Parser {
       if (parts.size() == 1 && line.take("from ")) node.first = line.number<int64_t>();
       if (node.first < 0) line.fail("expected the place of the first element");
       set_parts(&node, parts);
+    } else if (line.take("write ")) {
+      node.operands["R"] = known(line);
+      line.expect("to");
+      node.operands["X"] = known(line);
+      line.expect("at");
+      node.operands["P"] = known(line);
     } else {
       node.spec = line.text();
       if (node.spec.empty()) line.fail("expected a spec");
@@ -230,6 +238,11 @@ std::string node_text(const Graph& graph, const Node& node) {
       parts += (parts.empty() ? "" : ", ") + quoted(graph.values[part].name);
     }
     text += "view " + parts + (node.first == 0 ? "" : fmt::format(" from {}", node.first));
+  } else if (node.is_write()) {
+    auto name = [&](const char* operand) {
+      return quoted(graph.values[node.operands.at(operand)].name);
+    };
+    text += fmt::format("write {} to {} at {}", name("R"), name("X"), name("P"));
   } else {
     std::string operands;
     for (const auto& [name, value] : node.operands) {
@@ -268,6 +281,10 @@ std::string to_string(const Graph& graph) {
   for (size_t i : graph.inputs) {
     const Value& v = graph.values[i];
     text += fmt::format("input {}: {}\n", quoted(v.name), type_text(v));
+  }
+  for (size_t i : graph.states) {
+    const Value& v = graph.values[i];
+    text += fmt::format("state {}: {}\n", quoted(v.name), type_text(v));
   }
   for (const Value& v : graph.values) {
     if (!v.constant) continue;

@@ -61,6 +61,7 @@ tw_status tw_model_open(const char* path, const tw_model_options* options,
     if (read.open != nullptr) open = serving::read_struct(read.open, "tw_open_options");
     serving::ModelOptions own;
     own.threads = read.threads;
+    if (read.states_of != nullptr) own.states_of = &read.states_of->model;
     own.log = serving::log_of(open);
     own.trust = serving::trust_of(open);
     *model = std::make_unique<tw_model>(path, own).release();
@@ -83,6 +84,19 @@ tw_status tw_model_input_at(const tw_model* model, size_t index, tw_port* port) 
 }
 tw_status tw_model_output_at(const tw_model* model, size_t index, tw_port* port) noexcept {
   return port_at(model, &serving::Model::outputs, index, port);
+}
+
+size_t tw_model_state_count(const tw_model* model) noexcept {
+  return model == nullptr ? 0 : model->model.states().size();
+}
+tw_status tw_model_state_at(const tw_model* model, size_t index, tw_port* port,
+                            void** data) noexcept {
+  const tw_status status = port_at(model, &serving::Model::states, index, port);
+  if (status != TW_OK) return status;
+  return guarded([&] {
+    require(data, "data");
+    *data = model->model.state_data(index);
+  });
 }
 
 tw_status tw_model_run(tw_model* model, const tw_model_args* args) noexcept {

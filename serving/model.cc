@@ -10,6 +10,7 @@
 
 #include "database/store.h"
 #include "graph/plan.h"
+#include "graph/rows.h"
 #include "serving/status.h"
 
 namespace tilewright::serving {
@@ -55,55 +56,14 @@ class Model::Source {
   graph::Graph graph_;
   std::string hash_, data_;  // the constant that was read last
 };
-namespace {
 
-// Throws ServingError unless the tensor is what the port says, but for sizes.
-void check_kind(const Port& port, const DLTensor* t, const char* what) {
-  auto refuse = [&](const std::string& why) {
-    throw ServingError(TW_ERROR_TENSOR, fmt::format("{} '{}': {}", what, port.name, why));
-  };
-  if (t == nullptr || t->data == nullptr) refuse("no tensor");
-  const DLDataType type = dl_type(port.elem);
-  const bool truth = port.elem == ElemType::u8 && t->dtype.code == kDLBool;
-  if (t->device.device_type != kDLCPU) refuse("it is not in the memory of the host");
-  if (!truth && (t->dtype.code != type.code || t->dtype.bits != type.bits || t->dtype.lanes != 1)) {
-    refuse(fmt::format("its elements are {}; expected {}", dl_type_name(t->dtype),
-                       to_string(port.elem)));
-  }
-  if (t->ndim != static_cast<int32_t>(port.sizes.size())) {
-    refuse(fmt::format("it has {} axes; expected {}", t->ndim, port.sizes.size()));
-  }
-}
-
-// Throws ServingError unless the tensor has the port's shape at these sizes.
-void check_shape(const Port& port, const DLTensor& t, const Sizes& sizes, const char* what) {
-  auto refuse = [&](size_t axis, const std::string& why) {
-    throw ServingError(TW_ERROR_TENSOR,
-                       fmt::format("{} '{}': axis {} {}", what, port.name, axis, why));
-  };
-  int64_t dense = 1;
-  for (size_t d = port.sizes.size(); d-- > 0;) {
-    const int64_t size = port.sizes[d].at(sizes.data());
-    if (t.shape[d] != size) {
-      refuse(d, port.sizes[d].fixed() ? fmt::format("has {}; expected {}", t.shape[d], size)
-                                      : fmt::format("has {}; expected {}, which is {}", t.shape[d],
-                                                    size, port.texts[d]));
-    }
-    if (t.strides != nullptr && size != 1 && t.strides[d] != dense) refuse(d, "is not compact");
-    dense *= size;
-  }
-}
-
-void check_count(size_t count, const std::vector<Port>& ports, const char* what) {
-  if (count == ports.size()) return;
-  throw ServingError(TW_ERROR_ARGUMENT,
-                     fmt::format("{} {}s; the model has {}", count, what, ports.size()));
-}
-
-}  // namespace
-
-// A launch that is ready but for its executor and for sizes.
+// A launch that is ready but for its executor and for sizes, or a write.
 struct Model::Step {
+  // Of a write.
+  graph::Rows rows;
+  const char *from = nullptr, *first = nullptr;
+  char* state = nullptr;
+  // Of a launch; null: a write.
   const Served* served = nullptr;
   std::vector<graph::Size> sizes;  // of the dynamic dimensions of its spec
   std::vector<std::vector<int64_t>> shapes;
@@ -127,8 +87,8 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   std::vector<graph::RangedSpec> specs;
   std::set<std::string> known;
   for (const graph::Node& node : graph.nodes) {
-    specs.push_back(node.is_view() ? graph::RangedSpec{} : graph::ranged(graph, node));
-    if (!node.is_view() && known.insert(specs.back().spec).second) {
+    specs.push_back(node.spec.empty() ? graph::RangedSpec{} : graph::ranged(graph, node));
+    if (!node.spec.empty() && known.insert(specs.back().spec).second) {
       prepare.specs.push_back(specs.back().spec);
     }
   }
@@ -139,9 +99,11 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   least_bytes_ = plan.least_bytes;
   arena_ = Workspace(plan.bytes);
   constants_.resize(graph.values.size());
+  add_states(graph, options.states_of);
   add_ports(source);
   add_steps(source, specs);
   for (const auto& constant : constants_) weight_bytes_ += constant ? constant->bytes() : 0;
+  for (const Port& state : states_) weight_bytes_ -= constants_[state.value]->bytes();
   reserve_workspace(1);
   if (options.log) log_untuned(path, options.log);
 }
@@ -164,23 +126,44 @@ void Model::log_untuned(const std::string& path, const Library::Log& log) const 
 
 void Model::add_ports(Source& source) {
   const graph::Graph& graph = source.graph();
-  auto port = [&](size_t i) {
-    const graph::Value& v = graph.values[i];
-    Port port{v.name, v.elem, {}, {}, {}, {}, i};
-    for (int64_t number : v.shape) {
-      port.sizes.push_back(graph::size_of(graph, number));
-      const DimSize range = graph::range_of(graph, port.sizes.back());
-      port.shape.push_back(range.max);
-      port.least.push_back(range.min);
-      port.texts.push_back(graph::to_string(graph, port.sizes.back()));
+  for (size_t i : graph.inputs) {
+    inputs_.push_back(port_of(graph, i));
+    for (const graph::Node& node : graph.nodes) {
+      if (!node.is_write() || node.operands.at("P") != i) continue;
+      const int64_t last = graph::rows_of(graph, node).last_first();
+      inputs_.back().last = std::min(last, inputs_.back().last.value_or(last));
     }
-    return port;
-  };
-  for (size_t i : graph.inputs) inputs_.push_back(port(i));
+  }
   for (size_t i : graph.outputs) {
-    outputs_.push_back(port(i));
+    outputs_.push_back(port_of(graph, i));
     place_of(source, i);
   }
+}
+
+void Model::add_states(const graph::Graph& graph, const Model* lender) {
+  for (size_t i : graph.states) {
+    states_.push_back(port_of(graph, i));
+    if (lender != nullptr) {
+      constants_[i] = lender->lent(states_.back());
+      continue;
+    }
+    const int64_t bytes = graph.values[i].bytes();
+    constants_[i] = std::make_shared<Workspace>(bytes);
+    std::memset(constants_[i]->data(), 0, static_cast<size_t>(bytes));
+  }
+}
+
+std::shared_ptr<Workspace> Model::lent(const Port& state) const {
+  std::string has = "none of that name";
+  for (const Port& own : states_) {
+    if (own.name != state.name) continue;
+    if (own.elem == state.elem && own.shape == state.shape) return constants_[own.value];
+    has = fmt::format("one of {}[{}]", to_string(own.elem), fmt::join(own.shape, ", "));
+  }
+  throw ServingError(
+      TW_ERROR_ARGUMENT,
+      fmt::format("state '{}' is {}[{}]; the model that shares its states has {}", state.name,
+                  to_string(state.elem), fmt::join(state.shape, ", "), has));
 }
 
 // The place of a value's elements while the model runs.
@@ -192,7 +175,7 @@ void* Model::place_of(Source& source, size_t value) {
     constants_[root] = std::make_shared<Workspace>(static_cast<int64_t>(data.size()));
     std::memcpy(constants_[root]->data(), data.data(), data.size());
   }
-  return constants_[root]->data();
+  return static_cast<char*>(constants_[root]->data()) + bytes;
 }
 
 void Model::add_steps(Source& source, const std::vector<graph::RangedSpec>& specs) {
@@ -216,6 +199,10 @@ void Model::add_steps(Source& source, const std::vector<graph::RangedSpec>& spec
   for (size_t n = 0; n < specs.size(); ++n) {
     const graph::Node& node = graph.nodes[n];
     if (node.is_view()) continue;
+    if (node.is_write()) {
+      steps_.push_back(std::make_shared<Step>(make_write(source, node)));
+      continue;
+    }
     const ReportLine& r = *reports.at(specs[n].spec);
     Step step = make_step(source, node, specs[n]);
     step.line = lines_.size();
@@ -223,6 +210,18 @@ void Model::add_steps(Source& source, const std::vector<graph::RangedSpec>& spec
         {node.label, specs[n].spec, r.kernel, r.sketch, r.outcome, r.reason, r.seconds, 0});
     steps_.push_back(std::make_shared<Step>(std::move(step)));
   }
+}
+
+Model::Step Model::make_write(Source& source, const graph::Node& node) {
+  auto place = [&](const char* operand) {
+    return static_cast<char*>(place_of(source, node.operands.at(operand)));
+  };
+  Step step;
+  step.rows = graph::rows_of(source.graph(), node);
+  step.from = place("R");
+  step.first = place("P");
+  step.state = place("X");
+  return step;
 }
 
 Model::Step Model::make_step(Source& source, const graph::Node& node,
@@ -273,15 +272,9 @@ Model::Step Model::make_step(Source& source, const graph::Node& node,
 void Model::reserve_workspace(int threads) {
   int64_t needed = 0;
   for (const auto& step : steps_) {
-    needed = std::max(needed, step->served->workspace_bytes(threads));
+    if (step->served != nullptr) needed = std::max(needed, step->served->workspace_bytes(threads));
   }
   if (needed > scratch_.bytes()) scratch_ = Workspace(needed);
-}
-
-std::vector<int64_t> Port::shape_at(const Sizes& run) const {
-  std::vector<int64_t> own;
-  for (const graph::Size& size : sizes) own.push_back(size.at(run.data()));
-  return own;
 }
 
 Sizes Model::largest_sizes() const {
@@ -325,9 +318,7 @@ void Model::transfer(const DLTensor* const* tensors, const std::vector<Port>& po
                      const Sizes& sizes, bool in) {
   for (size_t i = 0; i < ports.size(); ++i) {
     const Port& port = ports[i];
-    int64_t count = 1;
-    for (const graph::Size& size : port.sizes) count *= size.at(sizes.data());
-    const auto bytes = static_cast<size_t>(bytes_for(port.elem, count));
+    const auto bytes = static_cast<size_t>(port.bytes_at(sizes));
     const auto [root, first] = places_[port.value];
     char* own = offsets_[root] >= 0 ? static_cast<char*>(arena_.data()) + offsets_[root] + first
                                     : static_cast<char*>(constants_[root]->data());
@@ -337,6 +328,12 @@ void Model::transfer(const DLTensor* const* tensors, const std::vector<Port>& po
 }
 
 void Model::run_step(Step& step, const Sizes& sizes, const tw_executor& executor) {
+  if (step.served == nullptr) {
+    int32_t first = 0;
+    std::memcpy(&first, step.first, sizeof first);
+    step.rows.copy(step.from, first, step.state);
+    return;
+  }
   if (!step.sizes.empty()) {
     int64_t dims[kMaxDims];
     for (size_t d = 0; d < step.sizes.size(); ++d) dims[d] = step.sizes[d].at(sizes.data());
@@ -387,6 +384,7 @@ void Model::profile(const DLTensor* const* inputs, size_t input_count,
             [&](Step& step, const Sizes& sizes) {
               const auto before = Clock::now();
               run_step(step, sizes, executor);
+              if (step.served == nullptr) return;
               const std::chrono::duration<double> spent = Clock::now() - before;
               lines_[step.line].seconds = spent.count();
             });

@@ -5,39 +5,28 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
 #include "graph/places.h"
-#include "graph/sizes.h"
 #include "runtime/load/kernel.h"
 #include "serving/library.h"
+#include "serving/port.h"
 
 namespace tilewright::serving {
 
 // The part of a model file that is its program.
 inline constexpr const char* kProgramPart = "program";
 
+class Model;
+
 struct ModelOptions {
-  int threads = 0;  // that kernels were tuned for; 0: any number
+  int threads = 0;                   // that kernels were tuned for; 0: any number
+  const Model* states_of = nullptr;  // the model whose states it shares, in place of its own
   Library::Log log;
   database::Trust trust;
-};
-
-using Sizes = std::array<int64_t, graph::kMostDims>;  // of a run, by the model's dimensions
-
-// An input or an output.
-struct Port {
-  std::string name;
-  ElemType elem = ElemType::f32;
-  std::vector<int64_t> shape;  // the largest
-  std::vector<int64_t> least;
-  std::vector<graph::Size> sizes;  // of the axes, over the model's dimensions
-  std::vector<std::string> texts;  // of the axes: "3", "batch", "12*batch"
-  size_t value = 0;                // of the graph
-
-  std::vector<int64_t> shape_at(const Sizes& run) const;
 };
 
 // A node as a profile shows it.
@@ -52,8 +41,8 @@ struct NodeLine {
 // One run at a time. A run allocates nothing and takes no lock, and nothing is compiled.
 class Model {
  public:
-  // Throws DatabaseError, TrustError, GraphError, and ServingError (miss) that names all nodes without a
-  // kernel.
+  // Throws DatabaseError, TrustError, GraphError, and ServingError: a miss that names all nodes without a
+  // kernel, or a state that `states_of` does not have.
   Model(const std::string& path, const ModelOptions& options);
 
   const std::vector<Port>& inputs() const { return inputs_; }
@@ -66,13 +55,17 @@ class Model {
   Sizes sizes_of(const DLTensor* const* inputs, size_t count) const;
   Sizes largest_sizes() const;
   Sizes least_sizes() const;
+  // What keeps its elements from run to run, zeros at first. Models that share states live apart: the memory
+  // stays until the last of them is gone.
+  const std::vector<Port>& states() const { return states_; }
+  void* state_data(size_t index) const { return constants_[states_[index].value]->data(); }
   // Bytes of the block that values share, of packed weights and of constants that kernels read as they are.
   int64_t arena_bytes() const { return arena_.bytes(); }
   int64_t least_arena_bytes() const { return least_bytes_; }
   int64_t weight_bytes() const { return weight_bytes_; }
 
   // Tensors as the ports say, in their order; compact, in the memory of the host, at any alignment.
-  // Throws ServingError that names the port.
+  // Throws ServingError that names the port, before any state changes.
   void run(const DLTensor* const* inputs, size_t input_count, const DLTensor* const* outputs,
            size_t output_count, const tw_executor& executor);
   // The same, and keeps each node's seconds.
@@ -85,9 +78,12 @@ class Model {
 
   void load(const std::string& path, const ModelOptions& options);
   void log_untuned(const std::string& path, const Library::Log& log) const;
+  void add_states(const graph::Graph& graph, const Model* lender);
+  std::shared_ptr<Workspace> lent(const Port& state) const;
   void add_ports(Source& source);
   void add_steps(Source& source, const std::vector<graph::RangedSpec>& specs);
   Step make_step(Source& source, const graph::Node& node, const graph::RangedSpec& spec);
+  Step make_write(Source& source, const graph::Node& node);
   void* place_of(Source& source, size_t value);
   void reserve_workspace(int threads);
   void transfer(const DLTensor* const* tensors, const std::vector<Port>& ports, const Sizes& sizes,
@@ -101,12 +97,13 @@ class Model {
   std::unique_ptr<Library> library_;
   std::unique_ptr<Prepared> prepared_;
   std::vector<graph::Dim> dims_;
-  std::vector<Port> inputs_, outputs_;
+  std::vector<Port> inputs_, outputs_, states_;
   std::vector<NodeLine> lines_;
   std::vector<std::shared_ptr<Step>> steps_;
   std::vector<graph::Place> places_;
   std::vector<int64_t> offsets_;
-  std::vector<std::shared_ptr<Workspace>> constants_;  // by value, where kernels read them
+  // By value: constants where kernels read them, and states.
+  std::vector<std::shared_ptr<Workspace>> constants_;
   Workspace arena_, scratch_;
   int64_t least_bytes_ = 0, weight_bytes_ = 0;
 };

@@ -132,7 +132,7 @@ const Sketch& default_sketch() {
 }
 
 const std::vector<Sketch>& cpu_sketches() {
-  static const std::vector<Sketch> sketches = {{"cpu_tiles", 6, schedule_tiles}};
+  static const std::vector<Sketch> sketches = {{"cpu_tiles", 7, schedule_tiles}};
   return sketches;
 }
 

@@ -16,6 +16,7 @@
 #include "cli/output/output_file.h"
 #include "cli/output/progress.h"
 #include "codegen/intrinsics/intrinsics.h"
+#include "graph/decoder/import_decoder.h"
 #include "graph/import_onnx.h"
 #include "graph/interpret.h"
 #include "graph/optimize.h"
@@ -23,7 +24,9 @@
 #include "graph/precision.h"
 #include "graph/sizes.h"
 #include "models/onnx/external.h"
+#include "models/weights/gguf.h"
 #include "models/weights/mapped_file.h"
+#include "models/weights/tensor_file.h"
 #include "runtime/check/reference.h"
 #include "runtime/error.h"
 #include "runtime/thread_pool.h"
@@ -61,7 +64,7 @@ Uses uses_of(const graph::Graph& graph) {
   Uses uses;
   std::map<std::string, size_t> places;
   for (const graph::Node& node : graph.nodes) {
-    if (node.is_view()) continue;
+    if (node.spec.empty()) continue;
     const std::string spec = graph::ranged(graph, node).spec;
     auto [place, fresh] = places.emplace(spec, uses.workloads.size());
     if (fresh) {
@@ -73,9 +76,44 @@ Uses uses_of(const graph::Graph& graph) {
   return uses;
 }
 
+// The sizes of a decoder, a number each.
+std::map<std::string, DimSize> fixed_dims(const CompileArguments& a) {
+  std::map<std::string, DimSize> dims = read_dims(a.dims);
+  for (const auto& [name, size] : dims) {
+    if (!size.is_dynamic()) continue;
+    throw UsageError(
+        fmt::format("--dim {}={}..{}: a decoder is compiled for one size; expected a "
+                    "number, such as --dim {}={}",
+                    name, size.min, size.max, name, size.max));
+  }
+  return dims;
+}
+
+graph::Graph read_decoder(const CompileArguments& a) {
+  graph::DecoderSizes sizes;
+  const std::map<std::string, int64_t*> known = {{"context", &sizes.context},
+                                                 {"tokens", &sizes.tokens}};
+  for (const auto& [name, size] : fixed_dims(a)) {
+    auto place = known.find(name);
+    if (place == known.end()) {
+      throw UsageError(
+          fmt::format("--dim {}={}: a decoder has the sizes tokens and context", name, size.max));
+    }
+    *place->second = size.max;
+  }
+  if (a.is_narrow()) {
+    throw UsageError(
+        fmt::format("--precision {}: the weights of a GGUF file keep their types", a.precision));
+  }
+  graph::Graph graph = graph::import_decoder(weights::TensorFile::open(a.model), sizes);
+  graph::verify(graph);
+  return graph;
+}
+
 // The model as it says, with what depends on constants alone computed.
 graph::Graph read_graph(const CompileArguments& a, const onnx::StandIns& stand_ins) {
   const weights::MappedFile file(a.model);
+  if (file.bytes().starts_with(weights::kGgufMagic)) return read_decoder(a);
   onnx::Model model = read_onnx(file.bytes(), a.model);
   for (const auto& [name, value] : read_constants(a.constants))
     onnx::fix_input(&model, name, value);
@@ -275,13 +313,14 @@ int run_compile(const CompileArguments& a) {
 void add_compile(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<CompileArguments>();
   CLI::App* sub =
-      app.add_subcommand("compile", "Makes one file of an ONNX model: program, kernels, constants");
+      app.add_subcommand("compile", "Makes one file of a model: program, kernels, constants");
   add_common(*sub, a->common, {.specs = false});
-  sub->add_option("model", a->model, "ONNX file")->required();
+  sub->add_option("model", a->model, "ONNX file, or GGUF file of a decoder")->required();
   sub->add_option("-o,--out", a->out, "Model file to write")->type_name("FILE");
   sub->add_option(
          "--dim", a->dims,
-         "Size of a dimension that the model names, or the range of a size that each run gives")
+         "Size of a dimension that the model names, or the range of a size that each run gives; "
+         "of a decoder tokens and context")
       ->type_name("NAME=SIZE|NAME=MIN..MAX")
       ->take_all();
   sub->add_option("--const", a->constants,
@@ -320,7 +359,8 @@ void add_compile(CLI::App& app, Runners& runners) {
       "  tune-cli compile vad.onnx --const sr=16000 --dim batch=1 --dim sequence=576 -o vad.tw\n"
       "  tune-cli compile model.onnx -o model.tw --trials 0\n"
       "  tune-cli compile model.onnx -o model.tw --precision bf16 --tolerance 0.01\n"
-      "  tune-cli compile model.onnx --text");
+      "  tune-cli compile model.onnx --text\n"
+      "  tune-cli compile model.gguf --dim context=2048 -o model.tw");
   runners["compile"] = [a] { return run_compile(*a); };
 }
 

@@ -405,6 +405,9 @@ typedef struct tw_model_options {
   size_t struct_size;
   const tw_open_options* open; /* as for tw_open; null: the defaults */
   int32_t threads;             /* as of tw_prepare_options */
+  /* A model whose states this one uses in place of its own, such as another program of the same decoder;
+   * null: its own. They have the same names, types and shapes. One thread at a time may use both. */
+  tw_model* states_of;
 } tw_model_options;
 
 /* Opens a model file. `options` may be null. A node that no kernel serves here is a miss, and the text
@@ -435,6 +438,12 @@ TW_API tw_status tw_model_output_at(const tw_model* model, size_t index, tw_port
 TW_API tw_status tw_model_output_shape(const tw_model* model, const DLTensor* const* inputs,
                                        size_t input_count, size_t output,
                                        int64_t* shape) TW_NOEXCEPT;
+/* What the model keeps from run to run, such as the keys and values of a decoder; zeros at first. `data`
+ * is its memory, row-major, which the caller may read and write between runs: copies of it save a sequence
+ * and bring it back. It lives as long as a model that uses it. Since version 5. */
+TW_API size_t tw_model_state_count(const tw_model* model) TW_NOEXCEPT;
+TW_API tw_status tw_model_state_at(const tw_model* model, size_t index, tw_port* port,
+                                   void** data) TW_NOEXCEPT;
 
 /* Since version 5. */
 typedef struct tw_model_args {
@@ -449,7 +458,7 @@ typedef struct tw_model_args {
   int32_t profile;             /* 1: keep each node's seconds for tw_model_node_at */
 } tw_model_args;
 
-/* Checks the tensors, runs the nodes one after another, and writes the outputs. The first run on more
+/* Checks the tensors, and the rows at which states are written, runs the nodes one after another, and writes the outputs. The first run on more
  * threads than any before reserves their memory. */
 TW_API tw_status tw_model_run(tw_model* model, const tw_model_args* args) TW_NOEXCEPT;
 

@@ -256,13 +256,16 @@ class Model {
   // `log` and `trust` as Library has them, `threads` as PrepareOptions.
   explicit Model(const std::string& path, int threads = 0, const Library::Log& log = {})
       : Model(path, threads, log, Library::Trust{}) {}
-  Model(const std::string& path, int threads, const Library::Log& log, const Library::Trust& trust)
+  // `states_of`: a model whose states this one uses, too.
+  Model(const std::string& path, int threads, const Library::Log& log, const Library::Trust& trust,
+        const Model* states_of = nullptr)
       : log_(std::make_unique<Library::Log>(log)) {
     std::vector<const char*> keys;
     const tw_open_options open = Library::open_options(*log_, trust, keys);
     auto options = TW_INIT(tw_model_options);
     options.open = &open;
     options.threads = threads;
+    options.states_of = states_of == nullptr ? nullptr : states_of->handle_.get();
     tw_model* opened = nullptr;
     check(tw_model_open(path.c_str(), &options, &opened));
     handle_.reset(opened);
@@ -273,6 +276,15 @@ class Model {
   }
   std::vector<tw_port> outputs() const {
     return detail::all_of(handle_.get(), tw_model_output_count, tw_model_output_at);
+  }
+  // States, and their memory.
+  std::vector<std::pair<tw_port, void*>> states() const {
+    std::vector<std::pair<tw_port, void*>> all(tw_model_state_count(handle_.get()),
+                                               {TW_INIT(tw_port), nullptr});
+    for (size_t i = 0; i < all.size(); ++i) {
+      check(tw_model_state_at(handle_.get(), i, &all[i].first, &all[i].second));
+    }
+    return all;
   }
   std::vector<tw_model_node> nodes() const {
     return detail::all_of(handle_.get(), tw_model_node_count, tw_model_node_at);

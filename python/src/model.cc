@@ -1,5 +1,7 @@
 #include "python/src/model.h"
 
+#include "python/src/weight_file.h"
+
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -7,14 +9,16 @@
 namespace tilewright::python {
 namespace {
 
-// A model, and the lock that lets one thread at a time use its memory.
+// A model, and the lock that lets one thread at a time use its memory. Models that share states share it.
 struct OpenedModel {
-  OpenedModel(const Opening& opening, int threads)
-      : model(opening.path, threads, opening.log, opening.trust), inputs(model.inputs()),
-        outputs(model.outputs()) {}
-  std::mutex running;
+  OpenedModel(const Opening& opening, int threads, const OpenedModel* states_of)
+      : model(opening.path, threads, opening.log, opening.trust,
+              states_of == nullptr ? nullptr : &states_of->model),
+        inputs(model.inputs()), outputs(model.outputs()),
+        running(states_of == nullptr ? std::make_shared<std::mutex>() : states_of->running) {}
   tw::Model model;
   std::vector<tw_port> inputs, outputs;
+  std::shared_ptr<std::mutex> running;
 };
 
 // The arrays of one run on one side, borrowed; those with gaps are copies.
@@ -62,9 +66,10 @@ class PortArrays {
 // A model file, until it is closed and no run uses it.
 class Model {
  public:
-  Model(const Opening& opening, int threads) {
+  Model(const Opening& opening, int threads, const Model* states_of) {
+    const std::shared_ptr<OpenedModel> lender = states_of == nullptr ? nullptr : states_of->get();
     py::gil_scoped_release released;
-    opened_ = std::make_shared<OpenedModel>(opening, threads);
+    opened_ = std::make_shared<OpenedModel>(opening, threads, lender.get());
   }
 
   py::tuple inputs() const { return ports(get()->inputs); }
@@ -74,7 +79,7 @@ class Model {
     const std::shared_ptr<OpenedModel> opened = get();
     const auto read = [&] {
       py::gil_scoped_release released;
-      const std::scoped_lock lock(opened->running);
+      const std::scoped_lock lock(*opened->running);
       return opened->model.nodes();
     };
     const py::object node_class = py::module_::import("tilewright._types").attr("Node");
@@ -96,6 +101,22 @@ class Model {
     return py::tuple(shapes);
   }
 
+  // Arrays over the memory of the states, by their names.
+  py::dict states() const {
+    const std::shared_ptr<OpenedModel> opened = get();
+    const py::object as_array = py::module_::import("numpy").attr("asarray");
+    py::dict arrays;
+    for (const auto& [port, data] : opened->model.states()) {
+      DLTensor tensor{};
+      tensor.data = data;
+      tensor.dtype = port.dtype;
+      tensor.ndim = port.ndim;
+      tensor.shape = const_cast<int64_t*>(port.shape);  // DLPack has no constant shapes
+      arrays[port.name] = as_array(py::cast(StoredArray{opened, tensor}));
+    }
+    return arrays;
+  }
+
   void run(const py::sequence& inputs, const py::sequence& outputs, const Pool* pool,
            bool profile) const {
     const std::shared_ptr<OpenedModel> opened = get();
@@ -103,7 +124,7 @@ class Model {
     const std::shared_ptr<const tw::Pool> threads = pool == nullptr ? nullptr : pool->get();
     {
       py::gil_scoped_release released;
-      const std::scoped_lock lock(opened->running);
+      const std::scoped_lock lock(*opened->running);
       opened->model.run(in.pointers(), out.pointers(),
                         threads == nullptr ? nullptr : threads->executor(), profile);
     }
@@ -144,14 +165,16 @@ void add_model(py::module_& module) {
       "A whole model that compile() wrote: its program, kernels and constants. It has\n"
       "the memory of one run, so runs of several threads wait for each other.")
       .def(py::init([](const py::object& path, int threads, py::object log,
-                       const py::iterable& trust, const std::string& pin) {
-             return std::make_unique<Model>(Opening(path, std::move(log), trust, pin), threads);
+                       const py::iterable& trust, const std::string& pin, const Model* states_of) {
+             return std::make_unique<Model>(Opening(path, std::move(log), trust, pin), threads,
+                                            states_of);
            }),
            py::arg("path"), py::kw_only(), py::arg("threads") = 0, py::arg("log") = py::none(),
-           py::arg("trust") = py::tuple(), py::arg("pin") = "",
+           py::arg("trust") = py::tuple(), py::arg("pin") = "", py::arg("states_of") = py::none(),
            "Loads the kernels of the file at `path`, packs its weights and reserves its memory.\n"
            "`threads`: for which kernels were tuned; 0: any number. `log`, `trust` and `pin` as\n"
-           "Library takes them. Raises MissError, which names the nodes, where no kernel serves.")
+           "Library takes them. `states_of`: a model whose states this one uses, too. Raises\n"
+           "MissError, which names the nodes, where no kernel serves.")
       .def_property_readonly("inputs", &Model::inputs, "A tuple of Port, in their order.")
       .def_property_readonly("outputs", &Model::outputs, "A tuple of Port, in their order.")
       .def_property_readonly("nodes", &Model::nodes,
@@ -159,6 +182,10 @@ void add_model(py::module_& module) {
       .def("output_shapes", &Model::output_shapes, py::arg("inputs"),
            "The shapes that outputs have in a run on these inputs. Raises TensorError as a run\n"
            "does: for a size outside of its range, too.")
+      .def_property_readonly(
+          "states", &Model::states,
+          "The values that stay from run to run, zeros at first: NumPy arrays by name,\n"
+          "over its own memory. Copies of them save a sequence and bring it back.")
       .def("run", &Model::run, py::arg("inputs"), py::arg("outputs"), py::kw_only(),
            py::arg("pool") = py::none(), py::arg("profile") = false,
            "Runs the model on arrays in the host's memory, one for each port, without the GIL.\n"

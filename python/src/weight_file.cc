@@ -6,16 +6,10 @@
 namespace tilewright::python {
 namespace {
 
-// One of the arrays that were read, as a buffer that keeps them all.
-struct StoredArray {
-  std::shared_ptr<const tw::Operands> owner;
-  const DLTensor* tensor;
-};
-
 // Elements that the buffer protocol has no letter for are unsigned integers of their width, those of
 // less than 8 bits bytes that hold several.
 py::buffer_info buffer_of(const StoredArray& array) {
-  const DLTensor& t = *array.tensor;
+  const DLTensor& t = array.tensor;
   std::vector<py::ssize_t> shape(t.shape, t.shape + t.ndim);
   const int bits = t.dtype.bits;
   if (bits < 8) {
@@ -88,7 +82,7 @@ class StoredFile {
     const std::shared_ptr<const tw::Operands> operands = read();
     py::dict arrays;
     for (const tw_named_tensor& named : operands->tensors()) {
-      arrays[named.operand] = py::cast(StoredArray{operands, named.tensor});
+      arrays[named.operand] = py::cast(StoredArray{operands, *named.tensor});
     }
     py::list order;
     for (const int64_t row : operands->order()) order.append(row);
@@ -102,8 +96,9 @@ class StoredFile {
 }  // namespace
 
 void add_weight_file(py::module_& module) {
-  py::class_<StoredArray>(module, "StoredArray", py::buffer_protocol(),
-                          "An array that was read from a file of weights, as a buffer.")
+  py::class_<StoredArray>(
+      module, "StoredArray", py::buffer_protocol(),
+      "An array of the library, as a buffer: of a file of weights, or a state of a model.")
       .def_buffer([](StoredArray& array) { return buffer_of(array); });
   py::class_<StoredFile>(module, "StoredFile", "An open file of weights.")
       .def_property_readonly("tensors", &StoredFile::tensors, "The fields of a StoredTensor each.")

@@ -69,7 +69,8 @@ def compile(model: str | os.PathLike[str], out: str | os.PathLike[str], *,
             target: str | None = None, trials: int | None = None, time: str | None = None,
             threads: int | None = None, precision: str | None = None, tolerance: float | None = None,
             arguments: Iterable[str] = (), progress: Progress = "auto") -> Dict[str, Any]:
-    """Writes the ONNX file `model` as one file with its kernels, `out`, which Model runs.
+    """Writes the ONNX file `model`, or GGUF file of a decoder, as one file with its kernels, `out`,
+    which Model runs.
 
     `dims` are sizes of dimensions that the model names, or ranges of them, as "1..8". Workloads that
     `db` lacks are tuned: `trials` candidates each (16; 0 takes what is there), or as many as `time`

@@ -149,6 +149,26 @@ TEST(ServingLaunch, ARunOfAModelWithRangesAllocatesNothing) {
   EXPECT_EQ(counts.locks, 0);
 }
 
+TEST(ServingLaunch, AWriteToAStateAllocatesNothing) {
+  Database db{{}};
+  Floats b({16, 8}, 2), x({2, 2, 16}, 1), y({4, 8}), z({32});
+  OpenedModel opened(write_model(db.path(), with_state(b, 6)));
+  ASSERT_EQ(opened.status, TW_OK) << tw_last_error();
+  const Number position(2);
+  const DLTensor *inputs[] = {&x.tensor, &position.tensor}, *outputs[] = {&y.tensor, &z.tensor};
+  auto args = TW_INIT(tw_model_args);
+  args.inputs = inputs;
+  args.outputs = outputs;
+  args.input_count = args.output_count = 2;
+  bool served = true;
+  const Counts counts = counts_of([&] {
+    for (int i = 0; i < 1000; ++i) served &= tw_model_run(opened.model, &args) == TW_OK;
+  });
+  EXPECT_TRUE(served) << tw_last_error();
+  EXPECT_EQ(counts.allocations, 0);
+  EXPECT_EQ(counts.locks, 0);
+}
+
 // From here on the thread may leave and wait for threads; any other call of the operating system
 // ends the process.
 bool forbid_system_calls() {

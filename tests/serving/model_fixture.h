@@ -32,6 +32,32 @@ inline graph::Graph ranged_product_graph(const Floats& b) {
   return graph;
 }
 
+// The same, where y goes into rows of a state from "p" on.
+inline graph::Graph with_state(const Floats& b, int64_t rows, const std::string& name = "s") {
+  graph::Graph graph = product_graph(b);
+  const std::string text = graph::to_string(graph);
+  const std::string type = "f32[" + std::to_string(rows) + ", 8]";
+  graph::Graph made =
+      graph::parse_graph(text + "input \"p\": i32[1]\nstate \"" + name + "\": " + type +
+                         "\n\"t\": " + type + " = write \"y\" to \"" + name + "\" at \"p\"\n");
+  made.values[made.find("B")].data = graph.values[graph.find("B")].data;
+  return made;
+}
+
+// A tensor of one i32.
+struct Number {
+  explicit Number(int32_t v) : value(v) {
+    tensor.data = &value;
+    tensor.device = {kDLCPU, 0};
+    tensor.ndim = 1;
+    tensor.dtype = {kDLInt, 32, 1};
+    tensor.shape = &one;
+  }
+  int32_t value;
+  int64_t one = 1;
+  DLTensor tensor{};
+};
+
 // Writes the model file beside the database, with all kernels of that.
 inline std::string write_model(const std::string& database, const graph::Graph& graph,
                                const std::string& name = "model.tw") {

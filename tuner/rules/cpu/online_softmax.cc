@@ -25,11 +25,11 @@ class OnlineAttention {
     shared_ = chain_.dynamic_rows ? 1 : heads_of_keys(c_.s, chain_);
   }
 
-  // Vectors run along queries in the scores, so there must be enough queries: in one head, or in
-  // all heads that share their keys.
+  // Vectors run along queries in the scores: those of one head, or of all heads that share their keys.
+  // Where they are fewer than lanes, some idle, and the loop still ends where the keys do.
   bool fits() const {
     const bool blocks = !chain_.dynamic_keys || chain_.keys > kLeastKeys;
-    return lanes_ > 1 && chain_.rows * shared_ >= lanes_ && blocks;
+    return lanes_ > 1 && chain_.rows * shared_ > 1 && blocks;
   }
 
   void run() {

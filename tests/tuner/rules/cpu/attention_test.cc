@@ -72,6 +72,8 @@ INSTANTIATE_TEST_SUITE_P(
         "lengths=keys,page=8,pages=11",
         "attention:batch=3,heads=32,kv_heads=2,m=1,n=100,d=16,lengths=keys,page=16,pages=20",
         "attention:heads=8,kv_heads=2,m=4,n=60,d=16,causal=true",
+        "attention:heads=6,kv_heads=2,m=1,n=100,d=16,lengths=keys",  // 3 rows: lanes idle
+        "attention:heads=2,m=2,n=50,d=16,causal=true",
         "attention:batch=2,m=16,n=64,d=16,page=16,pages=5,dtype=bf16,out=f32"));
 
 // Blocks of keys beyond a sequence's length are skipped.
@@ -213,10 +215,10 @@ TEST(Attention, OffersWhatIsLegalAtSizesThatALaunchTells) {
   }
 }
 
-// One query fills no vector: the stages run one after another, each by its own rule.
+// A query whose head shares its keys with no other: the stages run one after another, each by its own rule.
 TEST(Attention, OfOneQueryIsApart) {
   const Target target = Target::parse("native");
-  const Workload w = make_workload(parse_spec("attention:heads=4,kv_heads=2,m=1,n=100,d=32"));
+  const Workload w = make_workload(parse_spec("attention:heads=4,m=1,n=100,d=32"));
   Trial first = Trial::first();
   Schedule s = scheduled_attention(w, target, first);
   EXPECT_THAT(first.config(), Not(HasSubstr("softmax")));
