@@ -45,6 +45,7 @@ void mbarrier_expect(tw_emu_array* array, long long offset, int bytes, int line)
 void mbarrier_wait(tw_emu_array* array, long long offset, int parity, int line) {
   Scheduler& s = stepped(line);
   ++s.counters().barrier_waits;
+  s.let_others_run();
   if (!s.mbarriers().wait(s.running(), *array, offset, parity, line)) s.wait_for_others();
 }
 

@@ -52,7 +52,8 @@ struct EmulatedLaunch {
 
 struct EmulatorOptions {
   /// The order in which ready threads run: 0 is that of their indices, any other number shuffles warps
-  /// and lanes anew after each barrier. What a right kernel computes does not depend on it.
+  /// and lanes anew after each barrier. From 2 on a thread that comes to an mbarrier lets all others run
+  /// first, so some warpgroups get ahead. What a right kernel computes does not depend on it.
   uint64_t seed = 0;
   /// Checked operations (accesses, barriers, collectives) of all threads, after which a kernel counts
   /// as one that never ends.

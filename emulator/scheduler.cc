@@ -20,14 +20,6 @@ namespace context = boost::context;
 // Registers of a thread live on its stack; a page that is never touched costs nothing.
 constexpr size_t kStackBytes = 256 << 10;
 
-// SplitMix64: the same order on every machine.
-uint64_t next_random(uint64_t& state) {
-  uint64_t z = state += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-
 // All lanes know the steps that one of them has done or knows.
 void order_lanes(const std::vector<ThreadState*>& lanes) {
   uint32_t warp_epoch = 0;
@@ -41,12 +33,6 @@ void order_lanes(const std::vector<ThreadState*>& lanes) {
     if (!lane) continue;
     lane->warp_epoch = warp_epoch + 1;
     lane->seen = seen;
-  }
-}
-
-void permute(std::vector<int>& order, uint64_t& random) {
-  for (size_t i = order.size(); i > 1; --i) {
-    std::swap(order[i - 1], order[static_cast<size_t>(next_random(random) % i)]);
   }
 }
 
@@ -223,6 +209,8 @@ std::optional<EmulatorFault> Scheduler::run_cluster(uint32_t& epoch) {
     if (done) break;
     if (any_ready()) {  // a thread has completed what others wait for
       shuffle_order();
+    } else if (resume_patient()) {
+      continue;
     } else if (!release_barriers(epoch)) {
       return stuck();
     }
@@ -230,11 +218,6 @@ std::optional<EmulatorFault> Scheduler::run_cluster(uint32_t& epoch) {
   if (std::optional<EmulatorFault> fault = unfinished_copy()) return fault;
   for (size_t rank = 0; rank < blocks_.size(); ++rank) count(static_cast<int>(rank));
   return left_too_early();
-}
-
-bool Scheduler::any_ready() const {
-  return std::any_of(threads_.begin(), threads_.end(),
-                     [](const Thread& t) { return t.state.wait == ThreadState::Wait::Ready; });
 }
 
 // Lets every ready lane run until it waits; whether any did.
@@ -298,12 +281,6 @@ bool Scheduler::release_barrier(int rank, uint32_t& epoch) {
     if (blocks_.size() > 1) t.state.seen = seen;
   });
   return true;
-}
-
-void Scheduler::shuffle_order() {
-  if (options_.seed == 0) return;
-  permute(warp_order_, random_);
-  permute(lane_order_, random_);
 }
 
 void Scheduler::count(int rank) {
@@ -425,6 +402,7 @@ std::string Scheduler::doing(const ThreadState& thread) const {
     case Wait::NamedBarrier: return block.named_barriers.describe(thread);
     case Wait::Registers: return block.registers.describe(thread);
     case Wait::Done: return "has returned";
+    case Wait::Others:
     case Wait::Ready: return "runs";
   }
   return "";

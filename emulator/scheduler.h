@@ -45,6 +45,8 @@ class Scheduler {
   void sync_block(int line);
   // The thread waits for what another one will make it ready: its `wait` says so.
   void wait_for_others() { yield(); }
+  // In some orders of threads, all others run first as far as they can.
+  void let_others_run();
   // Returns when all lanes of the request's mask have made it and it is done.
   void collective(const WarpRequest& request);
 
@@ -74,6 +76,7 @@ class Scheduler {
   bool perform_in_warpgroup(ThreadState& by);
   std::vector<ThreadState*> participants(const ThreadState& by);
   bool any_ready() const;
+  bool resume_patient();
   bool release_barriers(uint32_t& epoch);
   bool release_barrier(int rank, uint32_t& epoch);
   void count(int rank);

@@ -136,6 +136,7 @@ struct ThreadState {
     MBarrier,
     NamedBarrier,
     Registers,
+    Others,  // to run as far as they can, before it looks at a barrier
     Done
   };
 

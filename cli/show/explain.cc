@@ -173,8 +173,8 @@ void print_facts(const Json& j) {
   if (count("thread_orders") > 0) {
     std::string run = fmt::format("{} orders of threads", count("thread_orders"));
     if (count("ring_stages") > 0) {
-      run += fmt::format(", {} iterations of a ring of {} stages", count("ring_iterations"),
-                         count("ring_stages"));
+      run += fmt::format(", {} iterations of a ring of {} stages (remainder {})",
+                         count("ring_iterations"), count("ring_stages"), count("ring_remainder"));
     }
     if (count("tiles_per_block") > 0) {
       run += fmt::format(", {} tiles per block", count("tiles_per_block"));

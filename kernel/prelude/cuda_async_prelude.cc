@@ -33,29 +33,41 @@ TW_FN void tw_mbarrier_arrive_expect_tx(unsigned long long* at, int bytes) {
                :: "r"(tw_shared_address(at)), "r"(bytes) : "memory");
 }
 // Loops, as the instruction gives up after a time of its own choice. With TW_WATCHDOG a wait of more
-// nanoseconds is an error of the kernel, in place of one that never ends. With TW_SPIN_WAIT the thread
-// is not suspended meanwhile.
+// nanoseconds is an error of the kernel, in place of one that never ends. Its loop is one statement: where
+// a compiler sees the trap as a branch of its own, it moves what wgmma has under way to other registers.
+// With TW_SPIN_WAIT the thread is not suspended meanwhile.
 #ifdef TW_SPIN_WAIT
 #define TW_MBARRIER_LOOK "mbarrier.test_wait.parity"
 #else
 #define TW_MBARRIER_LOOK "mbarrier.try_wait.parity"
 #endif
 TW_FN void tw_mbarrier_wait(unsigned long long* at, int parity) {
-  unsigned ended;
 #ifdef TW_WATCHDOG
-  unsigned long long begin, now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-#endif
+  asm volatile("{\n.reg .pred p;\n.reg .u32 begin, now;\n.reg .u64 time;\n"
+               "mov.u64 time, %%globaltimer;\n"
+               "shr.u64 time, time, 20;\n"
+               "cvt.u32.u64 begin, time;\n"
+               "LOOK:\n"
+               TW_MBARRIER_LOOK ".shared::cta.b64 p, [%0], %1;\n"
+               "@p bra ENDED;\n"
+               "mov.u64 time, %%globaltimer;\n"
+               "shr.u64 time, time, 20;\n"
+               "cvt.u32.u64 now, time;\n"
+               "sub.u32 now, now, begin;\n"
+               "setp.le.u32 p, now, %2;\n"
+               "@p bra LOOK;\n"
+               "trap;\n"
+               "ENDED:\n}"
+               :: "r"(tw_shared_address(at)), "r"(parity), "n"(TW_WATCHDOG >> 20) : "memory");
+#else
+  unsigned ended;
   do {
     asm volatile("{\n.reg .pred p;\n"
                  TW_MBARRIER_LOOK ".shared::cta.b64 p, [%1], %2;\n"
                  "selp.u32 %0, 1, 0, p;\n}"
                  : "=r"(ended) : "r"(tw_shared_address(at)), "r"(parity) : "memory");
-#ifdef TW_WATCHDOG
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    if (ended == 0 && now - begin > TW_WATCHDOG) asm volatile("trap;");
-#endif
   } while (ended == 0);
+#endif
 }
 )";
 

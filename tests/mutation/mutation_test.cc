@@ -95,6 +95,21 @@ TEST(PipelineMutants, KernelsThatNeverReleaseAStageAreRefused) {
   EXPECT_EQ(tried, 3);
 }
 
+// Instances leave a remainder of the ring: with whole turns alone a stage that is taken for its
+// neighbour is handed over later than need be, and no result is wrong.
+TEST(PipelineMutants, StagesTakenForTheirNeighboursAreRefused) {
+  int tried = 0;
+  for (const StoredKernel& kernel : stored_kernels(
+           (test::source_dir() / "tests" / "tuner" / "golden_gpu_kernels.json").string())) {
+    if (kernel.name != "wgmma_bf16_tma" && kernel.name != "hopper_f16_split_k") continue;
+    ++tried;
+    for (const Mutant& mutant : pipeline_mutants(kernel, 1, "stage of another")) {
+      EXPECT_EQ(mutant.outcome, Outcome::Refused) << describe(mutant);
+    }
+  }
+  EXPECT_EQ(tried, 2);
+}
+
 // Visits texts and programs of the default and of a few configs of every workload.
 void for_each_kernel(const std::function<void(const Module&, const KernelSource&)>& visit) {
   const Target target = Target::parse("native");

@@ -15,6 +15,7 @@
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/runtime/support.h"
 #include "tests/tuner/golden_kernels.h"
 
 namespace tilewright {
@@ -117,6 +118,32 @@ TEST_P(GoldenMachineCode, KeepsTheRules) {
   ASSERT_TRUE(bound.is_object()) << "has no bounds in main_loops.json";
   EXPECT_LE(size, bound.at("instructions").get<int>());
   EXPECT_LE(uniform, bound.at("r2ur").get<int>());
+}
+
+// Kernels with roles keep their register windows, and their products run on, also under the watchdog with
+// which a device meets them first.
+TEST(GoldenMachineCodeUnderAWatchdog, KeepsRegisterWindows) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  if (nvdisasm().empty()) GTEST_SKIP() << "no nvdisasm";
+  if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
+  test::ScopedEnv watchdog("TILEWRIGHT_CUDA_WATCHDOG", "2000");
+  int tried = 0;
+  for (const GoldenKernel& k : golden_gpu_kernels()) {
+    if (k.family != "hopper" || k.config.find("\"roles\"") == std::string::npos) continue;
+    ++tried;
+    SCOPED_TRACE(k.name);
+    std::string log;
+    const std::string text =
+        generate_cuda(golden_schedule(k, parse_workload(k.spec)).module(), k.target).text;
+    const std::string cubin = cuda::compile_to_cubin(text, "kernel", "sm_90a", &log);
+    EXPECT_THAT(cuda::performance_warnings(log), IsEmpty());
+    for (const auto& [name, code] : machine_code_of(disassembly(cubin))) {
+      for (const MachineCode::RegisterWindow& window : code.register_windows()) {
+        EXPECT_LT(window.largest, window.limit);
+      }
+    }
+  }
+  EXPECT_GE(tried, 7);
 }
 
 std::string name_of_code(const ::testing::TestParamInfo<GoldenKernel>& info) {

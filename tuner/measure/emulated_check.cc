@@ -144,6 +144,17 @@ std::optional<SmallInstance> applied(const Workload& w, const std::vector<Target
   return best;
 }
 
+// The size at which a ring has just enough iterations: between sizes with those of `small` and `next`.
+// Nothing where the size is not of the ring's loop, or iterations are not in proportion to it.
+std::optional<int64_t> size_for_ring(const Exercise& small, const Exercise& next,
+                                     const LongerInstance& instance) {
+  const int64_t more = next.iterations - small.iterations, step = instance.to - instance.from;
+  if (small.stages == 0 || next.stages != small.stages || more <= 0 || step % more != 0) {
+    return std::nullopt;
+  }
+  return instance.from + (small.next_iterations() - small.iterations) * (step / more);
+}
+
 // Lets one size after the other grow until the config is exercised enough, or none helps.
 SmallInstance longer(SmallInstance small, const Workload& large, const std::vector<Target>& chips,
                      const Sketch& sketch, const std::string& config) {
@@ -154,9 +165,18 @@ SmallInstance longer(SmallInstance small, const Workload& large, const std::vect
       return (small.exercise.missing() - s.exercise.missing()) /
              (s.workload.flops - small.workload.flops + 1);
     };
-    for (const Workload& w : longer_instances(small.workload, large)) {
-      auto next = applied(w, chips, sketch, config);
-      if (next && gain(*next) > (best ? gain(*best) : 0)) best = std::move(next);
+    auto consider = [&](std::optional<SmallInstance> next) {
+      const bool is_better =
+          next && is_emulated_in_seconds(next->workload) && gain(*next) > (best ? gain(*best) : 0);
+      if (is_better) best = std::move(next);
+    };
+    for (const LongerInstance& instance : longer_instances(small.workload, large)) {
+      auto next = applied(instance.workload, chips, sketch, config);
+      if (!next) continue;
+      const auto size = size_for_ring(small.exercise, next->exercise, instance);
+      const auto w = size ? with_size(small.workload, instance.size, *size) : std::nullopt;
+      if (w) consider(applied(*w, chips, sketch, config));
+      consider(std::move(next));
     }
     if (!best) break;
     small = std::move(*best);

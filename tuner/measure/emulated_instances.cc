@@ -276,22 +276,33 @@ std::vector<Workload> instances_of(const Workload& workload, std::vector<Workloa
 
 }  // namespace
 
-std::vector<Workload> longer_instances(const Workload& small, const Workload& large) {
+bool is_emulated_in_seconds(const Workload& workload) { return is_small(workload, kLongest); }
+
+std::optional<Workload> with_size(const Workload& workload, const std::string& size, int64_t to) {
+  Spec spec = parse_spec(workload.canonical);
+  auto& own = std::get<DimSize>(spec.params.at(size));
+  own = {own.min == own.max ? to : own.min, to};
+  try {
+    return parse_workload(canonical_text(spec));  // validated again
+  } catch (const Error& e) {
+    spdlog::debug("with '{}' of {}: {}", size, to, e.what());
+    return std::nullopt;
+  }
+}
+
+std::vector<LongerInstance> longer_instances(const Workload& small, const Workload& large) {
   std::map<std::string, int64_t> most;
   for (const Size& size : sizes_of(large)) most[size.key] = size.most;
-  std::vector<Workload> longer;
+  std::vector<LongerInstance> longer;
   for (const Size& size : sizes_of(small)) {
     const auto step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(size.most)));
-    const int64_t to = std::min(size.most + step, most[size.key]);
-    if (to <= size.most) continue;
-    Spec spec = parse_spec(small.canonical);
-    auto& own = std::get<DimSize>(spec.params.at(size.key));
-    own = {own.min == own.max ? to : own.min, to};
-    try {
-      Workload w = parse_workload(canonical_text(spec));  // validated again
-      if (is_small(w, kLongest)) longer.push_back(std::move(w));
-    } catch (const Error& e) {
-      spdlog::debug("with '{}' of {}: {}", size.key, to, e.what());
+    std::set<int64_t> lengths = {size.most + step};
+    if (step / 2 >= kWide) lengths.insert(size.most + step / 2);
+    for (int64_t to : lengths) {
+      to = std::min(to, most[size.key]);
+      if (to <= size.most) continue;
+      auto w = with_size(small, size.key, to);
+      if (w) longer.push_back({size.key, size.most, to, std::move(*w)});
     }
   }
   return longer;

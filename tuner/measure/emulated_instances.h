@@ -28,9 +28,20 @@ std::optional<Workload> shrunk(const Workload& workload, int64_t limit,
 // - instances of a last resort, which take the emulator longer.
 std::vector<Workload> emulated_instances(const Workload& workload);
 
-// Instances of `large` with one size of `small` about twice as long, keeping its remainders; those
-// that the emulator runs in seconds.
-std::vector<Workload> longer_instances(const Workload& small, const Workload& large);
+// Whether the emulator runs an instance in seconds, one that grew for its kernel included.
+bool is_emulated_in_seconds(const Workload& workload);
+
+// An instance with one size longer.
+struct LongerInstance {
+  std::string size;
+  int64_t from = 0, to = 0;
+  Workload workload;
+};
+// Instances of `large` with one size of `small` longer, by about the size itself and by about half
+// of it. Steps are powers of two and no shorter than a wide tile or the size, so remainders stay.
+std::vector<LongerInstance> longer_instances(const Workload& small, const Workload& large);
+// The workload with a size of that length; nothing if it is not valid.
+std::optional<Workload> with_size(const Workload& workload, const std::string& size, int64_t to);
 
 // The instances of a workload for all its configs, made on first use: a stack of 32 heads makes
 // this as slow as some checks. Not thread-safe.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/ceil_div.h"
 #include "codegen/cuda/cuda_cluster.h"
 #include "codegen/cuda/cuda_tile_order.h"
 #include "codegen/cuda_lowering.h"
@@ -14,6 +15,16 @@ namespace {
 constexpr int64_t kTurns = 2, kCurve = 2;
 
 int64_t wanted(int64_t stages) { return 2 * stages + 1; }
+
+// Up to 1, where there are fewer than wanted.
+double lacking(int64_t has, int64_t wants) {
+  return 1 - std::min(1.0, static_cast<double>(has) / static_cast<double>(wants));
+}
+
+// What is missing of a ring's exercise, up to 2.
+double lacking_of_ring(int64_t stages, int64_t iterations, int64_t remainder) {
+  return lacking(iterations, wanted(stages)) + (remainder == 0 ? 1 : 0);
+}
 
 std::optional<int64_t> number_at(const ForNode& loop, const char* key) {
   auto it = loop.annotations.find(key);
@@ -28,7 +39,11 @@ class ExerciseReader {
     read(program.body);
   }
 
-  Exercise result() const { return result_; }
+  Exercise result() const {
+    Exercise result = result_;
+    if (result.stages > 0) result.remainder = remainder_at_end();
+    return result;
+  }
 
  private:
   void read(const Stmt& s) {
@@ -59,6 +74,7 @@ class ExerciseReader {
     const int64_t extent = known_.bounds(loop.extent).max;
     if (auto blocks = number_at(loop, kPersistentKey); blocks && *blocks > 0) {
       result_.turns = std::max<int64_t>(1, extent / *blocks);
+      most_turns_ = std::max(most_turns_, ceil_div(extent, *blocks));
     }
     if (auto rows = number_at(loop, kHilbertRowsKey)) {
       result_.curve_rows = *rows;
@@ -66,42 +82,45 @@ class ExerciseReader {
     }
     const int64_t stages = number_at(loop, kPipelineStagesKey).value_or(1);
     if (stages < 2) return;
-    auto share = [](int64_t iterations, int64_t of) {
-      return static_cast<double>(iterations) / static_cast<double>(wanted(of));
-    };
-    const bool is_first = result_.stages == 0;
-    if (is_first || share(extent, stages) < share(result_.iterations, result_.stages)) {
-      result_.stages = stages;
-      result_.iterations = extent;
-    }
+    const double lacks = lacking_of_ring(stages, extent, extent % stages);
+    if (result_.stages > 0 && lacks <= lacks_) return;
+    lacks_ = lacks;
+    result_.stages = stages;
+    result_.iterations = extent;
+  }
+
+  // Stages are counted on from tile to tile.
+  int64_t remainder_at_end() const {
+    const int64_t of_tile = result_.iterations % result_.stages;
+    if (of_tile == 0 || result_.turns == 0) return of_tile;
+    return std::max(result_.turns * result_.iterations % result_.stages,
+                    most_turns_ * result_.iterations % result_.stages);
   }
 
   Analyzer known_;
   Exercise result_;
+  double lacks_ = 0;        // the ring of the result
+  int64_t most_turns_ = 0;  // tiles of a block of a persistent grid, at most
 };
 
 }  // namespace
 
 double Exercise::missing() const {
-  double all = 0;
-  auto ask = [&](int64_t has, int64_t wants) {
-    all += 1 - std::min(1.0, static_cast<double>(has) / static_cast<double>(wants));
-  };
-  if (stages > 0) ask(iterations, wanted(stages));
-  if (turns > 0) ask(turns, kTurns);
-  if (curve_rows > 0) {
-    ask(curve_rows, kCurve);
-    ask(curve_columns, kCurve);
-  }
+  double all = stages > 0 ? lacking_of_ring(stages, iterations, remainder) : 0;
+  if (turns > 0) all += lacking(turns, kTurns);
+  if (curve_rows > 0) all += lacking(curve_rows, kCurve) + lacking(curve_columns, kCurve);
   return all;
 }
 
+int64_t Exercise::next_iterations() const {
+  const int64_t next = std::max(wanted(stages), iterations + 1);
+  return next % stages == 0 ? next + 1 : next;
+}
+
 std::map<std::string, int64_t> Exercise::by_name() const {
-  return {{"ring_stages", stages},
-          {"ring_iterations", iterations},
-          {"tiles_per_block", turns},
-          {"curve_rows", curve_rows},
-          {"curve_columns", curve_columns}};
+  return {{"ring_stages", stages},       {"ring_iterations", iterations},
+          {"ring_remainder", remainder}, {"tiles_per_block", turns},
+          {"curve_rows", curve_rows},    {"curve_columns", curve_columns}};
 }
 
 Exercise exercise_of(const Program& program) { return ExerciseReader(program).result(); }

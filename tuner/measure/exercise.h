@@ -14,6 +14,9 @@ struct Exercise {
   // The pipelined loop that wraps least: its stages, and the iterations of one tile. 0 without
   // one of two stages or more.
   int64_t stages = 0, iterations = 0;
+  // Iterations that a block has behind its last whole turn of that ring. 0 where some tiles or all
+  // blocks end with a whole turn: there a stage that is taken for its neighbour is made up for.
+  int64_t remainder = 0;
   // Tiles of each block of a persistent grid, at least; 0 for other grids.
   int64_t turns = 0;
   // Rows and columns of tiles (of clusters, if blocks run in these) along a Hilbert curve; 0 for
@@ -21,9 +24,11 @@ struct Exercise {
   int64_t curve_rows = 0, curve_columns = 0;
 
   // How much is missing of what a check asks for: twice as many iterations as stages and one more,
-  // two tiles per block, and a curve of two rows and columns. Each counts up to 1.
+  // a remainder, two tiles per block, and a curve of two rows and columns. Each counts up to 1.
   double missing() const;
   bool is_whole() const { return missing() == 0; }
+  // The fewest iterations of a tile that are enough and more than these. There are stages.
+  int64_t next_iterations() const;
   // For the description of a kernel.
   std::map<std::string, int64_t> by_name() const;
 };

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -62,7 +63,7 @@ class GpuOffline {
   std::vector<Candidate> shortlist(std::vector<RankedAtSizes> ranked);
   std::string kind_of(const Candidate& c) const;
   using KindSet = std::set<std::string, std::less<>>;
-  void add_kinds(std::vector<Candidate> others, const KindSet& kinds,
+  void add_kinds(std::vector<Candidate> others, const KindSet& kinds, double fastest,
                  std::vector<Candidate>& chosen) const;
   std::vector<std::string> ways();
   std::vector<Candidate> draw(Rng& seeds, std::set<std::string>& seen);
@@ -78,6 +79,10 @@ class GpuOffline {
   bool goes_on() const { return !cancelled_ && (until_ == 0 || steady_seconds() < until_); }
   bool is_right(OfflineKernel& k);
   double at_largest(OfflineKernel& k) const { return k.seconds({sizes_.back()}).front(); }
+  bool is_near(OfflineKernel& k, Kernels& kernels) const {
+    return at_largest(k) <= kNear * at_largest(kernels.front());
+  }
+  KindSet kinds_of_use(Kernels& kernels) const;
   void keep(OfflineKernel& k);
   void keep_as_found(OfflineKernel& k);
   void learn(Kernels& kernels);
@@ -174,9 +179,13 @@ std::vector<Candidate> GpuOffline::shortlist(std::vector<RankedAtSizes> ranked) 
     }
   }
   KindSet kinds;
-  for (const Candidate& c : chosen) kinds.insert(kind_of(c));
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const Candidate& c : chosen) {
+    kinds.insert(kind_of(c));
+    if (c.predicted_seconds > 0) fastest = std::min(fastest, c.predicted_seconds);
+  }
   others.resize(std::min(others.size(), kLooked));
-  add_kinds(std::move(others), kinds, chosen);
+  add_kinds(std::move(others), kinds, fastest, chosen);
   return chosen;
 }
 
@@ -191,14 +200,14 @@ std::string GpuOffline::kind_of(const Candidate& c) const {
 // Whether a kernel of this kind is of use beside those. Threads alone come nowhere near matrix
 // instructions, but for few rows.
 bool is_another(std::string_view kind, const std::set<std::string, std::less<>>& kinds,
-                bool is_near = false) {
+                bool is_near) {
   return !kind.empty() && kinds.find(kind) == kinds.end() &&
          (kinds.empty() || kind != "threads" || is_near);
 }
 
 // Adds the first of other kinds: a model that is wrong about a feature is wrong about all kernels
-// that have it.
-void GpuOffline::add_kinds(std::vector<Candidate> others, const KindSet& kinds,
+// that have it. The fastest kernel so far takes `fastest` seconds.
+void GpuOffline::add_kinds(std::vector<Candidate> others, const KindSet& kinds, double fastest,
                            std::vector<Candidate>& chosen) const {
   std::vector<std::string> kind(others.size());
   for_each_in_parallel(others.size(), [&](size_t i) {
@@ -206,7 +215,8 @@ void GpuOffline::add_kinds(std::vector<Candidate> others, const KindSet& kinds,
   });
   std::map<std::string, size_t> added;
   for (size_t i = 0; i < others.size(); ++i) {
-    if (is_another(kind[i], kinds) && ++added[kind[i]] <= kOfAKind) {
+    const bool is_near = others[i].predicted_seconds <= kNear * fastest;
+    if (is_another(kind[i], kinds, is_near) && ++added[kind[i]] <= kOfAKind) {
       chosen.push_back(std::move(others[i]));
     }
   }
@@ -248,25 +258,36 @@ std::vector<Candidate> GpuOffline::draw(Rng& seeds, std::set<std::string>& seen)
   return drawn;
 }
 
+// The kinds among which kernels are stored: threads alone that are slow are none.
+GpuOffline::KindSet GpuOffline::kinds_of_use(Kernels& kernels) const {
+  KindSet kinds;
+  for (OfflineKernel& k : kernels) {
+    const std::string_view kind = cuda_kind(k.description().source.text);
+    if (is_another(kind, kinds, is_near(k, kernels))) kinds.emplace(kind);
+  }
+  return kinds;
+}
+
 // Draws candidates where the compiled ones are of one kind, until some of another kind are found and
 // compiled: a search of few trials follows the fastest kind alone.
 void GpuOffline::add_drawn(uint64_t seed, Kernels& kernels) {
-  KindSet kinds;
-  for (const OfflineKernel& k : kernels) kinds.emplace(cuda_kind(k.description().source.text));
+  KindSet kinds = kinds_of_use(kernels);
   Rng seeds(seed);
   std::set<std::string> seen;  // fingerprints
   for (size_t drawn = 0; kinds.size() < 2 && drawn < kDrawn && goes_on(); drawn += kLooked) {
     std::vector<Candidate> candidates = draw(seeds, seen), others;
     if (candidates.empty()) break;  // there are few in all
-    add_kinds(std::move(candidates), kinds, others);
+    const double fastest =
+        kernels.empty() ? candidates.front().predicted_seconds : at_largest(kernels.front());
+    add_kinds(std::move(candidates), kinds, fastest, others);
     for (OfflineKernel& k : compile_best(std::move(others))) {
-      kinds.emplace(cuda_kind(k.description().source.text));
       const double seconds = at_largest(k);
       const auto slower = std::find_if(kernels.begin(), kernels.end(), [&](OfflineKernel& other) {
         return at_largest(other) > seconds;
       });
       kernels.insert(slower, std::move(k));
     }
+    kinds = kinds_of_use(kernels);
   }
 }
 
@@ -421,8 +442,7 @@ TuneResult GpuOffline::run(uint64_t seed) {
   for (bool of_new_kinds : {true, false}) {
     for (auto k = kernels.begin(); k != kernels.end() && !cancelled_ && result_.valid < kKept;) {
       const std::string_view kind = cuda_kind(k->description().source.text);
-      const bool is_near = at_largest(*k) <= kNear * at_largest(kernels.front());
-      if (of_new_kinds && !is_another(kind, kinds, is_near)) {
+      if (of_new_kinds && !is_another(kind, kinds, is_near(*k, kernels))) {
         ++k;
       } else if (is_right(*k)) {
         keep_as_found(*k);

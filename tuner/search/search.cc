@@ -152,7 +152,8 @@ std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& pri
     return known;
   }
   std::vector<Draft> drafts;
-  for (int i = 0; i < 8 * std::max(count, kSample); ++i) drafts.push_back(draw());
+  const int sample = at_most(8 * std::max(count, kSample), count);
+  for (int i = 0; i < sample; ++i) drafts.push_back(draw());
   std::vector<Candidate> pool = make_legal(std::move(drafts));
   const Scorer score = scorer(prior);
   score(known);
@@ -169,7 +170,7 @@ std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& pri
     for (size_t i = 0; i < std::min(best.size(), kParents); ++i) {
       parents.push_back({best[i]->sketch, best[i]->config});
     }
-    pool = evolve(std::move(pool), parents, score);
+    pool = evolve(std::move(pool), parents, score, at_most(options_.population, count));
   }
   for (Candidate& c : known) c.score *= kPromise;
   // Adds random candidates: similar candidates teach little.
@@ -210,6 +211,11 @@ SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
   };
 }
 
+int SearchPolicy::at_most(int candidates, int batch) const {
+  if (options_.lowered_each == 0) return candidates;
+  return std::min(candidates, options_.lowered_each * batch);
+}
+
 std::vector<const Outcome*> SearchPolicy::best_outcomes(size_t count) const {
   std::vector<const Outcome*> list;
   for (const Outcome& o : outcomes_) {
@@ -223,13 +229,13 @@ std::vector<const Outcome*> SearchPolicy::best_outcomes(size_t count) const {
 }
 
 std::vector<Candidate> SearchPolicy::evolve(std::vector<Candidate> population,
-                                            const std::vector<Parent>& parents,
-                                            const Scorer& score) {
+                                            const std::vector<Parent>& parents, const Scorer& score,
+                                            int alive_at_once) {
   std::set<std::string> alive;
   std::erase_if(population, [&](const Candidate& c) {
     return proposed_.count(c.fingerprint) || !alive.insert(c.fingerprint).second;
   });
-  const int share = options_.population / (options_.generations + 1);
+  const int share = alive_at_once / (options_.generations + 1);
   for (int g = 0; g < options_.generations; ++g) {
     score(population);
     rank(population);
@@ -259,12 +265,14 @@ std::vector<Candidate> SearchPolicy::evolved_batch(int count, const Scorer& scor
   for (const Outcome* o : best_outcomes(kParents)) parents.push_back({o->sketch, o->config});
   if (parents.empty()) return random_batch(count);
   std::vector<Draft> drafts;
-  for (int i = 0; i < options_.population / (options_.generations + 1); ++i) {
+  const int alive_at_once = at_most(options_.population, count);
+  for (int i = 0; i < alive_at_once / (options_.generations + 1); ++i) {
     const Parent& p = parents[rng_.below(parents.size())];
     drafts.push_back(
         rng_.uniform() < 0.5 ? Draft{p.sketch, Trial::mutate(p.config, 0.2, rng_.next())} : draw());
   }
-  std::vector<Candidate> population = evolve(make_legal(std::move(drafts)), parents, score);
+  std::vector<Candidate> population =
+      evolve(make_legal(std::move(drafts)), parents, score, alive_at_once);
   int at_random = static_cast<int>(std::lround(options_.epsilon * count));
   int near = static_cast<int>(std::lround(options_.neighbours * count));
   std::vector<Candidate> batch;

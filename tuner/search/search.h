@@ -26,6 +26,9 @@ struct SearchOptions {
   double neighbours = 0.3;  // share of each batch beside the fastest so far
   int population = 128;     // candidates alive per generation; 0: first answers alone
   int generations = 3;      // of mutation and crossover per batch
+  // Candidates that are lowered for each of a batch, at most; 0: no limit. Workloads that share a short time
+  // limit get a few candidates each, and to lower hundreds takes longer than to measure one.
+  int lowered_each = 0;
 };
 
 // The result of one measured candidate.
@@ -90,7 +93,10 @@ class SearchPolicy {
   // The population after generations of mutation and crossover with the parents, best first. All
   // candidates have different programs that were not proposed before.
   std::vector<Candidate> evolve(std::vector<Candidate> population,
-                                const std::vector<Parent>& parents, const Scorer& score);
+                                const std::vector<Parent>& parents, const Scorer& score,
+                                int alive_at_once);
+  // So many candidates, or fewer where the options limit what is lowered for a batch.
+  int at_most(int candidates, int batch) const;
   std::vector<Candidate> annealed_batch(int count, const Scorer& score);
   bool take(std::vector<Candidate>& batch, Candidate c);
   void take_up_to(size_t most, std::vector<Candidate>& batch, std::vector<Candidate>& from);

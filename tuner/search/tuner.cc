@@ -122,6 +122,7 @@ TuneRun::Task TuneRun::make_task(size_t index, uint64_t seed) {
   for (size_t p = 0; p < points; ++p) {
     SearchOptions search = options_.search;
     search.seed = p == 0 ? seed : seeds.next();
+    if (options_.seconds > 0 && workloads_.size() > 1) search.lowered_each = 8;
     task.policies.push_back(std::make_unique<SearchPolicy>(*task.maker, search));
     if (Backend::of(target_).only_predicts()) task.policies[p]->start_by(gpu_scorer(estimates, p));
   }
@@ -382,8 +383,7 @@ void TuneRun::confirm(Task& task) {
   const auto winner = static_cast<size_t>(best);
   for (size_t i = 0; i < rivals.size(); ++i) {
     if (medians[i] > 0 && rivals[i].record.is_default) task.result.default_seconds = medians[i];
-    const bool is_champion = static_cast<int>(i) == champion && medians[i] > 0;
-    if (i != winner && !is_champion) continue;
+    if (i != winner && (static_cast<int>(i) != champion || medians[i] <= 0)) continue;
     if (rivals.size() == 1) break;  // it won against nothing
     const db::Record confirmed = confirmation_of(rivals[i].record, medians[i], run_id_);
     writer_.put([confirmed](db::Store& store) { store.insert(confirmed); });

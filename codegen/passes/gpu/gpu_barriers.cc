@@ -53,8 +53,25 @@ bool has_let(const Stmt& s) {
   return has;
 }
 
+// Whether each iteration of the loop stores to a stretch of its own: its inner loops reach less far than
+// one iteration's step, whatever their digits are. The flat index is a multiple of the loop's variable, plus
+// what inner loops add.
+bool stores_to_stretches(const ForNode& loop, const Expr& flat,
+                         const std::vector<const ForNode*>& nest, Analyzer& known) {
+  const Expr next = substitute(flat, VarMap{{loop.var.get(), loop.var + Expr(1)}});
+  const auto step = as_int(known.simplify(next - flat));
+  VarMap first;
+  for (const ForNode* l : nest) {
+    if (l != &loop) first[l->var.get()] = l->min;
+  }
+  const Expr added = known.simplify(flat - substitute(flat, first));
+  const Interval reach = known.bounds(added);
+  return step && reach.is_bounded() && reach.max - reach.min < std::abs(*step);
+}
+
 // Whether no two iterations of the loop write the same element of the buffer. The buffer must have
-// one store, whose flat index has the loops of the nest as its digits.
+// one store, whose flat index has the loops of the nest as its digits, or whose iterations store to
+// stretches of their own.
 bool writes_apart(const ForNode& loop, const BufferNode* buffer) {
   std::vector<const StoreNode*> stores;
   for_each_stmt(loop.body, [&](const Stmt& s) {
@@ -71,6 +88,7 @@ bool writes_apart(const ForNode& loop, const BufferNode* buffer) {
     if (l != &loop && !as_int(l->min)) return false;
     known.bind(l->var, l->min, l->extent);
   }
+  if (stores_to_stretches(loop, flat, nest, known)) return true;
   std::vector<std::pair<int64_t, int64_t>> digits;  // the index's step, and its count
   for (const ForNode* l : nest) {
     const Expr next = substitute(flat, VarMap{{l->var.get(), l->var + Expr(1)}});

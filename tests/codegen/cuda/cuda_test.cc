@@ -132,6 +132,27 @@ TEST(CudaText, PassesOfOneTileNeedNoBarrierBetweenThem) {
   }
 }
 
+// Half of the columns of 16 rows: a pass is 4 rows, of which each thread has an element. The rows lie
+// apart in the result, so threads are no digits of its index.
+TEST(CudaText, PassesOfRowsOfAWiderResultNeedNoBarrierBetweenThem) {
+  Schedule s = scheduled("expr:expr=Y[i,j] = X[i,63-j] * 2,dims.i=16,dims.j=64");
+  const std::vector<Loop> loops = s.loops(s.block("Y"));
+  const std::vector<Loop> halves = s.split(loops[1], {2, 32});
+  s.reorder({halves[0], loops[0]});
+  s.bind(halves[0], ForKind::BlockX);
+  Block copy = s.cache_read(s.block("Y"), "X", Scope::Shared);
+  s.compute_at(copy, halves[0]);
+  for (const Block& b : {copy, s.block("Y")}) {
+    std::vector<Loop> inner = s.loops(b);
+    const Loop all = s.fuse({inner[inner.size() - 2], inner.back()});
+    s.bind(s.split(all, {4, 128})[1], ForKind::ThreadX);
+  }
+  const std::string text = text_of(s);
+  EXPECT_EQ(count(text, "__syncthreads()"), 1) << text;
+  EXPECT_GT(text.rfind("for (", text.find(" Y[")), text.find("__syncthreads()")) << text;
+  expect_same_meaning_on_gpu(s);
+}
+
 // Each pass writes the elements that the one before it wrote: sums are read and written.
 TEST(CudaText, PassesOverTheSameElementsWaitForEachOther) {
   Schedule s = scheduled("expr:expr=Y[i] += X[j,i],dims.i=64,dims.j=4");

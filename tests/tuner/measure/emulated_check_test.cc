@@ -220,8 +220,8 @@ TEST(EmulatedCheck, WhatNoSmallInstanceTakesIsNotChecked) {
   EXPECT_EQ(check.instance, "");
 }
 
-// Rings wrap twice, persistent blocks go on to a second tile, and curves turn, so that a stage that
-// is never released hangs there, too.
+// Rings wrap twice and leave a remainder, persistent blocks go on to a second tile, and curves turn, so
+// that a stage that is never released, or is taken for its neighbour, hangs there, too.
 TEST(EmulatedCheck, InstancesExerciseThePipelineOfStoredKernels) {
   int rings = 0, persistent = 0, curves = 0;
   for (const GoldenKernel& k : golden_gpu_kernels()) {
@@ -233,6 +233,8 @@ TEST(EmulatedCheck, InstancesExerciseThePipelineOfStoredKernels) {
     EXPECT_TRUE(e.is_whole()) << k.name << " on " << small->workload.canonical;
     if (e.stages > 0) {
       EXPECT_GE(e.iterations, 2 * e.stages + 1) << k.name;
+      EXPECT_NE(e.iterations % e.stages, 0) << k.name;
+      EXPECT_GT(e.remainder, 0) << k.name;
     }
     if (e.turns > 0) {
       EXPECT_GE(e.turns, 2) << k.name;
@@ -249,12 +251,40 @@ TEST(EmulatedCheck, InstancesExerciseThePipelineOfStoredKernels) {
 TEST(EmulatedCheck, OneSizeGrowsAtATime) {
   const Workload large = parse_workload("matmul:m=100,n=4096,k=4100,dtype=f16");
   std::vector<std::string> specs;
-  for (const Workload& w :
-       longer_instances(parse_workload("matmul:m=100,n=256,k=260,dtype=f16"), large)) {
-    specs.push_back(spec_to_inline(parse_spec(w.canonical)));
+  for (const LongerInstance& i :
+       longer_instances(parse_workload("matmul:m=100,n=512,k=260,dtype=f16"), large)) {
+    specs.push_back(spec_to_inline(parse_spec(i.workload.canonical)));
   }
-  EXPECT_THAT(specs, ::testing::UnorderedElementsAre("matmul:m=100,n=512,k=260,dtype=f16",
-                                                     "matmul:m=100,n=256,k=516,dtype=f16"));
+  EXPECT_THAT(specs, ::testing::UnorderedElementsAre("matmul:m=100,n=768,k=260,dtype=f16",
+                                                     "matmul:m=100,n=1024,k=260,dtype=f16",
+                                                     "matmul:m=100,n=512,k=516,dtype=f16"));
+}
+
+// A ring of four stages and tiles of 64 takes nine iterations, not the next power of two.
+TEST(EmulatedCheck, ARingGetsJustEnoughIterations) {
+  EmulatedInstances instances(parse_workload("matmul:m=2048,n=2048,k=4096,dtype=f16,trans_b=true"));
+  const auto small = small_instance_for(
+      instances, Target::parse("cuda:sm_90a"), cuda_sketches().front(),
+      R"({"C_acc.B.layout": "none", "C_acc.mma": "wgmma_f32_f16", "C_acc.tile": "64x64x64/64x64",
+          "C_acc.copies": "roles", "C_acc.stages": 4, "C_acc.pending": 0, "C_acc.cluster": "1x1",
+          "C_acc.stores": "direct", "C_acc.order": "rows", "C_acc.group": 1, "C_acc.grid": "tiles"})");
+  ASSERT_TRUE(small);
+  EXPECT_EQ(small->exercise.stages, 4);
+  EXPECT_EQ(small->exercise.iterations, 9);
+  EXPECT_EQ(small->exercise.remainder, 1);
+}
+
+// Blocks of a persistent grid count stages on, so all of their tiles together leave the remainder.
+TEST(Exercise, CountsTheRemainderOfAllTilesOfABlock) {
+  Exercise e{.stages = 2, .iterations = 5, .remainder = 1};
+  EXPECT_TRUE(e.is_whole());
+  EXPECT_EQ(e.next_iterations(), 7);
+  e.remainder = 0;
+  EXPECT_FALSE(e.is_whole());
+  e = {.stages = 3, .iterations = 6};
+  EXPECT_EQ(e.next_iterations(), 7);
+  e.iterations = 8;
+  EXPECT_EQ(e.next_iterations(), 10);
 }
 
 }  // namespace

@@ -98,6 +98,20 @@ TEST_F(SearchTest, WithoutAPopulationFirstAnswersAreAll) {
   for (const Candidate& c : all) EXPECT_TRUE(c.is_first) << c.config;
 }
 
+// A small batch under a shared time limit costs the lowering of few candidates.
+TEST_F(SearchTest, ASmallBatchLooksAtFewCandidates) {
+  CandidateMaker maker(workload_, target_, 1);
+  const auto looked_at = [&](int lowered_each) {
+    size_t most = 0;
+    SearchPolicy policy(maker, {.seed = 4, .lowered_each = lowered_each});
+    policy.start_by([&](std::vector<Candidate>& all) { most = std::max(most, all.size()); });
+    EXPECT_EQ(policy.propose(2, CostModel()).size(), 2u);
+    return most;
+  };
+  EXPECT_LE(looked_at(4), 2u * 4 * 2);
+  EXPECT_GT(looked_at(0), 64u);
+}
+
 // A single candidate is the best of all that were looked at; the first answers stand in every batch but
 // that one.
 TEST_F(SearchTest, TheBestCandidateComesFirst) {
