@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "graph/sizes.h"
 #include "graph/rows.h"
+#include "graph/sizes.h"
 #include "ir/ops/spec.h"
 #include "runtime/tensor/element.h"
 

@@ -4,7 +4,7 @@
 #include "graph/divisions.h"
 #include "graph/fuse.h"
 #include "graph/join_products.h"
-#include "graph/layouts.h"
+#include "graph/layouts/layouts.h"
 #include "graph/moves.h"
 #include "graph/share_workloads.h"
 #include "graph/views.h"

@@ -159,20 +159,24 @@ class Tuning {
   Tuning(const CompileArguments& a, const Uses& uses, database::Store& store)
       : a_(a), uses_(uses), store_(store), lookup_(a.common), interrupted_(catch_interrupts()) {}
 
+  // The workloads without any kernel: no candidate was right, and neither was the default.
+  std::vector<size_t> lacking() const {
+    return without([&](const Workload& w) { return lookup_.best(store_, w).record.has_value(); });
+  }
+
   // Returns whether it was interrupted.
   bool run() {
     const double started = steady_seconds();
-    const auto runs = [&](const Workload& w) { return lookup_.best(store_, w).record.has_value(); };
     TuneOptions first;
     first.trials = 1;
     first.search.population = 0;
     first.measures_default = false;
     first.finalists = 0;
-    tune_at(without(runs), first);
+    tune_at(lacking(), first);
     TuneOptions fallback;
     fallback.trials = 2;  // the first one failed
     fallback.search.population = 0;
-    tune_at(without(runs), fallback);
+    tune_at(lacking(), fallback);
     TuneOptions search;
     search.trials = a_.time.empty() ? a_.trials : TuneOptions::kNoLimit;
     if (!a_.time.empty()) {
@@ -289,9 +293,18 @@ int run_compile(const CompileArguments& a) {
   const Uses uses = uses_of(graph);
   const graph::Plan plan = graph::plan_memory(graph);
   database::Store store = database::Store::open(a.common.db, database::Mode::Create);
-  if (Tuning(a, uses, store).run()) {
+  Tuning tuning(a, uses, store);
+  if (tuning.run()) {
     note(a.common, "interrupted; all finished trials are kept, and the same command goes on");
     return kInterrupted;
+  }
+  if (const std::vector<size_t> lacking = tuning.lacking(); !lacking.empty()) {
+    const Workload& w = uses.workloads[lacking[0]];
+    fmt::print(stderr,
+               "tune-cli: {} of {} workloads have no kernel that is right, and no file was "
+               "written; this tells of the first one: {}\n",
+               lacking.size(), uses.workloads.size(), tune_command(w, a.common));
+    return kNoValidCandidate;
   }
   const database::ServingReport written = store.export_serving(a.out, content_of(graph, uses));
   std::optional<ModelError> error;

@@ -122,6 +122,20 @@ bool passes_specials(const Workload& workload) {
   return passes;
 }
 
+// Whether ordinary integers times some constant are beyond f32, as where a model multiplies a mask of 0 and 1
+// with the least float: nothing would be known of infinite scores.
+bool has_vast_constant(const Workload& workload) {
+  constexpr double kVast = 0x1p120;  // times 2^7
+  bool has = false;
+  for (const Stage& stage : workload.stages) {
+    for_each_expr(stage.value, [&](const Expr& e) {
+      const auto* n = e.as<FloatImmNode>();
+      has |= n != nullptr && std::isfinite(n->value) && std::abs(n->value) > kVast;
+    });
+  }
+  return has;
+}
+
 int64_t product_of(const std::vector<int64_t>& shape, size_t begin, size_t end) {
   int64_t product = 1;
   for (size_t d = begin; d < end; ++d) product *= shape[d];
@@ -302,6 +316,7 @@ std::vector<OperandInfo> operands_of(const Workload& workload,
   std::map<const BufferNode*, int64_t> limits = subscript_limits(workload, map);
   std::map<const BufferNode*, int64_t> lengths = length_limits(workload, map);
   const std::vector<WeightFormat> formats = weight_formats(workload);
+  const bool masks = has_vast_constant(workload);
   const bool specials = formats.empty() && passes_specials(workload);
   std::vector<OperandInfo> operands;
   for (const Param& p : workload.inputs) {
@@ -313,6 +328,7 @@ std::vector<OperandInfo> operands_of(const Workload& workload,
       info.range = ValueRange{0, static_cast<double>(length->second)};
       info.hard.lengths = true;
     }
+    if (masks && !info.range && is_integer(p.buffer->elem)) info.range = ValueRange{0, 1};
     for (const WeightFormat& format : formats) describe_weight(workload, format, map, &info);
     if (specials && p.role == ParamRole::Input) info.hard.special_every = special_every(info.shape);
     operands.push_back(std::move(info));

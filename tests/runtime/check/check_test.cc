@@ -319,6 +319,20 @@ TEST(Operands, LengthsLieBetweenNothingAndTheWholeAxis) {
   EXPECT_EQ(most, (std::map<std::string, double>{{"N", 30}, {"M", 2}}));
 }
 
+// Other integers times the least float are infinite, and nothing is known of what follows from them.
+TEST(Operands, IntegersBesideAVastConstantAreZerosAndOnes) {
+  const auto range = [](const std::string& factor) {
+    const Workload w = parse_workload("expr:expr=\"Y[i] = X[i] + (1 - M[i]) * " + factor +
+                                      "\",dims.i=4,dtypes.M=i64");
+    for (const OperandInfo& info : operands_of(w, {})) {
+      if (info.name == "M") return info.range;
+    }
+    return std::optional<ValueRange>(ValueRange{-1, -1});
+  };
+  EXPECT_EQ(range("-3.4028234663852886e+38"), (ValueRange{0, 1}));
+  EXPECT_EQ(range("-10000"), std::nullopt);
+}
+
 TEST(Operands, SubscriptsStayInsideAndShapesFollowTheDimensions) {
   Workload w = gather(10);
   std::vector<OperandInfo> operands = operands_of(w, {{"M", 40}});

@@ -1,4 +1,4 @@
-#include "graph/layouts.h"
+#include "graph/layouts/layouts.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 
 #include "graph/interpret.h"
-#include "graph/minimum_cut.h"
+#include "graph/layouts/minimum_cut.h"
 #include "graph/statements.h"
 #include "ir/ops/spec.h"
 #include "ir/oracle/oracle_shape.h"

@@ -1,11 +1,11 @@
 // Feature maps with their channels last, and the cut that chooses them.
-#include "graph/layouts.h"
+#include "graph/layouts/layouts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "graph/fuse.h"
-#include "graph/minimum_cut.h"
+#include "graph/layouts/minimum_cut.h"
 #include "graph/views.h"
 #include "tests/graph/graphs.h"
 

@@ -1,4 +1,4 @@
-#include "graph/minimum_cut.h"
+#include "graph/layouts/minimum_cut.h"
 
 #include <algorithm>
 #include <optional>
