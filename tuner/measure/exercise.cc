@@ -21,9 +21,12 @@ double lacking(int64_t has, int64_t wants) {
   return 1 - std::min(1.0, static_cast<double>(has) / static_cast<double>(wants));
 }
 
-// What is missing of a ring's exercise, up to 2.
+// What is missing of a ring's exercise, up to 2. A remainder of each tile that all tiles of a block make up
+// for is worth less than two tiles.
 double lacking_of_ring(int64_t stages, int64_t iterations, int64_t remainder) {
-  return lacking(iterations, wanted(stages)) + (remainder == 0 ? 1 : 0);
+  constexpr double kOfTiles = 0.25;
+  const double whole_turns = iterations % stages == 0 ? 1 : remainder == 0 ? kOfTiles : 0;
+  return lacking(iterations, wanted(stages)) + whole_turns;
 }
 
 std::optional<int64_t> number_at(const ForNode& loop, const char* key) {
