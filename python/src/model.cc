@@ -96,7 +96,9 @@ class Model {
     const PortArrays in(opened->inputs, inputs, false);
     py::list shapes;
     for (size_t i = 0; i < opened->outputs.size(); ++i) {
-      shapes.append(py::tuple(py::cast(opened->model.output_shape(in.pointers(), i))));
+      py::list shape;
+      for (int64_t size : opened->model.output_shape(in.pointers(), i)) shape.append(size);
+      shapes.append(py::tuple(shape));
     }
     return py::tuple(shapes);
   }

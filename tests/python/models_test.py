@@ -24,8 +24,8 @@ class Running(Kernels):
         return x.reshape(4, 16) @ self.weight + 7
 
     def test_it_tells_its_ports_and_nodes(self):
-        self.assertEqual(self.model.inputs, (("x", "f32", (2, 2, 16)),))
-        self.assertEqual(self.model.outputs, (("y", "f32", (4, 8)), ("z", "f32", (32,))))
+        self.assertEqual(self.model.inputs, (("x", "f32", (2, 2, 16), (2, 2, 16)),))
+        self.assertEqual(self.model.outputs, (("y", "f32", (4, 8), (4, 8)), ("z", "f32", (32,), (32,))))
         node, = self.model.nodes
         self.assertEqual((node.label, node.spec, node.outcome, node.reason, node.seconds),
                          ("dense", "matmul:m=4,n=8,k=16", "hit", "", 0))
@@ -143,6 +143,19 @@ class Compiling(unittest.TestCase):
         self.assertEqual(model.inputs[0].shape, (3, 4))
         x = numbers(3, 4, seed=6)
         np.testing.assert_array_equal(model(x), np.maximum(x, 0))
+
+    def test_a_range_of_sizes(self):
+        out = self.path / "relu.tw"
+        tilewright.compile(self.write_relu(), out, dims={"batch": "1..8"}, trials=0, threads=1,
+                           db=self.path / "kernels.db", progress=None)
+        model = tilewright.Model(out, threads=1)
+        self.assertEqual((model.inputs[0].shape, model.inputs[0].least), ((8, 4), (1, 4)))
+        for batch in (1, 5, 8):
+            x = numbers(batch, 4, seed=batch)
+            self.assertEqual(model.output_shapes([x]), ((batch, 4),))
+            np.testing.assert_array_equal(model(x), np.maximum(x, 0))
+        with self.assertRaisesRegex(tilewright.TensorError, "expected 1 to 8"):
+            model(numbers(9, 4))
 
     def test_what_the_program_refuses(self):
         with self.assertRaisesRegex(tilewright.Error, "batch"):
