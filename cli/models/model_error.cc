@@ -73,7 +73,7 @@ ModelError error_of_model(const std::string& file, const graph::Graph& graph,
   own.threads = options.threads;
   serving::Model model(file, own);
   Threads threads(thread_count(options));
-  const ModelError error = error_at(model, graph, model.largest_sizes(), threads);
+  ModelError error = error_at(model, graph, model.largest_sizes(), threads);
   if (graph.dims.empty()) return error;
   const ModelError small = error_at(model, graph, model.least_sizes(), threads);
   return small.worst > error.worst ? small : error;

@@ -180,7 +180,7 @@ Mapped express_integer_matmul(const Mapping& m, const Node& node) {
 }
 
 Mapped express_linear_matmul(const Mapping& m, const Node& node) {
-  if (sizes_of_value(m, node.inputs.at(1)).size() > 0 &&
+  if (!sizes_of_value(m, node.inputs.at(1)).empty() &&
       sizes_of_value(m, node.inputs[1]) != Sizes{1}) {
     throw NotMapped("it scales each row by itself");
   }
