@@ -298,6 +298,12 @@ std::vector<std::pair<std::string, std::string>> export_model(const ExportedMode
                     "compile it for one size, such as --dim {}={}",
                     dim.name, dim.range.min, dim.range.max, dim.name, dim.range.max));
   }
+  if (!model.graph.states.empty()) {
+    throw UsageError(
+        fmt::format("the model keeps '{}' from run to run; models with states are not "
+                    "exported, and the C library runs them",
+                    model.graph.values[model.graph.states[0]].name));
+  }
   const std::vector<Port> ports = ports_of(model.graph);
   const Kernels kernels(model);
   Places places(model);

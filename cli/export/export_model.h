@@ -19,8 +19,8 @@ struct ExportedModel {
 };
 
 /// Names and contents of the files: NAME.h, NAME.c, NAME.constants, those of each kernel, and a Makefile that
-/// builds libNAME.so and libNAME.a. Throws UsageError for a model with ranges of sizes, and
-/// what `data` and `kernel` throw.
+/// builds libNAME.so and libNAME.a. Throws UsageError for a model with ranges of sizes or
+/// states, and what `data` and `kernel` throw.
 std::vector<std::pair<std::string, std::string>> export_model(const ExportedModel& model);
 
 }  // namespace tilewright::cli

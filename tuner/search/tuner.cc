@@ -384,7 +384,7 @@ void TuneRun::confirm(Task& task) {
   for (size_t i = 0; i < rivals.size(); ++i) {
     if (medians[i] > 0 && rivals[i].record.is_default) task.result.default_seconds = medians[i];
     if (i != winner && (static_cast<int>(i) != champion || medians[i] <= 0)) continue;
-    if (rivals.size() == 1) break;  // it won against nothing
+    if (rivals.size() == 1 && task.result.valid < 2) break;  // it won against nothing
     const db::Record confirmed = confirmation_of(rivals[i].record, medians[i], run_id_);
     writer_.put([confirmed](db::Store& store) { store.insert(confirmed); });
   }
