@@ -120,6 +120,7 @@ void make_folder(const std::string& path) {
 // A model file, with the kernels that it holds.
 int run_export_model(ExportArguments a) {
   a.common.db = a.common.specs[0];
+  require_model_file(a.common.db);
   const Lookup lookup(a.common);
   const database::Store store = open_store(a.common);
   const auto part = [&](const std::string& name) {

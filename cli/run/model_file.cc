@@ -39,12 +39,7 @@ size_t port_named(const std::vector<serving::Port>& ports, const std::string& na
 
 serving::Model opened(const CommonOptions& options) {
   const std::string& path = options.specs[0];
-  if (!std::filesystem::exists(path)) {
-    throw UsageError(
-        fmt::format("there is no model file '{}'; 'tune-cli compile MODEL.onnx -o {}' "
-                    "makes one",
-                    path, path));
-  }
+  require_model_file(path);
   serving::ModelOptions own;
   own.threads = options.threads;
   own.log = [&options](const std::string& line) { note(options, line); };
@@ -73,6 +68,12 @@ std::string cause_of(const serving::NodeLine& line) {
 }
 
 }  // namespace
+
+void require_model_file(const std::string& path) {
+  if (std::filesystem::exists(path)) return;
+  throw UsageError(fmt::format(
+      "there is no model file '{}'; 'tune-cli compile MODEL.onnx -o {}' makes one", path, path));
+}
 
 bool names_model(const CommonOptions& options) {
   return options.specs.size() == 1 &&

@@ -1,4 +1,4 @@
-// Model files, as 'run' and 'explain' take them in the place of a spec.
+// Model files, as 'run', 'explain' and 'export' take them in the place of a spec.
 #pragma once
 
 #include <string>
@@ -10,6 +10,8 @@ namespace tilewright::cli {
 
 // Whether the only argument names a model file: it ends in ".tw", or is a file that serves.
 bool names_model(const CommonOptions& options);
+// Throws UsageError, with the command that makes the file, where there is none.
+void require_model_file(const std::string& path);
 // Throws UsageError for one of these options, which say nothing of a model file.
 void refuse_of_model(const CLI::App& command, const std::vector<std::string>& options);
 // Runs the model on NAME=FILE.npy and writes NAME=FILE.npy; both may be named by their order.

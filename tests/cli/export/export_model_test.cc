@@ -94,6 +94,9 @@ TEST_F(ExportModel, RefusesWithTheReason) {
   EXPECT_THAT(ran.err, HasSubstr("batch=1..4; models with ranges of sizes are not exported"));
   EXPECT_THAT(ran.err, HasSubstr("--dim batch=4"));
   EXPECT_FALSE(fs::exists(dir_ / "out"));
+  ran = run("export none.tw -o out");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("'tune-cli compile MODEL.onnx -o none.tw' makes one"));
   ran = run("export my-model.tw -o out --shared");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.err, HasSubstr("--shared"));
