@@ -174,10 +174,11 @@ class Tuning {
     first.finalists = 0;
     tune_at(lacking(), first);
     TuneOptions fallback;
-    fallback.trials = 2;  // the first one failed
+    fallback.trials = 1;
     fallback.search.population = 0;
     tune_at(lacking(), fallback);
     TuneOptions search;
+    search.resume = true;
     search.trials = a_.time.empty() ? a_.trials : TuneOptions::kNoLimit;
     if (!a_.time.empty()) {
       search.seconds = parse_time_limit(a_.time) - (steady_seconds() - started);
@@ -216,7 +217,6 @@ class Tuning {
       o.uses.push_back(uses_.counts[i]);
     }
     o.threads = lookup_.threads;
-    o.resume = true;
     o.measure = Backend::of(lookup_.target).measure_options();
     o.measure.threads = o.threads;
     o.tool_version = TILEWRIGHT_VERSION;

@@ -132,6 +132,9 @@ class ForgedDatabase : public HelpTexts {
   // None of the commands runs what the file brought, also where no filter keeps kernels from it.
   void expect_no_mark(const std::string& db) {
     for (const std::string& command : commands_on(db)) {
+      // compile refuses to make a model of which no kernel may run.
+      const bool of_model = command.starts_with("run m.tw") || command == "explain m.tw";
+      if (of_model && !fs::exists(dir_ / "m.tw")) continue;
       const Ran ran = run(command, kUnconfined);
       EXPECT_FALSE(fs::exists(mark())) << command << "\n" << ran.out << ran.err;
       EXPECT_LT(ran.code, 100) << command << "\n" << ran.err;
