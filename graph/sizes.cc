@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <functional>
 
-#include "graph/statements.h"
 #include "ir/ops/spec.h"
 #include "models/onnx/extent.h"
 #include "runtime/tensor/operands.h"
@@ -82,6 +83,22 @@ void check_shapes(const Graph& graph, const Node& node, const Workload& workload
 }
 
 }  // namespace
+
+bool holds_stand_in(const std::string& expression) {
+  auto in_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+  };
+  const char* const end = expression.data() + expression.size();
+  for (const char* at = expression.data(); at != end;) {
+    const char* const begin = at;
+    at = std::find_if_not(at, end, in_word);
+    int64_t number = 0;
+    if (std::from_chars(begin, at, number).ec == std::errc() && onnx::has_stand_in(number))
+      return true;
+    if (at == begin) ++at;
+  }
+  return false;
+}
 
 int64_t Size::at(const int64_t* dims) const {
   int64_t size = number;

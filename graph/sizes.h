@@ -32,6 +32,9 @@ bool is_ranged(const Graph& graph, const Value& value);
 // At the largest sizes.
 int64_t most_bytes(const Graph& graph, const Value& value);
 
+// Whether an expression holds a number that stands for the size of a run: its kernel would have that number.
+bool holds_stand_in(const std::string& expression);
+
 // A node's spec with ranges in place of stand-ins, and the size of each of its dynamic dimensions. Throws
 // GraphError that names the node where a number that is no size of the spec depends on one, or where an
 // operand has other sizes than its value.

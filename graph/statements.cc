@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "graph/sizes.h"
 #include "ir/ops/spec.h"
 #include "models/onnx/extent.h"
 #include "runtime/tensor/operands.h"
@@ -196,22 +197,6 @@ std::optional<Text> typed_text_of(const Node& node) {
     text.stages.push_back(std::move(*stage));
   }
   return text;
-}
-
-bool holds_stand_in(const std::string& expression) {
-  auto in_word = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
-  };
-  const char* const end = expression.data() + expression.size();
-  for (const char* at = expression.data(); at != end;) {
-    const char* const begin = at;
-    at = std::find_if_not(at, end, in_word);
-    int64_t number = 0;
-    if (std::from_chars(begin, at, number).ec == std::errc() && onnx::has_stand_in(number))
-      return true;
-    if (at == begin) ++at;
-  }
-  return false;
 }
 
 std::optional<Node> node_of(Text text, const std::string& label, size_t output) {

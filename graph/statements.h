@@ -47,8 +47,6 @@ struct Text {
 std::optional<Text> text_of(const Node& node);
 // The same, where stages may be of f32 or bf16, computed in f32 and rounded.
 std::optional<Text> typed_text_of(const Node& node);
-// Whether an expression holds a number that stands for the size of a run: its kernel would have that number.
-bool holds_stand_in(const std::string& expression);
 // The node that computes a text: inputs X0, …, stages in between T0, …, and Y. Nothing where that is no
 // legal workload, or where a number of its statements stands for a size.
 std::optional<Node> node_of(Text text, const std::string& label, size_t output);
