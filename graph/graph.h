@@ -75,6 +75,7 @@ struct Node {
   size_t output = 0;
   int64_t first = 0;  // of a view of one value: its first element there
 
+  bool is_workload() const { return !spec.empty(); }
   bool is_write() const { return spec.empty() && operands.contains("P"); }
   bool is_view() const { return spec.empty() && !is_write(); }
   // The values of a view, in their order. Throws GraphError where operands have other names.

@@ -171,9 +171,9 @@ void require_same(const Graph& graph, const Graph& other) {
   }
   for (size_t n = 0; n < graph.nodes.size() && n < other.nodes.size(); ++n) {
     const Node &a = graph.nodes[n], &b = other.nodes[n];
-    const bool equal = a.is_view() == b.is_view() && a.operands == b.operands &&
+    const bool equal = a.is_workload() == b.is_workload() && a.operands == b.operands &&
                        a.first == b.first &&
-                       (a.is_view() || ranged(graph, a).spec == ranged(other, b).spec);
+                       (!a.is_workload() || ranged(graph, a).spec == ranged(other, b).spec);
     if (!equal) refuse(a.label);
   }
   if (graph.values.size() != other.values.size()) refuse(graph.values.back().name);
@@ -198,7 +198,7 @@ Graph at_sizes(const Graph& graph, const std::map<std::string, int64_t>& sizes) 
     for (int64_t& s : v.shape) s = at(s);
   }
   for (Node& node : fixed.nodes) {
-    if (node.is_view()) continue;
+    if (!node.is_workload()) continue;
     node.spec = spec_to_inline(with_sizes(node, [&](int64_t n) { return DimSize{at(n), at(n)}; }));
   }
   return fixed;

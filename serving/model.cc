@@ -8,62 +8,19 @@
 #include <map>
 #include <set>
 
-#include "database/store.h"
 #include "graph/plan.h"
 #include "graph/rows.h"
 #include "serving/status.h"
 
 namespace tilewright::serving {
 
-// A model file: its program, and its constants, which are read one at a time, so that a constant that
-// is packed is in memory only while it is packed.
-class Model::Source {
- public:
-  // Throws DatabaseError, TrustError and GraphError.
-  Source(const std::string& path, const database::Trust& trust)
-      : store_(
-            database::Store::open(path, database::Mode::ReadOnly, std::chrono::seconds(5), trust)),
-        graph_(graph::parse_graph(part(kProgramPart))) {
-    graph::verify(graph_);
-  }
-
-  const graph::Graph& graph() const { return graph_; }
-
-  // The elements of a constant, until the next call. Throws DatabaseError.
-  const std::string& data(size_t value) {
-    const graph::Value& v = graph_.values[value];
-    if (v.data != nullptr) return *v.data;
-    if (hash_ == v.hash) return data_;
-    hash_.clear();
-    data_ = part(v.hash);
-    if (static_cast<int64_t>(data_.size()) != v.bytes()) {
-      throw database::DatabaseError(database::DatabaseError::Kind::Damaged,
-                                    fmt::format("constant \"{}\" has {} bytes; its type needs {}",
-                                                v.name, data_.size(), v.bytes()));
-    }
-    hash_ = v.hash;
-    return data_;
-  }
-
- private:
-  std::string part(const std::string& name) const {
-    database::Lookup<std::string> found = store_.part(name);
-    if (!found) throw database::DatabaseError(database::DatabaseError::Kind::Damaged, found.miss);
-    return std::move(*found.value);
-  }
-
-  database::Store store_;
-  graph::Graph graph_;
-  std::string hash_, data_;  // the constant that was read last
-};
-
 // A launch that is ready but for its executor and for sizes, or a write.
 struct Model::Step {
-  // Of a write.
+  // A write has these.
   graph::Rows rows;
   const char *from = nullptr, *first = nullptr;
   char* state = nullptr;
-  // Of a launch; null: a write.
+  // A launch has the rest; null: a write.
   const Served* served = nullptr;
   std::vector<graph::Size> sizes;  // of the dynamic dimensions of its spec
   std::vector<std::vector<int64_t>> shapes;
@@ -76,7 +33,7 @@ struct Model::Step {
 Model::Model(const std::string& path, const ModelOptions& options) { load(path, options); }
 
 void Model::load(const std::string& path, const ModelOptions& options) {
-  Source source(path, options.trust);
+  StoredModel source(path, options.trust);
   const graph::Graph& graph = source.graph();
   // One line tells of all nodes.
   library_ = std::make_unique<Library>(
@@ -87,8 +44,8 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   std::vector<graph::RangedSpec> specs;
   std::set<std::string> known;
   for (const graph::Node& node : graph.nodes) {
-    specs.push_back(node.spec.empty() ? graph::RangedSpec{} : graph::ranged(graph, node));
-    if (!node.spec.empty() && known.insert(specs.back().spec).second) {
+    specs.push_back(node.is_workload() ? graph::ranged(graph, node) : graph::RangedSpec{});
+    if (node.is_workload() && known.insert(specs.back().spec).second) {
       prepare.specs.push_back(specs.back().spec);
     }
   }
@@ -124,7 +81,7 @@ void Model::log_untuned(const std::string& path, const Library::Log& log) const 
                   first->reason, path, report->command));
 }
 
-void Model::add_ports(Source& source) {
+void Model::add_ports(StoredModel& source) {
   const graph::Graph& graph = source.graph();
   for (size_t i : graph.inputs) {
     inputs_.push_back(port_of(graph, i));
@@ -167,18 +124,18 @@ std::shared_ptr<Workspace> Model::lent(const Port& state) const {
 }
 
 // The place of a value's elements while the model runs.
-void* Model::place_of(Source& source, size_t value) {
+void* Model::place_of(StoredModel& source, size_t value) {
   const auto [root, bytes] = places_[value];
   if (offsets_[root] >= 0) return static_cast<char*>(arena_.data()) + offsets_[root] + bytes;
   if (constants_[root] == nullptr) {
-    const std::string& data = source.data(root);
+    const std::string& data = source.data(source.graph().values[root]);
     constants_[root] = std::make_shared<Workspace>(static_cast<int64_t>(data.size()));
     std::memcpy(constants_[root]->data(), data.data(), data.size());
   }
   return static_cast<char*>(constants_[root]->data()) + bytes;
 }
 
-void Model::add_steps(Source& source, const std::vector<graph::RangedSpec>& specs) {
+void Model::add_steps(StoredModel& source, const std::vector<graph::RangedSpec>& specs) {
   const graph::Graph& graph = source.graph();
   std::map<std::string, const ReportLine*> reports;
   std::string misses;
@@ -212,7 +169,7 @@ void Model::add_steps(Source& source, const std::vector<graph::RangedSpec>& spec
   }
 }
 
-Model::Step Model::make_write(Source& source, const graph::Node& node) {
+Model::Step Model::make_write(StoredModel& source, const graph::Node& node) {
   auto place = [&](const char* operand) {
     return static_cast<char*>(place_of(source, node.operands.at(operand)));
   };
@@ -224,7 +181,7 @@ Model::Step Model::make_write(Source& source, const graph::Node& node) {
   return step;
 }
 
-Model::Step Model::make_step(Source& source, const graph::Node& node,
+Model::Step Model::make_step(StoredModel& source, const graph::Node& node,
                              const graph::RangedSpec& spec) {
   Step step;
   step.served = &prepared_->find(spec.spec);
@@ -250,7 +207,7 @@ Model::Step Model::make_step(Source& source, const graph::Node& node,
       const auto [root, first] = places_[values.back()];
       const int64_t bytes = source.graph().values[values.back()].bytes();
       copies.emplace_back(bytes);  // aligned, until it is packed
-      std::memcpy(copies.back().data(), source.data(root).data() + first,
+      std::memcpy(copies.back().data(), source.data(source.graph().values[root]).data() + first,
                   static_cast<size_t>(bytes));
       t.data = copies.back().data();
       packed.push_back({o.name.c_str(), &t});

@@ -14,11 +14,9 @@
 #include "runtime/load/kernel.h"
 #include "serving/library.h"
 #include "serving/port.h"
+#include "serving/stored_model.h"
 
 namespace tilewright::serving {
-
-// The part of a model file that is its program.
-inline constexpr const char* kProgramPart = "program";
 
 class Model;
 
@@ -55,7 +53,7 @@ class Model {
   Sizes sizes_of(const DLTensor* const* inputs, size_t count) const;
   Sizes largest_sizes() const;
   Sizes least_sizes() const;
-  // What keeps its elements from run to run, zeros at first. Models that share states live apart: the memory
+  // States keep their elements from run to run, zeros at first. Models that share states live apart: the memory
   // stays until the last of them is gone.
   const std::vector<Port>& states() const { return states_; }
   void* state_data(size_t index) const { return constants_[states_[index].value]->data(); }
@@ -73,18 +71,17 @@ class Model {
                size_t output_count, const tw_executor& executor);
 
  private:
-  class Source;
   struct Step;
 
   void load(const std::string& path, const ModelOptions& options);
   void log_untuned(const std::string& path, const Library::Log& log) const;
   void add_states(const graph::Graph& graph, const Model* lender);
   std::shared_ptr<Workspace> lent(const Port& state) const;
-  void add_ports(Source& source);
-  void add_steps(Source& source, const std::vector<graph::RangedSpec>& specs);
-  Step make_step(Source& source, const graph::Node& node, const graph::RangedSpec& spec);
-  Step make_write(Source& source, const graph::Node& node);
-  void* place_of(Source& source, size_t value);
+  void add_ports(StoredModel& source);
+  void add_steps(StoredModel& source, const std::vector<graph::RangedSpec>& specs);
+  Step make_step(StoredModel& source, const graph::Node& node, const graph::RangedSpec& spec);
+  Step make_write(StoredModel& source, const graph::Node& node);
+  void* place_of(StoredModel& source, size_t value);
   void reserve_workspace(int threads);
   void transfer(const DLTensor* const* tensors, const std::vector<Port>& ports, const Sizes& sizes,
                 bool in);

@@ -17,7 +17,7 @@
 #include "cli/output/progress.h"
 #include "cli/run/model_file.h"
 #include "codegen/codegen.h"
-#include "serving/model.h"
+#include "serving/stored_model.h"
 #include "tuner/sketch.h"
 
 namespace tilewright::cli {
@@ -77,10 +77,22 @@ ExportedKernel kernel_of(const Workload& w, const ExportArguments& a, const Look
   return k;
 }
 
+using Files = std::vector<std::pair<std::string, std::string>>;  // names and contents
+
+// Writes the files, and gives their names.
+Json written(const Files& files, const std::string& folder) {
+  Json names = Json::array();
+  for (const auto& [file, text] : files) {
+    write_text_file(fs::path(folder) / file, text);
+    names.push_back(file);
+  }
+  return names;
+}
+
 // The files of one workload, and the line that builds them.
 struct Exported {
   const Workload* workload;
-  std::vector<std::pair<std::string, std::string>> files;  // names and contents
+  Files files;
   std::string build;
   std::string shared_build = {};  // of the shared object, where one is asked for
 };
@@ -122,27 +134,15 @@ int run_export_model(ExportArguments a) {
   a.common.db = a.common.specs[0];
   require_model_file(a.common.db);
   const Lookup lookup(a.common);
-  const database::Store store = open_store(a.common);
-  const auto part = [&](const std::string& name) {
-    database::Lookup<std::string> found = store.part(name);
-    if (!found) throw database::DatabaseError(database::DatabaseError::Kind::Damaged, found.miss);
-    return std::move(*found.value);
-  };
+  serving::StoredModel stored(a.common.db, trust_of(a.common));
   ExportedModel model;
   model.name = c_name(fs::path(a.common.db).stem().string());
-  model.graph = graph::parse_graph(part(serving::kProgramPart));
-  graph::verify(model.graph);
-  model.data = [&](const graph::Value& constant) {
-    return constant.data ? *constant.data : part(constant.hash);
-  };
+  model.graph = stored.graph();
+  model.data = [&](const graph::Value& constant) { return stored.data(constant); };
   model.kernel = [&](const Workload& w) { return kernel_of(w, a, lookup); };
   const auto files = export_model(model);
   make_folder(a.out);
-  Json names = Json::array();
-  for (const auto& [file, text] : files) {
-    write_text_file(fs::path(a.out) / file, text);
-    names.push_back(file);
-  }
+  const Json names = written(files, a.out);
   if (a.common.json) {
     print_json({{"out", a.out}, {"name", model.name}, {"files", names}, {"build", "make"}});
   } else {
@@ -168,11 +168,7 @@ int run_export(const ExportArguments& a) {
   Json list = Json::array();
   size_t count = 0;
   for (const Exported& e : all) {
-    Json names = Json::array();
-    for (const auto& [file, text] : e.files) {
-      write_text_file(fs::path(a.out) / file, text);
-      names.push_back(file);
-    }
+    const Json names = written(e.files, a.out);
     count += e.files.size();
     list.push_back({{"spec", spec_to_inline(parse_spec(e.workload->canonical))},
                     {"name", export_name(*e.workload)},

@@ -76,14 +76,16 @@ typedef struct tw_context {
 #endif
 )";
 
-constexpr const char* kSerial = R"(
+constexpr const char* kSerialFor = R"(
 static void serial_for(void* pool, int64_t n,
                        void (*body)(void* closure, int64_t begin, int64_t end, int32_t worker),
                        void* closure) {
   (void)pool;
   if (n > 0) body(closure, 0, n, 0);
 }
+)";
 
+constexpr const char* kRunSerially = R"(
 static int run_serially(int32_t (*function)(void* const*, const int64_t*, const tw_context*),
                         void* const* args, const int64_t* dims, size_t workspace_bytes) {
   tw_context context = {1, serial_for, 0, 0};
@@ -198,6 +200,8 @@ std::string macro_name(const std::string& text) {
 
 std::string context_declaration() { return kContext; }
 
+std::string serial_loop() { return kSerialFor; }
+
 std::string packing_declarations(const ExportedKernel& k) {
   const KernelDescription& d = k.kernel.description;
   std::string out;
@@ -214,7 +218,7 @@ std::string packing_declarations(const ExportedKernel& k) {
 }
 
 std::string packing_definitions(const ExportedKernel& k) {
-  std::string out = embedded_code(k.kernel) + kSerial;
+  std::string out = embedded_code(k.kernel) + kSerialFor + kRunSerially;
   for (const KernelFunction& pack : k.kernel.description.packs) {
     std::string arguments;
     for (const KernelParam& p : pack.params) {

@@ -52,6 +52,8 @@ std::string header_comment(const ExportedKernel& k, const std::string& needs,
                            const std::string& build);
 /// The declarations of tw_context, once a translation unit.
 std::string context_declaration();
+/// The definition of serial_for, the parallel_for of a context of one thread.
+std::string serial_loop();
 /// The functions that pack weights and the macros with their sizes, and in the source file their
 /// definitions behind the generated code.
 std::string packing_declarations(const ExportedKernel& k);

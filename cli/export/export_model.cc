@@ -60,7 +60,7 @@ class Kernels {
  public:
   explicit Kernels(const ExportedModel& model) {
     for (const graph::Node& node : model.graph.nodes) {
-      if (node.is_view() || by_spec_.contains(node.spec)) continue;
+      if (!node.is_workload() || by_spec_.contains(node.spec)) continue;
       workloads_.push_back(parse_workload(node.spec));
       const std::string name = export_name(workloads_.back());
       auto known = by_name_.find(name);
@@ -202,7 +202,7 @@ std::string model_source(const ExportedModel& model, const std::vector<Port>& po
   }
   Calls calls;
   for (const graph::Node& node : model.graph.nodes) {
-    if (!node.is_view()) add_calls(node, kernels.of(node), places, calls);
+    if (node.is_workload()) add_calls(node, kernels.of(node), places, calls);
   }
   return fmt::format(
       R"(/* See {0}.h. */
@@ -247,14 +247,7 @@ static const size_t kHead = 64, kKept = {2};
 }}
 
 void {0}_close({0}* model) {{ free(model); }}
-
-static void serial_for(void* pool, int64_t n,
-                       void (*body)(void* closure, int64_t begin, int64_t end, int32_t worker),
-                       void* closure) {{
-  (void)pool;
-  if (n > 0) body(closure, 0, n, 0);
-}}
-
+{9}
 int {0}_run({0}* model, {5}const tw_context* context) {{
   unsigned char* values = (unsigned char*)model + kHead;
   tw_context own = {{1, serial_for, 0, 0}};
@@ -266,7 +259,7 @@ int {0}_run({0}* model, {5}const tw_context* context) {{
 }}
 )",
       model.name, includes, places.bytes(), workspaces, calls.packs, parameters(model.graph, ports),
-      in, calls.runs, out);
+      in, calls.runs, out, serial_loop());
 }
 
 std::string model_makefile(const ExportedModel& model, const Kernels& kernels) {

@@ -30,7 +30,7 @@
 #include "runtime/check/reference.h"
 #include "runtime/error.h"
 #include "runtime/thread_pool.h"
-#include "serving/model.h"
+#include "serving/stored_model.h"
 #include "tilewright/version.h"
 #include "tuner/backend.h"
 #include "tuner/search/tuner.h"
@@ -64,7 +64,7 @@ Uses uses_of(const graph::Graph& graph) {
   Uses uses;
   std::map<std::string, size_t> places;
   for (const graph::Node& node : graph.nodes) {
-    if (node.spec.empty()) continue;
+    if (!node.is_workload()) continue;
     const std::string spec = graph::ranged(graph, node).spec;
     auto [place, fresh] = places.emplace(spec, uses.workloads.size());
     if (fresh) {
@@ -175,7 +175,6 @@ class Tuning {
     tune_at(lacking(), first);
     TuneOptions fallback;
     fallback.trials = 1;
-    fallback.search.population = 0;
     tune_at(lacking(), fallback);
     TuneOptions search;
     search.resume = true;

@@ -438,7 +438,7 @@ TW_API tw_status tw_model_output_at(const tw_model* model, size_t index, tw_port
 TW_API tw_status tw_model_output_shape(const tw_model* model, const DLTensor* const* inputs,
                                        size_t input_count, size_t output,
                                        int64_t* shape) TW_NOEXCEPT;
-/* What the model keeps from run to run, such as the keys and values of a decoder; zeros at first. `data`
+/* A state: it stays from run to run, such as the keys and values of a decoder; zeros at first. `data`
  * is its memory, row-major, which the caller may read and write between runs: copies of it save a sequence
  * and bring it back. It lives as long as a model that uses it. Since version 5. */
 TW_API size_t tw_model_state_count(const tw_model* model) TW_NOEXCEPT;
@@ -458,8 +458,8 @@ typedef struct tw_model_args {
   int32_t profile;             /* 1: keep each node's seconds for tw_model_node_at */
 } tw_model_args;
 
-/* Checks the tensors, and the rows at which states are written, runs the nodes one after another, and writes the outputs. The first run on more
- * threads than any before reserves their memory. */
+/* Checks the tensors, and the rows at which states are written, runs the nodes one after another, and writes
+ * the outputs. The first run on more threads than any before reserves their memory. */
 TW_API tw_status tw_model_run(tw_model* model, const tw_model_args* args) TW_NOEXCEPT;
 
 /* A node of the program. Texts live as long as the model. Since version 5. */

@@ -96,9 +96,8 @@ class Model {
     const PortArrays in(opened->inputs, inputs, false);
     py::list shapes;
     for (size_t i = 0; i < opened->outputs.size(); ++i) {
-      py::list shape;
-      for (int64_t size : opened->model.output_shape(in.pointers(), i)) shape.append(size);
-      shapes.append(py::tuple(shape));
+      const std::vector<int64_t> shape = opened->model.output_shape(in.pointers(), i);
+      shapes.append(sizes_of(shape.data(), shape.size()));
     }
     return py::tuple(shapes);
   }
@@ -146,12 +145,9 @@ class Model {
     const py::object port_class = py::module_::import("tilewright._types").attr("Port");
     py::list told;
     for (const tw_port& p : all) {
-      py::list shape, least;
-      for (int32_t axis = 0; axis < p.ndim; ++axis) {
-        shape.append(p.shape[axis]);
-        least.append(p.least[axis]);
-      }
-      told.append(port_class(p.name, type_name(p.dtype), py::tuple(shape), py::tuple(least)));
+      const auto axes = static_cast<size_t>(p.ndim);
+      told.append(
+          port_class(p.name, type_name(p.dtype), sizes_of(p.shape, axes), sizes_of(p.least, axes)));
     }
     return py::tuple(told);
   }

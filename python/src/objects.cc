@@ -126,9 +126,8 @@ void Kernel::describe() {
     for (int32_t axis = 0; axis < o.ndim; ++axis) {
       shape.append(o.shape[axis] < 0 ? py::object(py::none()) : py::int_(o.shape[axis]));
       const tw_extent extent = kernel_.extent(i, static_cast<size_t>(axis));
-      py::list factors;
-      for (size_t d = 0; d < extent.factor_count; ++d) factors.append(extent.factors[d]);
-      extents.append(extent_class(py::tuple(factors), extent.offset, extent.divisor));
+      extents.append(extent_class(sizes_of(extent.factors, extent.factor_count), extent.offset,
+                                  extent.divisor));
     }
     operands.append(operand_class(o.name, kRoles[o.role], type_name(o.dtype), py::tuple(shape),
                                   py::tuple(extents), o.alignment, kPacked[o.packed]));

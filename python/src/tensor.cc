@@ -184,6 +184,12 @@ bool Tensor::fits(size_t alignment) const {
   return is_compact() && reinterpret_cast<uintptr_t>(begin()) % alignment == 0;
 }
 
+py::tuple sizes_of(const int64_t* first, size_t count) {
+  py::tuple sizes(count);
+  for (size_t i = 0; i < count; ++i) sizes[i] = py::int_(first[i]);
+  return sizes;
+}
+
 std::string type_name(DLDataType type) {
   for (const TypeName& row : kTypeNames) {
     if (same(row.type, type)) return row.name;

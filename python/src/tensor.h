@@ -62,6 +62,8 @@ class Tensor {
   std::vector<int64_t> shape_, strides_;  // of a buffer
 };
 
+// A tuple of so many sizes.
+py::tuple sizes_of(const int64_t* first, size_t count);
 // "f32", "bf16", "u4": what specs call the type; "" where they have no name for it.
 std::string type_name(DLDataType type);
 

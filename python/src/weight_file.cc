@@ -53,10 +53,8 @@ class StoredFile {
   py::list tensors() const {
     py::list told;
     for (const tw_stored_tensor& t : file_->tensors()) {
-      py::list shape;
-      for (int32_t axis = 0; axis < t.ndim; ++axis) shape.append(t.shape[axis]);
       told.append(py::make_tuple(t.name, t.type, t.dtype.lanes == 0 ? "" : type_name(t.dtype),
-                                 py::tuple(shape), t.bytes));
+                                 sizes_of(t.shape, static_cast<size_t>(t.ndim)), t.bytes));
     }
     return told;
   }

@@ -95,7 +95,11 @@ def call_model(model: Model, *inputs: Any, pool: Pool | None = None, profile: bo
     if missing:
         raise ArgumentError(f"no array for input '{missing[0]}'; the model takes {names}")
     arrays = [given[port.name] for port in ports]
+    ports = model.outputs
+    shapes = [port.shape for port in ports]
+    if any(port.shape != port.least for port in ports):
+        shapes = model.output_shapes(arrays)
     outputs = [_new_output(shape, port.dtype, arrays[0] if arrays else None)
-               for port, shape in zip(model.outputs, model.output_shapes(arrays))]
+               for port, shape in zip(ports, shapes)]
     model.run(arrays, outputs, pool=pool, profile=profile)
     return outputs[0] if len(outputs) == 1 else tuple(outputs)

@@ -21,7 +21,7 @@ double lacking(int64_t has, int64_t wants) {
   return 1 - std::min(1.0, static_cast<double>(has) / static_cast<double>(wants));
 }
 
-// What is missing of a ring's exercise, up to 2. A remainder of each tile that all tiles of a block make up
+// The part of a ring's exercise that is missing, up to 2. A remainder of each tile that all tiles of a block make up
 // for is worth less than two tiles.
 double lacking_of_ring(int64_t stages, int64_t iterations, int64_t remainder) {
   constexpr double kOfTiles = 0.25;

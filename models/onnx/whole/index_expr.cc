@@ -27,6 +27,26 @@ Sizes sizes_of_value(const Mapping& m, const std::string& value) {
   return sizes;
 }
 
+Factors factors_of(IndexExpr& e, const Mapping& m, const std::string& a, const std::string& b) {
+  const Sizes left = sizes_of_value(m, a), right = sizes_of_value(m, b);
+  if (left.size() < 2 || right.size() < 2) throw NotMapped("an operand has less than two axes");
+  const size_t rank = e.sizes().size();
+  const std::string k = e.reduced(left.back());
+  auto element = [&](const std::string& value, const Sizes& sizes, const std::string& row,
+                     const std::string& column) {
+    std::vector<std::string> at;
+    for (size_t d = 0; d + 2 < sizes.size(); ++d) {
+      at.push_back(sizes[d] == 1 ? "0" : e.indices().at(rank - sizes.size() + d));
+    }
+    at.push_back(row);
+    at.push_back(column);
+    return e.made_at(value, sizes, m.elem(value), at);
+  };
+  const std::string &row = e.indices()[rank - 2], &column = e.indices()[rank - 1];
+  std::string first = element(a, left, row, k);
+  return {std::move(first), element(b, right, k, column), row, column};
+}
+
 std::string literal(double value) {
   if (!std::isfinite(value)) throw NotMapped("a number is infinite or none");
   return value < 0 ? fmt::format("(-{})", -value) : fmt::format("{}", value);

@@ -64,6 +64,13 @@ class IndexExpr {
 // The sizes of a value as numbers (Mapping::number).
 Sizes sizes_of_value(const Mapping& m, const std::string& value);
 std::string literal(double value);
+// Elements of the two operands of a product of matrices, whose batches are broadcast: where the row of the first
+// meets the column of the second. Throws NotMapped for an operand of less than two axes.
+struct Factors {
+  std::string a, b;
+  std::string row, column;  // their indices
+};
+Factors factors_of(IndexExpr& e, const Mapping& m, const std::string& a, const std::string& b);
 // The numbers of an attribute, or of an input that the model knows; nothing where both are absent.
 std::optional<Sizes> known_numbers(const Mapping& m, const Node& node, const std::string& attribute,
                                    size_t input);

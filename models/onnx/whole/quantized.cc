@@ -80,33 +80,18 @@ Mapped express_dynamic_quantization(const Mapping& m, const Node& node) {
   return {first, second, third};
 }
 
-// Where the operands of a quantized product stand among the inputs.
+// Places of the operands of a quantized product among the inputs.
 struct QuantizedInputs {
   size_t a, a_zero, b, b_zero;
 };
 
 Draft integer_sums(const Mapping& m, const Node& node, const QuantizedInputs& in,
                    const std::string& output) {
-  const Sizes a = sizes_of_value(m, node.inputs.at(in.a)),
-              b = sizes_of_value(m, node.inputs.at(in.b));
-  if (a.size() < 2 || b.size() < 2) throw NotMapped("an operand has less than two axes");
   IndexExpr e(m, node, output, sizes_of_value(m, node.outputs.at(0)), ElemType::i32);
   e.accumulate(ElemType::i32);
-  const size_t rank = e.sizes().size();
-  const std::string k = e.reduced(a.back());
-  auto element = [&](size_t input, const Sizes& sizes, const std::string& row,
-                     const std::string& column) {
-    std::vector<std::string> at;
-    for (size_t d = 0; d + 2 < sizes.size(); ++d) {
-      at.push_back(sizes[d] == 1 ? "0" : e.indices().at(rank - sizes.size() + d));
-    }
-    at.push_back(row);
-    at.push_back(column);
-    return e.made_at(node.inputs[input], sizes, m.elem(node.inputs[input]), at);
-  };
-  const std::string &row = e.indices()[rank - 2], &column = e.indices()[rank - 1];
-  const std::string x = without_zero(e, m, node, in.a_zero, element(in.a, a, row, k), row);
-  const std::string w = without_zero(e, m, node, in.b_zero, element(in.b, b, k, column), column);
+  const Factors f = factors_of(e, m, node.inputs.at(in.a), node.inputs.at(in.b));
+  const std::string x = without_zero(e, m, node, in.a_zero, f.a, f.row);
+  const std::string w = without_zero(e, m, node, in.b_zero, f.b, f.column);
   return e.finish(fmt::format("{} += {} * {}", e.left(), x, w));
 }
 

@@ -223,25 +223,9 @@ Mapped express_running_sum(const Mapping& m, const Node& node) {
 
 // A product whose batches are broadcast.
 Mapped express_product(const Mapping& m, const Node& node) {
-  const Sizes a = sizes_of_value(m, node.inputs.at(0)), b = sizes_of_value(m, node.inputs.at(1));
-  if (a.size() < 2 || b.size() < 2) throw NotMapped("an operand has less than two axes");
   IndexExpr e(m, node);
-  const size_t rank = e.sizes().size();
-  const std::string k = e.reduced(a.back());
-  auto element = [&](size_t input, const Sizes& sizes, const std::string& row,
-                     const std::string& column) {
-    std::vector<std::string> at;
-    for (size_t d = 0; d + 2 < sizes.size(); ++d) {
-      const size_t axis = rank - sizes.size() + d;
-      at.push_back(sizes[d] == 1 ? "0" : e.indices().at(axis));
-    }
-    at.push_back(row);
-    at.push_back(column);
-    return e.made_at(node.inputs[input], sizes, m.elem(node.inputs[input]), at);
-  };
-  const std::string &row = e.indices()[rank - 2], &column = e.indices()[rank - 1];
-  return {e.finish(
-      fmt::format("{} += {} * {}", e.left(), element(0, a, row, k), element(1, b, k, column)))};
+  const Factors f = factors_of(e, m, node.inputs.at(0), node.inputs.at(1));
+  return {e.finish(fmt::format("{} += {} * {}", e.left(), f.a, f.b))};
 }
 
 // alpha A B + beta C, whatever is calculated of them.

@@ -26,7 +26,7 @@ class OnlineAttention {
   }
 
   // Vectors run along queries in the scores: those of one head, or of all heads that share their keys.
-  // Where they are fewer than lanes, some idle, and the loop still ends where the keys do.
+  // Some lanes idle where they are fewer, and the loop still ends where the keys do.
   bool fits() const {
     const bool blocks = !chain_.dynamic_keys || chain_.keys > kLeastKeys;
     return lanes_ > 1 && chain_.rows * shared_ > 1 && blocks;
