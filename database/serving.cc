@@ -42,18 +42,31 @@ struct Selection {
 
 using ServedGroup = std::tuple<std::string, std::string, int>;  // workload, target, threads
 
-// Selects the best record of a group, the records of its dispatch table, and the latest default
-// with a kernel.
-void select_group(const Store& store, const Record& any, const Record* untuned,
-                  Selection& selection) {
+// The record that was chosen for a group, if there is one.
+std::optional<Record> chosen_record(const Store& store, const ServingContent& content,
+                                    const Record& any) {
+  const auto id = content.chosen.find(any.workload_hash);
+  if (id == content.chosen.end()) return std::nullopt;
+  std::optional<Record> record = store.record(id->second).value;
+  if (!record || record->threads != any.threads || record->target.hash != any.target.hash) {
+    return std::nullopt;
+  }
+  return record;
+}
+
+// Selects the best or the chosen record of a group, the records of its dispatch table, and the
+// latest default with a kernel.
+void select_group(const Store& store, const ServingContent& content, const Record& any,
+                  const Record* untuned, Selection& selection) {
   BestQuery query = {
       .workload_hash = any.workload_hash, .target = any.target, .threads = any.threads};
-  BestResult best = store.best(query);
-  if (!best.record) {
+  std::optional<Record> best = chosen_record(store, content, any);
+  if (!best) best = store.best(query).record;
+  if (!best) {
     query.allow_offline = true;
-    best = store.best(query);
+    best = store.best(query).record;
   }
-  if (best.record) selection.add_kernel(*best.record);
+  if (best) selection.add_kernel(*best);
   if (untuned != nullptr) selection.add_kernel(*untuned);
   DispatchResult dispatch = store.dispatch(query);
   if (!dispatch.table) return;
@@ -78,11 +91,13 @@ Selection selection_of(const Store& store, const ServingContent& content) {
     if (content.workloads && !content.workloads->contains(record.workload_hash)) continue;
     auto& [any, untuned] = groups[{record.workload_hash, record.target.hash, record.threads}];
     any = record;
-    if (record.is_default && store.artifact(record)) untuned = std::move(record);
+    // A reader takes confirmed records first.
+    const bool outranks = record.confirmed && content.chosen.contains(record.workload_hash);
+    if (record.is_default && !outranks && store.artifact(record)) untuned = std::move(record);
   }
   Selection selection;
   for (const auto& [key, group] : groups) {
-    select_group(store, group.first, group.second ? &*group.second : nullptr, selection);
+    select_group(store, content, group.first, group.second ? &*group.second : nullptr, selection);
   }
   return selection;
 }

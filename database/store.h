@@ -122,6 +122,8 @@ struct TriedConfig {
 // The contents of a serving file.
 struct ServingContent {
   std::optional<std::set<std::string>> workloads = {};  // by hash; nothing: all of them
+  // Records in place of the best ones of their threads and target, by workload.
+  std::map<std::string, std::string> chosen = {};
   // Named parts, which make it a model file.
   std::map<std::string, std::shared_ptr<const std::string>> parts = {};
 };

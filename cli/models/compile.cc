@@ -11,6 +11,7 @@
 #include "cli/line/duration.h"
 #include "cli/line/interrupt.h"
 #include "cli/lookup.h"
+#include "cli/models/kernels_in_place.h"
 #include "cli/models/model_error.h"
 #include "cli/models/onnx_file.h"
 #include "cli/output/output_file.h"
@@ -53,6 +54,8 @@ struct CompileArguments {
 };
 
 constexpr double kNarrowTolerance = 0.03;  // of the largest magnitude of an output
+constexpr double kPlacedShare = 0.1;       // of --time, for choosing kernels inside the model
+constexpr double kPlacedSeconds = 30;      // at most, without --time
 
 // Each workload once, with its number of uses.
 struct Uses {
@@ -180,7 +183,8 @@ class Tuning {
     search.resume = true;
     search.trials = a_.time.empty() ? a_.trials : TuneOptions::kNoLimit;
     if (!a_.time.empty()) {
-      search.seconds = parse_time_limit(a_.time) - (steady_seconds() - started);
+      search.seconds =
+          (1 - kPlacedShare) * parse_time_limit(a_.time) - (steady_seconds() - started);
       if (search.seconds <= 0) return interrupted_;
     }
     if (search.trials > 0) tune_at(without([&](const Workload& w) { return is_tuned(w); }), search);
@@ -305,7 +309,12 @@ int run_compile(const CompileArguments& a) {
                lacking.size(), uses.workloads.size(), tune_command(w, a.common));
     return kNoValidCandidate;
   }
-  const database::ServingReport written = store.export_serving(a.out, content_of(graph, uses));
+  database::ServingContent content = content_of(graph, uses);
+  const double seconds = a.time.empty() ? kPlacedSeconds : kPlacedShare * parse_time_limit(a.time);
+  const PlacedKernels placed =
+      choose_in_place(store, uses.workloads, content, a.out, a.common, seconds, catch_interrupts());
+  content.chosen = placed.records;
+  const database::ServingReport written = store.export_serving(a.out, content);
   std::optional<ModelError> error;
   if (a.is_narrow() || a.tolerance > 0) error = error_of_model(a.out, model, a.common);
   return report_made(a,
@@ -314,6 +323,8 @@ int run_compile(const CompileArguments& a) {
                       {"nodes", graph.nodes.size()},
                       {"workloads", uses.workloads.size()},
                       {"kernels", written.artifacts},
+                      {"compared_in_place", placed.compared},
+                      {"changed_in_place", placed.changed},
                       {"memory", plan.bytes},
                       {"least_memory", plan.least_bytes},
                       {"bytes", written.bytes}},

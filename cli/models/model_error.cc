@@ -9,18 +9,9 @@
 #include "graph/sizes.h"
 #include "runtime/check/reference.h"
 #include "runtime/tensor/element.h"
-#include "runtime/tensor/seeded.h"
 
 namespace tilewright::cli {
 namespace {
-
-constexpr uint64_t kSeed = 0x6d6f64656cull;
-
-void fill(HostArray* array) {
-  std::optional<ValueRange> range;
-  if (!is_float(array->elem())) range = ValueRange{0, 1};
-  SeededValues(kSeed, array->name(), array->elem(), range).fill(array->data(), array->count());
-}
 
 // As a share of the largest wanted magnitude; infinite where one of both is no number.
 double difference(const graph::Value& v, const void* got, const void* want) {
@@ -45,7 +36,7 @@ ModelError error_at(serving::Model& model, const graph::Graph& graph, const serv
   std::map<std::string, graph::Bytes> given;
   for (size_t i = 0; i < inputs.size(); ++i) {
     HostArray& array = inputs.at(i);
-    fill(&array);
+    fill_randomly(&array);
     given[array.name()] = std::make_shared<const std::string>(
         static_cast<const char*>(array.data()), static_cast<size_t>(array.bytes()));
   }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/tensor/array.h"
+#include "runtime/tensor/seeded.h"
 #include "runtime/thread_pool.h"
 #include "serving/model.h"
 
@@ -50,6 +52,14 @@ class Tensors {
   std::vector<std::unique_ptr<Tensor>> owned_;
   std::vector<const DLTensor*> given_;
 };
+
+// Fills an input of a model: floats in [-1, 1), integers 0 and 1, the same ones each time.
+inline void fill_randomly(HostArray* array) {
+  std::optional<ValueRange> range;
+  if (!is_float(array->elem())) range = ValueRange{0, 1};
+  SeededValues(0x6d6f64656cull, array->name(), array->elem(), range)
+      .fill(array->data(), array->count());
+}
 
 // The pool's threads as an executor.
 struct Threads {

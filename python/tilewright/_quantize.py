@@ -213,7 +213,7 @@ class _Codes:
             return self.order[numpy.searchsorted(self.between, scaled)], stored, None
         if self.one_bit:
             return (scaled >= 0).astype(numpy.uint8), stored, None
-        zeros = self._zeros(low, scales)
+        zeros = self._zeros(low, scales, largest > 0)
         offset = 0.0 if zeros is None else zeros.astype(numpy.float64)[:, None]
         if self.zero != "f16" and zeros is not None:
             codes = numpy.rint(scaled) + offset
@@ -221,7 +221,8 @@ class _Codes:
             codes = numpy.rint(scaled + offset)
         return numpy.clip(codes, self.low, self.high), stored, zeros
 
-    def _zeros(self, low: numpy.ndarray, scales: numpy.ndarray) -> numpy.ndarray | None:
+    def _zeros(self, low: numpy.ndarray, scales: numpy.ndarray,
+               filled: numpy.ndarray) -> numpy.ndarray | None:
         import numpy
 
         if self.zero == "none":
@@ -230,6 +231,9 @@ class _Codes:
             at = numpy.full(low.shape, (self.high + 1) // 2 if self.low == 0 else 0)
         else:
             at = self.low - low / scales
+        # Codes and zero points of 0 give 0 however a kernel forms its sums: other ones that are equal may cancel
+        # but for the rounding.
+        at = numpy.where(filled, at, 0)
         if self.zero == "f16":
             return at.astype(numpy.float16)
         return numpy.clip(numpy.rint(at), 0, (1 << BITS[self.zero]) - 1).astype(numpy.uint8)

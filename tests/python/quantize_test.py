@@ -53,6 +53,13 @@ class Bounds(unittest.TestCase):
                 self.assertTrue((off <= granted * (1 + 1e-5)).all(), (off / granted).max())
                 self.assertEqual(q.dequantize()[:, 1].tolist(), [0] * 100)
 
+    def test_groups_of_zeros_have_codes_and_zero_points_of_0(self):
+        for dtype, symmetric in (("i4", False), ("u4", False), ("u4", True)):
+            with self.subTest(dtype=dtype, symmetric=symmetric):
+                q = quantize(weight(100, 16), dtype, group=32, zero="f16", symmetric=symmetric)
+                self.assertEqual(q.zeros[:, 1].tolist(), [0] * 4)
+                self.assertEqual(q.dequantize()[:, 1].tolist(), [0] * 100)
+
     def test_floats_are_off_by_half_the_distance_of_their_neighbours(self):
         w = weight(96, 16)
         largest = np.abs(w).reshape(3, 32, 16).max(axis=1)

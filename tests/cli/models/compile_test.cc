@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "database/store.h"
+#include "database/tables/convert.h"
 #include "graph/graph.h"
 #include "runtime/tensor/npy.h"
 #include "tests/cli/models/onnx_file.h"
@@ -60,6 +61,41 @@ TEST_F(Compile, TunesWhatHasItsFirstAnswerAlone) {
   EXPECT_GT(tried(true), 0);
   ASSERT_EQ(run(kCompile + "-o m.tw --trials 3").code, 0);
   EXPECT_EQ(tried(false), after) << "nothing is lacking any more";
+}
+
+// A kernel that a search found fast alone, and that is slow in the model, is not the model's.
+TEST_F(Compile, ChoosesKernelsByTheirTimesInsideTheModel) {
+  OnnxFile file;
+  file.input("x", {64, 256}).floats("w", {256, 256}, std::vector<float>(256 * 256, 0.5f));
+  file.node("MatMul", {"x", "w"}, {"y"}).output("y");
+  write("big.onnx", file.bytes());
+  const std::string compile = "compile big.onnx --db k.db --threads 1 --quiet --json -o big.tw ";
+  ASSERT_EQ(run(compile + "--trials 4").code, 0);
+  std::string fast;
+  {
+    auto store = database::Store::open(dir_ / "k.db", database::Mode::ReadWrite);
+    const auto records = store.records({.verdict = database::Verdict::Valid, .by_time = true});
+    const database::Record best = records.records.front();
+    auto slow = std::ranges::find_if(records.records, [](const auto& r) { return r.is_default; });
+    ASSERT_NE(slow, records.records.end());
+    ASSERT_GT(slow->median_seconds, 2 * best.median_seconds);
+    fast = best.artifact_hash;
+    database::Record forged = *slow;
+    forged.is_default = false;
+    forged.confirmed = true;
+    forged.median_seconds = 0.95 * best.median_seconds;
+    forged.created = database::now_microseconds();
+    forged.id = database::content_hash(forged);
+    store.insert(forged);
+  }
+  const Json said = run(compile + "--trials 0").json();
+  EXPECT_EQ(said["changed_in_place"], 1);
+  const auto made = database::Store::open(dir_ / "big.tw", database::Mode::ReadOnly);
+  for (const database::Record& r : made.records({}).records) {
+    EXPECT_TRUE(r.is_default || r.artifact_hash == fast);
+  }
+  EXPECT_FALSE(fs::exists(dir_ / "big.tw.best"));
+  EXPECT_FALSE(fs::exists(dir_ / "big.tw.other"));
 }
 
 TEST_F(Compile, MakesAFileThatRuns) {
@@ -164,7 +200,7 @@ TEST_F(Compile, PrecisionByRequestSaysItsError) {
   Ran ran = run(compile + "--precision bf16 --json");
   if (ran.code == 2) {
     EXPECT_THAT(ran.err, HasSubstr("no instructions for products of bf16"));
-    GTEST_SKIP() << "this processor multiplies no bf16";
+    GTEST_SKIP() << "no vdpbf16ps";
   }
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(ran.json()["precision"], "bf16");
