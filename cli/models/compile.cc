@@ -4,7 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/kernel_worker.h"
@@ -61,11 +63,13 @@ constexpr double kPlacedSeconds = 30;      // at most, without --time
 struct Uses {
   std::vector<Workload> workloads;
   std::vector<double> counts;
+  std::map<std::string, SpreadOperands> constants;  // by the workload's hash
 };
 
 Uses uses_of(const graph::Graph& graph) {
   Uses uses;
   std::map<std::string, size_t> places;
+  std::set<size_t> weights;  // values
   for (const graph::Node& node : graph.nodes) {
     if (!node.is_workload()) continue;
     const std::string spec = graph::ranged(graph, node).spec;
@@ -75,7 +79,16 @@ Uses uses_of(const graph::Graph& graph) {
       uses.counts.push_back(0);
     }
     ++uses.counts[place->second];
+    SpreadOperands& own = uses.constants[uses.workloads[place->second].hash()];
+    for (const auto& [name, value] : node.operands) {
+      if (!graph.values[value].constant) continue;
+      weights.insert(value);
+      if (std::ranges::count(own.names, name) == 0) own.names.push_back(name);
+    }
   }
+  int64_t bytes = 0;
+  for (size_t value : weights) bytes += graph.values[value].bytes();
+  for (auto& [workload, own] : uses.constants) own.bytes = bytes;
   return uses;
 }
 
@@ -222,6 +235,7 @@ class Tuning {
     o.threads = lookup_.threads;
     o.measure = Backend::of(lookup_.target).measure_options();
     o.measure.threads = o.threads;
+    o.measure.spread = uses_.constants;
     o.tool_version = TILEWRIGHT_VERSION;
     o.run_args = Json({{"model", a_.model}, {"trials", o.trials}}).dump();
     note_confinement(a_.common, lookup_.target);

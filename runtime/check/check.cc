@@ -201,7 +201,7 @@ BoundKernel::BoundKernel(const Kernel& kernel, OperandSet& operands, std::vector
                          ThreadPool& pool)
     : kernel_(kernel), operands_(operands), dims_(std::move(dims)) {
   make_workspace(pool);
-  for (const KernelParam& p : kernel.description().main.params) args_.push_back(bind(p)->data());
+  bind_all();
   run_packs(pool);
 }
 
@@ -210,7 +210,7 @@ BoundKernel::BoundKernel(const BoundKernel& packed, OperandSet& operands, std::v
     : kernel_(packed.kernel_), operands_(operands), dims_(std::move(dims)), packed_(packed.packed_),
       pack_fault_(packed.pack_fault_) {
   make_workspace(pool);
-  for (const KernelParam& p : kernel_.description().main.params) args_.push_back(bind(p)->data());
+  bind_all();
 }
 
 void BoundKernel::make_workspace(ThreadPool& pool) {
@@ -225,6 +225,14 @@ void BoundKernel::make_workspace(ThreadPool& pool) {
                                     HostArray::Place::BeforeFence, HostArray::Contents::Poison);
   }
   context_ = pool.context(workspace_ ? workspace_->data() : nullptr);
+}
+
+void BoundKernel::bind_all() {
+  for (const KernelParam& p : kernel_.description().main.params) {
+    HostArray* array = bind(p);
+    arrays_.push_back(array);
+    args_.push_back(array->data());
+  }
 }
 
 HostArray* BoundKernel::bind(const KernelParam& param) {

@@ -27,7 +27,11 @@ class BoundKernel {
   BoundKernel(const BoundKernel& packed, OperandSet& operands, std::vector<int64_t> dims,
               ThreadPool& pool);
 
-  void run() const { kernel_.launch(args_.data(), dims_.data(), context_); }
+  void run() const { run(args_.data()); }
+  // With other arguments in the places of args().
+  void run(void* const* args) const { kernel_.launch(args, dims_.data(), context_); }
+  const std::vector<void*>& args() const { return args_; }
+  int64_t bytes_of_arg(size_t place) const { return arrays_[place]->bytes(); }
   // How parallel loops are carried out: all iterations at once by one worker, a half by the first and a
   // half by the last worker, or each by itself, the last one first, by workers in turn.
   enum class Order : uint8_t { AtOnce, Halves, Backwards };
@@ -49,6 +53,7 @@ class BoundKernel {
 
  private:
   void make_workspace(ThreadPool& pool);
+  void bind_all();
   HostArray* bind(const KernelParam& param);
   HostArray* make_packed(const KernelParam& param);
   void run_packs(ThreadPool& pool);
@@ -61,6 +66,7 @@ class BoundKernel {
   std::vector<int64_t> dims_;
   std::vector<std::shared_ptr<HostArray>> packed_;
   std::unique_ptr<HostArray> workspace_;
+  std::vector<const HostArray*> arrays_;  // by place among the arguments
   std::vector<void*> args_;
   tw_context context_{};
   double pack_seconds_ = 0;

@@ -10,6 +10,7 @@
 #include "runtime/check/check_data.h"
 #include "runtime/check/check_points.h"
 #include "runtime/check/same_rows.h"
+#include "runtime/check/spread_weights.h"
 #include "runtime/compile/compile.h"
 #include "runtime/error.h"
 #include "runtime/machine/cpus.h"
@@ -216,7 +217,8 @@ double Bench::Impl::time_at(const BoundKernel& bound, const SizePoint& p, Operan
   TimingOptions timing = job.point_timing;
   timing.cutoff_seconds = p.cutoff_seconds;
   timing.threads = job.threads;
-  return tilewright::measure([&] { other.run(); }, timing).median;
+  SpreadWeights spread(other, job.spread);
+  return tilewright::measure([&] { spread.run(); }, timing).median;
 }
 
 // The checks after the timing: on hard values, at other sizes, and of what is too fast.
@@ -261,7 +263,8 @@ MeasureResult Bench::Impl::measure(const MeasureJob& job) {
       Stopwatch watch(result.timing_seconds);
       TimingOptions timing = job.timing;
       timing.threads = job.threads;
-      result.timing = measure_again_while_disturbed([&] { bound.run(); }, timing);
+      SpreadWeights spread(bound, job.spread);
+      result.timing = measure_again_while_disturbed([&] { spread.run(); }, timing);
     }
     if (job.check && right() && result.timing.median <= job.keep_seconds) {
       Stopwatch watch(result.check_seconds);

@@ -8,6 +8,7 @@
 
 #include "ir/tensor_expr.h"
 #include "kernel/kernel_source.h"
+#include "runtime/check/spread_weights.h"
 #include "runtime/check/verdict.h"
 #include "runtime/machine/timer.h"
 #include "runtime/worker/worker.h"
@@ -66,6 +67,7 @@ struct MeasureJob {
   // it is timed alone.
   int rounds = 0;
   TimingOptions timing;
+  SpreadOperands spread = {};  // the timed runs read copies of these
   // Where else it is timed, and how.
   std::vector<SizePoint> points = {};
   TimingOptions point_timing = {};

@@ -190,6 +190,9 @@ std::string to_json(const MeasureJob& job) {
             {"rounds", job.rounds},
             {"timing", timing_options_to_json(job.timing)}};
   if (std::isfinite(job.keep_seconds)) j["keep_seconds"] = job.keep_seconds;
+  if (job.spread.bytes > 0) {
+    j["spread"] = {{"names", job.spread.names}, {"bytes", job.spread.bytes}};
+  }
   if (job.cuda.empty()) j["description"] = json::parse(job.description.to_json());
   if (!job.points.empty()) {
     j["points"] = points_to_json(job.points);
@@ -217,6 +220,10 @@ MeasureJob measure_job_from_json(const std::string& text) {
     j.at("time").get_to(job.time);
     j.at("roof_seconds").get_to(job.roof_seconds);
     if (j.contains("keep_seconds")) j.at("keep_seconds").get_to(job.keep_seconds);
+    if (j.contains("spread")) {
+      j.at("spread").at("names").get_to(job.spread.names);
+      j.at("spread").at("bytes").get_to(job.spread.bytes);
+    }
     j.at("rounds").get_to(job.rounds);
     job.timing = timing_options_from_json(j.at("timing"));
     if (j.contains("points")) {

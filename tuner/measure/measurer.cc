@@ -255,6 +255,9 @@ MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& 
   const double begin = steady_seconds();
   job.roof_seconds = backend().measured_roof(workload, target, options.threads);
   spent.timing += steady_seconds() - begin;
+  if (const auto own = options.spread.find(workload.hash()); own != options.spread.end()) {
+    job.spread = own->second;
+  }
   job.timing.cache = options.cold ? CacheState::Cold : CacheState::Warm;
   job.timing.max_seconds = kMostSeconds;
   job.timing.min_samples = 5;

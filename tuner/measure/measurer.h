@@ -44,6 +44,8 @@ struct MeasureOptions {
   // deadline, at most half of the remaining time.
   double default_timeout_seconds = 60;
   bool cold = false;  // flush the caches before each run
+  // By workload, by its hash: what a model reads of its constants. Timed runs read copies of them in turn.
+  std::map<std::string, SpreadOperands> spread = {};
   int64_t memory_limit = int64_t{4} << 30;
   int builders = 2;  // parallel compilers
   double compile_seconds =

@@ -288,11 +288,14 @@ TEST(JobsJson, MeasureJobSurvives) {
   job.threads = 2;
   job.timing.cache = CacheState::Cold;
   job.timing.cutoff_seconds = 0.25;
+  job.spread = {.names = {"B", "bias"}, .bytes = 4096};
   MeasureJob back = measure_job_from_json(to_json(job));
   EXPECT_EQ(to_json(back), to_json(job));
   EXPECT_EQ(back.object, job.object);
   EXPECT_EQ(back.seed, job.seed);
   EXPECT_EQ(back.timing.cutoff_seconds, 0.25);
+  EXPECT_EQ(back.spread.names, job.spread.names);
+  EXPECT_EQ(back.spread.bytes, 4096);
   job.timing.cutoff_seconds = std::numeric_limits<double>::infinity();
   EXPECT_TRUE(std::isinf(measure_job_from_json(to_json(job)).timing.cutoff_seconds));
 }
