@@ -17,7 +17,7 @@ namespace tilewright::cli {
 struct PlacedKernels {
   std::map<std::string, std::string> records;  // by the hash of the workload
   size_t compared = 0;                         // workloads with several kernels
-  size_t changed = 0;                          // those whose fastest kernel alone is not the fastest here
+  size_t changed = 0;  // those whose fastest kernel alone is not the fastest here
 };
 
 // Races the kernels of each workload that the database kept, at most four, against the best one, all workloads at
