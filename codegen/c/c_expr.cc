@@ -7,6 +7,7 @@
 
 #include <cctype>
 #include <cmath>
+#include <optional>
 
 #include "codegen/c/c_codes.h"
 #include "codegen/c/c_narrow.h"
@@ -282,7 +283,48 @@ std::string CExpr::division(const BinaryNode& n) {
   return fmt::format("{}({}, {})", prelude_.helper(std::string(name_of(n.op)), n.type), a, b);
 }
 
+// Lane i of a vector of indices is base + stride i.
+struct Linear {
+  Expr base;
+  int64_t stride = 0;
+};
+
+static std::optional<Linear> linear(const Expr& v) {
+  if (auto* n = v.as<BroadcastNode>()) return Linear{n->value, 0};
+  if (auto* n = v.as<RampNode>()) {
+    const auto stride = as_int(n->stride);
+    return stride ? std::optional(Linear{n->base, *stride}) : std::nullopt;
+  }
+  auto* n = v.as<BinaryNode>();
+  if (n == nullptr || (n->op != BinaryOp::Add && n->op != BinaryOp::Sub)) return std::nullopt;
+  const auto a = linear(n->a), b = linear(n->b);
+  if (!a || !b) return std::nullopt;
+  const int64_t sign = n->op == BinaryOp::Add ? 1 : -1;
+  return Linear{binary(n->op, a->base, b->base), a->stride + sign * b->stride};
+}
+
+// Indices have 64 bits, and a vector that begins at a variable is put together lane by lane. The difference of
+// both sides at lane 0 is a scalar, which 32-bit lanes compare with constants. "" where it may not fit.
+std::string CExpr::index_comparison(const BinaryNode& n) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  const int lanes = n.type.lanes;
+  if (lanes == 1 || !is_comparison(n.op) || n.a.type().elem != ElemType::index) return "";
+  const auto a = linear(n.a), b = linear(n.b);
+  if (!a || !b) return "";
+  const int64_t stride = b->stride - a->stride;
+  if (stride > kMost / lanes || stride < -kMost / lanes) return "";
+  const Expr difference = known_.simplify(a->base - b->base);
+  const Interval range = known_.bounds(difference);
+  if (range.min < -kMost || range.max > kMost) return "";
+  std::vector<std::string> steps;
+  for (int i = 0; i < lanes; ++i) steps.push_back(std::to_string(i * stride));
+  const Type type(ElemType::i32, lanes);
+  return fmt::format("({} {} {})", splat(fmt::format("(int32_t){}", print(difference)), type),
+                     name_of(n.op), lanes_of(steps, type));
+}
+
 std::string CExpr::binary_text(const BinaryNode& n, const Expr& e) {
+  if (std::string compared = index_comparison(n); !compared.empty()) return compared;
   if (std::string scaled = scaled_product(e); !scaled.empty()) return scaled;
   ElemType elem = compute_elem(n.a.type().elem);
   int lanes = n.type.lanes;

@@ -60,6 +60,7 @@ class CExpr {
   std::string cast_text(const CastNode& n);
   std::string unary_text(const UnaryNode& n);
   std::string binary_text(const BinaryNode& n, const Expr& e);
+  std::string index_comparison(const BinaryNode& n);
   std::string division(const BinaryNode& n);
   std::string select_text(const Expr& cond, const Expr& t, const Expr& f);
   std::string load_text(const LoadNode& n);

@@ -27,7 +27,9 @@ class LaneRewriter : public Mutator {
   Expr mutate_load(const LoadNode& n, const Expr&) override {
     Expr index = lane_index(n.indices[0]);
     if (index.type().is_scalar()) return load(n.buffer, {index}, any_lane());
-    return load(n.buffer, {index}, both(mask_, mutate(n.predicate)));
+    // A select discards what its lanes need not have read.
+    const Expr mask = is_inside(*n.buffer, index) ? branch_mask_ : mask_;
+    return load(n.buffer, {index}, both(mask, mutate(n.predicate)));
   }
 
   Expr mutate_select(const SelectNode& n, const Expr& e) override {
@@ -78,11 +80,12 @@ class LaneRewriter : public Mutator {
     Expr outer = mask_, outer_guard = guard_;
     mask_ = both(outer, cond);
     guard_ = both(outer_guard, n.cond);
+    branch_mask_ = mask_;
     Stmt then_case = mutate(n.then_case);
-    mask_ = both(outer, !cond);
+    branch_mask_ = mask_ = both(outer, !cond);
     guard_ = both(outer_guard, !n.cond);
     Stmt else_case = mutate(n.else_case);
-    mask_ = outer;
+    branch_mask_ = mask_ = outer;
     guard_ = outer_guard;
     return make_seq({then_case, else_case});
   }
@@ -125,6 +128,17 @@ class LaneRewriter : public Mutator {
     return is_int(any, 1) ? Expr() : any;
   }
 
+  // Whether all lanes lie in the buffer, for all values of the variables around the loop.
+  bool is_inside(const BufferNode& buffer, const Expr& index) {
+    auto* r = index.as<RampNode>();
+    const auto size = as_int(buffer.shape[0]), stride = r ? as_int(r->stride) : std::nullopt;
+    if (!size || !stride) return false;
+    const Interval base = known_.bounds(r->base);
+    const int64_t last = *stride * (lanes_ - 1);
+    return base.is_bounded() && base.min + std::min<int64_t>(last, 0) >= 0 &&
+           base.max + std::max<int64_t>(last, 0) < *size;
+  }
+
   // Turns an affine index into a ramp, any other one into a vector of indices. The known range of
   // the lane removes quotients in which the lane makes no difference.
   Expr lane_index(const Expr& index) {
@@ -146,8 +160,9 @@ class LaneRewriter : public Mutator {
   Expr min_;
   int lanes_;
   Analyzer& known_;
-  Expr mask_;   // the active lanes
-  Expr guard_;  // the same as a condition on the loop's variable
+  Expr mask_;         // the active lanes
+  Expr branch_mask_;  // those by branches alone, without selects
+  Expr guard_;        // the same as a condition on the loop's variable
   VarMap lets_;
 };
 
