@@ -127,13 +127,15 @@ void vouch_for_kernels(const StoreImpl& from, const Connection& to, const Select
   }
 }
 
+void write_part(const Connection& to, const std::string& name, const std::string& bytes) {
+  const auto* first = reinterpret_cast<const Blob::value_type*>(bytes.data());
+  replace_row(to, parts_table(), kSchemaVersion, {name, Blob(first, first + bytes.size())});
+}
+
 void write_parts(const Connection& to, const ServingContent& content) {
   if (content.parts.empty()) return;
   create_parts_table(to);
-  for (const auto& [name, bytes] : content.parts) {
-    const auto* first = reinterpret_cast<const Blob::value_type*>(bytes->data());
-    replace_row(to, parts_table(), kSchemaVersion, {name, Blob(first, first + bytes->size())});
-  }
+  for (const auto& [name, bytes] : content.parts) write_part(to, name, *bytes);
 }
 
 void write_file(const StoreImpl& from, const Selection& selection, const ServingContent& content,
@@ -246,6 +248,27 @@ Lookup<std::string> Store::part(const std::string& name) const {
   return {std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), ""};
 }
 
+std::string Store::read_part(const std::string& name,
+                             const std::function<void(std::span<const std::byte>)>& take) const {
+  const std::string said = "part '" + name + "' of '" + path() + "'";
+  Statement found(impl_->connection, "SELECT name, bytes, checksum FROM parts WHERE name = ?1",
+                  "reading a part");
+  found.bind(1, std::string_view(name));
+  if (!found.step()) return said + " is missing";
+  const auto bytes = found.blob(1);
+  if (!bytes || found.cell(0) != Cell(name)) {
+    return said + " is damaged: a column holds another type or name";
+  }
+  Canonical row;
+  row.text(parts_table().name);
+  row.text(name);
+  if (found.cell(2) != Cell(static_cast<int64_t>(row.checksum_before(*bytes)))) {
+    return said + " is damaged: the checksum does not match";
+  }
+  take(*bytes);
+  return "";
+}
+
 ServingReport Store::export_serving(const fs::path& path, const ServingContent& content) const {
   require_place(*this, path);
   Draft draft(path);
@@ -253,7 +276,12 @@ ServingReport Store::export_serving(const fs::path& path, const ServingContent& 
   {
     SqlTransaction snapshot(impl_->connection, SqlTransaction::Kind::Read);
     const Selection selection = selection_of(*this, content);
-    write_file(*impl_, selection, content, draft.path());
+    ServingContent whole = content;
+    if (content.index) {
+      whole.parts[content.index_name] =
+          std::make_shared<const std::string>(content.index(*this, selection.artifacts));
+    }
+    write_file(*impl_, selection, whole, draft.path());
     report = {.workloads = static_cast<int64_t>(selection.workloads.size()),
               .records = static_cast<int64_t>(selection.records.size()),
               .artifacts = static_cast<int64_t>(selection.artifacts.size()),

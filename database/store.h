@@ -119,11 +119,18 @@ struct TriedConfig {
   auto operator<=>(const TriedConfig&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
+class Store;
+
 // The contents of a serving file.
 struct ServingContent {
   std::optional<std::set<std::string>> workloads = {};  // by hash; nothing: all of them
   // Named parts, which make it a model file.
   std::map<std::string, std::shared_ptr<const std::string>> parts = {};
+  // One more part, which tells of the file's kernels: made of the store that is exported and of the hashes
+  // of the kernels that go into the file.
+  std::string index_name = {};
+  std::function<std::string(const Store& from, const std::set<std::string>& kernels)> index =
+      nullptr;
 };
 
 // The hash under which an artifact is stored.
@@ -217,6 +224,8 @@ class Store {
   Lookup<Record> record(const std::string& id) const;
   // The kernel of a record, where it may run. Every other access to a kernel goes through this one.
   Lookup<Artifact> artifact(const Record& record) const;
+  // A kernel that may run for a workload.
+  Lookup<Artifact> artifact(const std::string& hash, const std::string& workload_hash) const;
   // A kernel that may run for some workload.
   Lookup<Artifact> artifact(const std::string& hash) const;
   Lookup<Model> model(const std::string& target_hash, const std::string& kind,
@@ -271,6 +280,9 @@ class Store {
   bool has_parts() const;
   // A part of a model file, or why there is none.
   Lookup<std::string> part(const std::string& name) const;
+  // Hands over the bytes of a part, which are there until `take` returns. Returns why there are none, or "".
+  std::string read_part(const std::string& name,
+                        const std::function<void(std::span<const std::byte>)>& take) const;
 
   // Imports lines in the format of export_jsonl(). Any other line throws RecordError with its
   // number, and nothing is imported. A row whose checksum does not match is reported and left out.

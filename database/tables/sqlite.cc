@@ -305,6 +305,15 @@ Cell Statement::cell(int column) const {
   }
 }
 
+std::optional<std::span<const std::byte>> Statement::blob(int column) const {
+  sqlite3_stmt* statement = statement_.get();
+  if (sqlite3_column_type(statement, column) != SQLITE_BLOB) return std::nullopt;
+  const auto* bytes = static_cast<const std::byte*>(sqlite3_column_blob(statement, column));
+  const auto size = static_cast<size_t>(sqlite3_column_bytes(statement, column));
+  if (bytes == nullptr && size > 0) throw std::bad_alloc();
+  return std::span(bytes, size);
+}
+
 SqlTransaction::SqlTransaction(const Connection& connection, Kind kind)
     : connection_(&connection), owner_(!connection.in_transaction()) {
   if (!owner_) return;

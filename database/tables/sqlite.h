@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -96,6 +98,8 @@ class Statement {
 
   int64_t integer(int column) const;
   Cell cell(int column) const;
+  // The bytes of a blob, until the next step; nothing for another type.
+  std::optional<std::span<const std::byte>> blob(int column) const;
 
  private:
   void check_bound(int code) const;

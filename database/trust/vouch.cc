@@ -208,14 +208,18 @@ namespace {
 // The row of a kernel that may run, because the store vouches for it or one of the keys signed it.
 Lookup<Row> loadable_row(const StoreImpl& store, const std::string& artifact_hash,
                          const std::string& workload_hash, const std::vector<std::string>& keys) {
-  const bool vouched_whole = !store.has(origins_table()) && store.distrust.empty();
+  // A serving file has no kernel but those that were let out of a store when it was written, and none is
+  // put into it later. So where it is trusted, the checksums of its rows are as good as digests.
+  const bool vouched_whole =
+      (store.serving || !store.has(origins_table())) && store.distrust.empty();
+  if (vouched_whole) return find_row(store, "artifacts", artifact_hash);
   const Claims claims = claims_of(store, artifact_hash, workload_hash, keys);
-  const bool claimed = vouched_whole || !claims.digests.empty() || !claims.signatures.empty();
+  const bool claimed = !claims.digests.empty() || !claims.signatures.empty();
   if (!claimed && exists(store.connection, artifact_hash)) {
     return {std::nullopt, refusal(store, claims)};  // its bytes are not even read
   }
   Lookup<Row> row = find_row(store, "artifacts", artifact_hash);
-  if (!row || vouched_whole) return row;
+  if (!row) return row;
   const std::string digest = code_digest(*row.value);
   const bool made_here =
       std::find(claims.digests.begin(), claims.digests.end(), digest) != claims.digests.end();
