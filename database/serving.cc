@@ -141,6 +141,8 @@ void write_parts(const Connection& to, const ServingContent& content) {
 void write_file(const StoreImpl& from, const Selection& selection, const ServingContent& content,
                 const fs::path& path) {
   const Connection to(path.string(), Connection::Access::Create, std::chrono::seconds(5));
+  // A page is a read: large values of a model file take few.
+  if (!content.parts.empty()) to.exec("PRAGMA page_size=16384", "choosing its pages");
   {
     SqlTransaction transaction(to, SqlTransaction::Kind::Write);
     create_schema(to, kSchemaVersion);

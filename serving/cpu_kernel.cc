@@ -79,7 +79,7 @@ std::shared_ptr<const DeviceKernel> load_cpu_kernel(const database::Artifact& ar
   std::string_view object(reinterpret_cast<const char*>(artifact.bytes.data()),
                           artifact.bytes.size());
   return std::make_shared<CpuKernel>(
-      Kernel(object, KernelDescription::from_json(artifact.description)));
+      Kernel(object, KernelDescription::from_json(artifact.description), Loading::Placed));
 }
 
 }  // namespace tilewright::serving

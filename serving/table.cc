@@ -229,7 +229,9 @@ std::shared_ptr<const database::Artifact> Table::artifact(const StoredKernel& ke
       store_->artifact(kernel.artifact_hash, kernel.workload_hash);
   if (!found) throw KernelError("its artifact cannot be used: " + found.miss);
   if (const auto processor = processor_for(kernel.target)) {
-    const std::string lacking = database::lacking_features(*found.value, *processor);
+    // Its description names others, which are looked at when it is loaded.
+    const std::string lacking =
+        database::lacking_features(database::flag_features(found.value->flags), *processor);
     if (!lacking.empty()) throw KernelError(lacking);
   }
   return std::make_shared<const database::Artifact>(std::move(*found.value));

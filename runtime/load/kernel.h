@@ -2,17 +2,25 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string_view>
 
 #include "kernel/kernel_abi.h"
 #include "kernel/kernel_source.h"
 #include "runtime/error.h"
+#include "runtime/load/placed_object.h"
 
 namespace tilewright {
 
 // Throws KernelError for another calling convention than this build's, and for features that this
 // processor lacks. Loads nothing.
 void require_runnable(const KernelDescription& description);
+
+enum class Loading : uint8_t {
+  ByLoader,  // debuggers and profilers find its functions
+  Placed,    // sooner, where it needs nothing of the loader
+};
 
 // A loaded shared object and its functions. Loading touches no file system path (unless the system
 // has no anonymous files). Launching is safe from many threads at once, as long as each call has
@@ -21,10 +29,8 @@ class Kernel {
  public:
   // Throws KernelError for bytes that do not load, another calling convention, and symbols that the
   // object lacks.
-  Kernel(std::string_view object, KernelDescription description);
-  ~Kernel();
-  Kernel(Kernel&& other) noexcept;
-  Kernel& operator=(Kernel&& other) noexcept;
+  Kernel(std::string_view object, KernelDescription description,
+         Loading loading = Loading::ByLoader);
 
   const KernelDescription& description() const { return description_; }
 
@@ -44,10 +50,12 @@ class Kernel {
   tw_kernel_fn pack_function(size_t index) const;
 
  private:
+  tw_kernel_fn resolve(std::string_view object, const std::string& symbol) const;
   [[noreturn]] void fail(int32_t status) const;
 
   KernelDescription description_;
-  void* handle_ = nullptr;
+  std::optional<PlacedObject> placed_;
+  std::unique_ptr<void, void (*)(void*)> handle_;  // null where it is placed
   tw_kernel_fn main_ = nullptr;
   std::vector<tw_kernel_fn> packs_;
 };
