@@ -136,6 +136,9 @@ struct ServingContent {
 // The hash under which an artifact is stored.
 std::string content_hash(const Artifact& artifact);
 
+// Of its bytes and description, to find damage.
+int64_t code_checksum(const Artifact& artifact);
+
 // The id under which a record is stored. `created` must be set, since it is part of the id.
 std::string content_hash(const Record& record);
 
@@ -226,6 +229,10 @@ class Store {
   Lookup<Artifact> artifact(const Record& record) const;
   // A kernel that may run for a workload.
   Lookup<Artifact> artifact(const std::string& hash, const std::string& workload_hash) const;
+  // The same without its source, out of a trusted serving file only bytes and description, which have to have
+  // this checksum; so its source is not read.
+  Lookup<Artifact> artifact(const std::string& hash, const std::string& workload_hash,
+                            int64_t checksum) const;
   // A kernel that may run for some workload.
   Lookup<Artifact> artifact(const std::string& hash) const;
   Lookup<Model> model(const std::string& target_hash, const std::string& kind,
@@ -280,9 +287,8 @@ class Store {
   bool has_parts() const;
   // A part of a model file, or why there is none.
   Lookup<std::string> part(const std::string& name) const;
-  // Hands over the bytes of a part, which are there until `take` returns. Returns why there are none, or "".
-  std::string read_part(const std::string& name,
-                        const std::function<void(std::span<const std::byte>)>& take) const;
+  // Reads a part of as many bytes to a place. Returns why it holds something else now, or "".
+  std::string read_part(const std::string& name, std::span<std::byte> place) const;
 
   // Imports lines in the format of export_jsonl(). Any other line throws RecordError with its
   // number, and nothing is imported. A row whose checksum does not match is reported and left out.

@@ -263,9 +263,9 @@ void Library::serve_box(const Request& request, const Choice& choice, const Devi
 
 std::shared_ptr<const DeviceKernel> Library::load(const StoredKernel& stored,
                                                   const Device& device) {
-  const std::string key = fmt::format(
-      "{} {}", device.gpu == nullptr ? "cpu" : std::to_string(device.gpu->index()),
-      stored.artifact_hash);
+  const std::string key =
+      fmt::format("{} {}", device.gpu == nullptr ? "cpu" : std::to_string(device.gpu->index()),
+                  stored.artifact_hash);
   std::lock_guard lock(mutex_);
   std::weak_ptr<const DeviceKernel>& known = loaded_[key];
   std::shared_ptr<const DeviceKernel> kernel = known.lock();

@@ -124,7 +124,9 @@ void* Model::place_of(StoredModel& source, size_t value) {
   const auto [root, bytes] = places_[value];
   if (offsets_[root] >= 0) return static_cast<char*>(arena_.data()) + offsets_[root] + bytes;
   if (constants_[root] == nullptr) {
-    constants_[root] = std::make_shared<Workspace>(source.elements(source.graph().values[root]));
+    const graph::Value& constant = source.graph().values[root];
+    constants_[root] = std::make_shared<Workspace>(constant.bytes());
+    source.read(constant, constants_[root]->data());
   }
   return static_cast<char*>(constants_[root]->data()) + bytes;
 }
@@ -152,6 +154,7 @@ void Model::add_steps(StoredModel& source) {
   const graph::Graph& graph = source.graph();
   const std::vector<size_t> specs = specs_of_nodes(graph);
   require_kernels(source, specs);
+  std::vector<Workspace> copies;  // of constants, while a step packs them
   std::map<std::string_view, const ReportLine*> reports;
   for (const ReportLine& line : prepared_->report()) reports.emplace(line.spec, &line);
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -163,7 +166,7 @@ void Model::add_steps(StoredModel& source) {
     }
     const NodeSpec& spec = source.index().specs[specs[n]];
     const ReportLine& r = *reports.at(spec.facts.text);
-    Step step = make_step(source, node, spec);
+    Step step = make_step(source, node, spec, copies);
     step.line = lines_.size();
     lines_.push_back(
         {node.label, spec.facts.text, r.kernel, r.sketch, r.outcome, r.reason, r.seconds, 0});
@@ -225,7 +228,8 @@ std::vector<size_t> Model::operands_of(const StoredModel& source, const graph::N
   return values;
 }
 
-Model::Step Model::make_step(StoredModel& source, const graph::Node& node, const NodeSpec& spec) {
+Model::Step Model::make_step(StoredModel& source, const graph::Node& node, const NodeSpec& spec,
+                             std::vector<Workspace>& copies) {
   Step step;
   step.served = &prepared_->find(spec.facts.text);
   for (const Dim& dim : step.served->dims()) step.sizes.push_back(spec.sizes.at(dim.name));
@@ -235,7 +239,6 @@ Model::Step Model::make_step(StoredModel& source, const graph::Node& node, const
   step.tensors.resize(operands.size());
   step.given.assign(operands.size(), nullptr);
   std::vector<tw_named_tensor> packed;
-  std::vector<Workspace> copies;
   for (size_t i = 0; i < operands.size(); ++i) {
     const Operand& o = operands[i];
     DLTensor& t = step.tensors[i];
@@ -246,7 +249,8 @@ Model::Step Model::make_step(StoredModel& source, const graph::Node& node, const
     t.ndim = static_cast<int32_t>(step.shapes[i].size());
     t.shape = step.shapes[i].data();
     if (o.packed == 0) continue;
-    t.data = packed_from(source, values[i], copies);
+    if (copies.size() == packed.size()) copies.emplace_back();
+    t.data = const_cast<void*>(packed_from(source, values[i], copies[packed.size()]));
     packed.push_back({o.name.c_str(), &t});
   }
   if (!packed.empty()) {
@@ -262,20 +266,22 @@ Model::Step Model::make_step(StoredModel& source, const graph::Node& node, const
   return step;
 }
 
-// The elements of a constant, aligned, as long as `copies` lives: none are kept that only packing reads.
-void* Model::packed_from(const StoredModel& source, size_t value, std::vector<Workspace>& copies) {
+// The elements of a constant, aligned, in memory that later steps use again: none are kept that only packing
+// reads.
+const void* Model::packed_from(const StoredModel& source, size_t value, Workspace& copy) const {
   const auto [root, first] = places_[value];
-  if (first == 0) {
-    if (constants_[root] != nullptr) return constants_[root]->data();
-    copies.push_back(source.elements(source.graph().values[root]));
-    return copies.back().data();
+  const graph::Value& constant = source.graph().values[root];
+  if (constants_[root] != nullptr && first == 0) return constants_[root]->data();
+  if (copy.bytes() < constant.bytes()) {
+    copy = Workspace();  // before there is another one
+    copy = Workspace(constant.bytes());
   }
-  const Workspace whole = source.elements(source.graph().values[root]);
-  const int64_t bytes = source.graph().values[value].bytes();
-  copies.emplace_back(bytes);
-  std::memcpy(copies.back().data(), static_cast<const char*>(whole.data()) + first,
-              static_cast<size_t>(bytes));
-  return copies.back().data();
+  source.read(constant, copy.data());
+  auto* data = static_cast<char*>(copy.data());
+  if (first > 0) {
+    std::memmove(data, data + first, static_cast<size_t>(source.graph().values[value].bytes()));
+  }
+  return data;
 }
 
 void Model::reserve_workspace(int threads) {

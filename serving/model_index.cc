@@ -35,8 +35,8 @@ class Writer {
   }
 
   Json kernel(const StoredKernel& k) {
-    return {target(k.target), k.threads,  k.sketch,      k.seconds,      k.is_default,
-            k.offline,        k.compared, k.passed_over, k.artifact_hash};
+    return {target(k.target), k.threads,     k.sketch,        k.seconds, k.is_default,   k.offline,
+            k.compared,       k.passed_over, k.artifact_hash, k.flags,   k.code_checksum};
   }
 
   Json ranges(const StoredRanges& ranges) {
@@ -86,8 +86,8 @@ class Reader {
  public:
   explicit Reader(const Json& targets) {
     for (const Json& t : rows(targets)) {
-      targets_.push_back({text(t, 0), text(t, 1), text(t, 2), static_cast<int>(integer(t, 3)),
-                          text(t, 4)});
+      targets_.push_back(
+          {text(t, 0), text(t, 1), text(t, 2), static_cast<int>(integer(t, 3)), text(t, 4)});
     }
   }
 
@@ -127,17 +127,18 @@ class Reader {
   }
 
   StoredKernel kernel(const Json& row, const std::string& workload) const {
-    return {target(row, 0),  static_cast<int>(integer(row, 1)),
-            text(row, 2),    seconds(row, 3),
-            truth(row, 4),   truth(row, 5),
-            truth(row, 6),   text(row, 7),
-            text(row, 8),    workload,
+    return {target(row, 0), static_cast<int>(integer(row, 1)),
+            text(row, 2),   seconds(row, 3),
+            truth(row, 4),  truth(row, 5),
+            truth(row, 6),  text(row, 7),
+            text(row, 8),   workload,
+            text(row, 9),   integer(row, 10),
             nullptr};
   }
 
   StoredRanges ranges(const Json& row, const StoredWorkload& workload) const {
-    StoredRanges made{target(row, 0), static_cast<int>(integer(row, 1)), truth(row, 2),
-                      truth(row, 3),  {}};
+    StoredRanges made{
+        target(row, 0), static_cast<int>(integer(row, 1)), truth(row, 2), truth(row, 3), {}};
     for (const Json& part : rows(at(row, 4))) {
       StoredRanges::Range range;
       const Json& sizes = at(part, 0);

@@ -19,7 +19,7 @@ inline constexpr const char* kIndexPart = "index";
 
 // A spec as nodes of the program have it.
 struct NodeSpec {
-  SpecFacts facts;  // with ranges in place of stand-ins
+  SpecFacts facts;                           // with ranges in place of stand-ins
   std::map<std::string, graph::Size> sizes;  // of its dynamic dimensions
 };
 

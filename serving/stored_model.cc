@@ -73,20 +73,15 @@ const std::string& StoredModel::data(const graph::Value& constant) {
   return data_;
 }
 
-Workspace StoredModel::elements(const graph::Value& constant) const {
-  Workspace memory(constant.bytes());
+void StoredModel::read(const graph::Value& constant, void* place) const {
   if (constant.data != nullptr) {
     require_size(constant, constant.data->size());
-    std::memcpy(memory.data(), constant.data->data(), constant.data->size());
-    return memory;
+    std::memcpy(place, constant.data->data(), constant.data->size());
+    return;
   }
-  const std::string miss =
-      store_->read_part(constant.hash, [&](std::span<const std::byte> bytes) {
-        require_size(constant, bytes.size());
-        std::memcpy(memory.data(), bytes.data(), bytes.size());
-      });
-  if (!miss.empty()) damaged(miss);
-  return memory;
+  const std::span bytes(static_cast<std::byte*>(place), static_cast<size_t>(constant.bytes()));
+  const std::string miss = store_->read_part(constant.hash, bytes);
+  if (!miss.empty()) damaged(fmt::format("constant \"{}\": {}", constant.name, miss));
 }
 
 std::string StoredModel::part(const std::string& name) const {

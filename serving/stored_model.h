@@ -32,8 +32,8 @@ class StoredModel {
   Table table() const { return Table(store_, index_.workloads); }
   // The elements of a constant, until the next call. Throws DatabaseError.
   const std::string& data(const graph::Value& constant);
-  // The same in memory of their own.
-  Workspace elements(const graph::Value& constant) const;
+  // The same, put into a place of as many bytes.
+  void read(const graph::Value& constant, void* place) const;
 
  private:
   std::string part(const std::string& name) const;

@@ -49,6 +49,7 @@ std::optional<std::set<std::string>> processor_for(const database::TargetIdentit
 }
 
 StoredKernel kernel_of(const database::Record& record, database::Artifact artifact) {
+  std::string flags = artifact.flags;
   artifact.source.clear();  // what serves kernels compiles none
   return {record.target,
           record.threads,
@@ -60,6 +61,8 @@ StoredKernel kernel_of(const database::Record& record, database::Artifact artifa
           "",
           record.artifact_hash,
           record.workload_hash,
+          std::move(flags),
+          0,
           std::make_shared<const database::Artifact>(std::move(artifact))};
 }
 
@@ -197,10 +200,14 @@ Table Table::read(const std::string& path, database::Trust trust) {
 
 StoredWorkloads Table::all_of(const database::Store& store) {
   StoredWorkloads workloads = read_workloads(store, Machines::All);
+  const auto drop_code = [](StoredKernel& kernel) {
+    kernel.code_checksum = database::code_checksum(*kernel.artifact);
+    kernel.artifact = nullptr;
+  };
   for (auto& [hash, workload] : workloads) {
-    for (StoredKernel& kernel : workload.kernels) kernel.artifact = nullptr;
+    for (StoredKernel& kernel : workload.kernels) drop_code(kernel);
     for (StoredRanges& ranges : workload.ranges) {
-      for (StoredRanges::Range& range : ranges.ranges) range.kernel.artifact = nullptr;
+      for (StoredRanges::Range& range : ranges.ranges) drop_code(range.kernel);
     }
   }
   return workloads;
@@ -226,13 +233,16 @@ Table::Table(std::shared_ptr<const database::Store> model, StoredWorkloads workl
 std::shared_ptr<const database::Artifact> Table::artifact(const StoredKernel& kernel) const {
   if (kernel.artifact != nullptr) return kernel.artifact;
   database::Lookup<database::Artifact> found =
-      store_->artifact(kernel.artifact_hash, kernel.workload_hash);
+      store_->artifact(kernel.artifact_hash, kernel.workload_hash, kernel.code_checksum);
   if (!found) throw KernelError("its artifact cannot be used: " + found.miss);
   if (const auto processor = processor_for(kernel.target)) {
     // Its description names others, which are looked at when it is loaded.
-    const std::string lacking =
-        database::lacking_features(database::flag_features(found.value->flags), *processor);
-    if (!lacking.empty()) throw KernelError(lacking);
+    const auto [lacking, fresh] = lacking_.try_emplace(kernel.flags);
+    if (fresh) {
+      lacking->second =
+          database::lacking_features(database::flag_features(kernel.flags), *processor);
+    }
+    if (!lacking->second.empty()) throw KernelError(lacking->second);
   }
   return std::make_shared<const database::Artifact>(std::move(*found.value));
 }

@@ -22,13 +22,16 @@ struct StoredKernel {
   database::TargetIdentity target;
   int threads = 1;
   std::string sketch;
-  double seconds = 0;                                  // median; 0: not known
-  bool is_default = false;                             // generated, not chosen by a search
-  bool offline = false;                                // ranked by a model, never measured
-  bool compared = false;                               // won in turns with other kernels
-  std::string passed_over;                             // why a better one does not serve, or ""
+  double seconds = 0;       // median; 0: not known
+  bool is_default = false;  // generated, not chosen by a search
+  bool offline = false;     // ranked by a model, never measured
+  bool compared = false;    // won in turns with other kernels
+  std::string passed_over;  // why a better one does not serve, or ""
   std::string artifact_hash, workload_hash;
-  std::shared_ptr<const database::Artifact> artifact;  // without its source; null: read when it is used
+  std::string flags;          // of the compiler
+  int64_t code_checksum = 0;  // where the artifact is read later
+  std::shared_ptr<const database::Artifact>
+      artifact;  // without its source; null: read when it is used
 };
 
 // Which kernel runs at which sizes of a workload's dynamic dimensions, learnt by measuring or, of
@@ -100,7 +103,8 @@ class Table {
   std::string path_;
   bool serving_ = false, model_ = false, dynamic_ = false;
   StoredWorkloads workloads_;
-  std::shared_ptr<const database::Store> store_;  // of a model file
+  std::shared_ptr<const database::Store> store_;        // of a model file
+  mutable std::map<std::string, std::string> lacking_;  // by the flags of its kernels
 };
 
 }  // namespace tilewright::serving

@@ -42,6 +42,10 @@ class Connection {
   // Opens a copy of a file's bytes, independent of the file.
   Connection(const std::string& path, const Blob& bytes);
 
+  // Reads a blob of that many bytes straight to a place, which then holds all of it or this throws.
+  void read_blob(const char* table, const char* column, int64_t rowid, std::span<std::byte> place,
+                 const char* doing) const;
+
   // Runs statements that return no rows. `doing` completes "… while" in the message of a failure.
   void exec(const std::string& sql, std::string_view doing) const;
 

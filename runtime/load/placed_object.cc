@@ -27,7 +27,12 @@ class ObjectView {
     }
   }
 
-  const std::vector<Elf64_Phdr>& loaded() const { return loaded_; }
+  // Segments that a kernel may use. Others are writable until relocations are done, and hold tables of the loader.
+  std::vector<Elf64_Phdr> used() const {
+    std::vector<Elf64_Phdr> used = loaded_;
+    std::erase_if(used, [](const Elf64_Phdr& p) { return (p.p_flags & PF_W) != 0; });
+    return used;
+  }
   const char* bytes_of(const Elf64_Phdr& p) const { return object_.data() + p.p_offset; }
 
   // Whether there is something that only the loader does.
@@ -41,7 +46,8 @@ class ObjectView {
         case DT_SYMTAB:
         case DT_STRSZ:
         case DT_SYMENT: break;
-        default: return true;  // relocations, libraries, versions of symbols, and what is not known here
+        default:
+          return true;  // relocations, libraries, versions of symbols, and what is not known here
       }
     }
     return true;
@@ -93,7 +99,8 @@ class ObjectView {
     }
     if (last < first) return first;
     const uint64_t chain_at = bucket_at + 4 * buckets;
-    while (last < first + kMostTableEntries && (at<uint32_t>(chain_at + 4 * (last - first)) & 1) == 0) {
+    while (last < first + kMostTableEntries &&
+           (at<uint32_t>(chain_at + 4 * (last - first)) & 1) == 0) {
       ++last;
     }
     return last + 1;
@@ -115,19 +122,21 @@ class ObjectView {
 
 std::optional<PlacedObject> PlacedObject::place(std::string_view object) {
   const ObjectView view(object);
-  if (view.loaded().empty() || view.needs_loader()) return std::nullopt;
+  const std::vector<Elf64_Phdr> segments = view.used();
+  if (segments.empty() || view.needs_loader()) return std::nullopt;
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const auto whole = [&](uint64_t bytes) { return (bytes + page - 1) / page * page; };
-  const Elf64_Phdr& last = view.loaded().back();
+  const Elf64_Phdr& last = segments.back();
   const size_t bytes = whole(last.p_vaddr + last.p_memsz);
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED) return std::nullopt;
   PlacedObject placed(static_cast<char*>(memory), bytes);
-  for (const Elf64_Phdr& p : view.loaded()) {
+  for (const Elf64_Phdr& p : segments) {
     std::memcpy(placed.memory_ + p.p_vaddr, view.bytes_of(p), p.p_filesz);
   }
   if (mprotect(memory, bytes, PROT_READ) != 0) return std::nullopt;
-  for (const Elf64_Phdr& p : view.loaded()) {
+  for (const Elf64_Phdr& p : segments) {
     if ((p.p_flags & PF_X) == 0) continue;
     char* begin = placed.memory_ + p.p_vaddr / page * page;
     const size_t size = whole(p.p_vaddr + p.p_memsz) - p.p_vaddr / page * page;
