@@ -63,9 +63,9 @@ TargetIdentity identity_today(TargetIdentity stored) {
 }
 
 bool may_serve(const TargetIdentity& stored, const TargetIdentity& here) {
+  if (stored.features == here.features) return true;
   const bool of_gpu = stored.features.starts_with("sm_") || here.features.starts_with("sm_");
-  if (of_gpu) return stored.features == here.features;
-  return includes(words(here.features), words(stored.features));
+  return !of_gpu && includes(words(here.features), words(stored.features));
 }
 
 std::string target_difference(const TargetIdentity& stored, const TargetIdentity& here) {

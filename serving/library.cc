@@ -106,10 +106,16 @@ struct Library::Device {
   Target target;
   database::TargetIdentity identity;
   Place place;
-  std::shared_ptr<const Gpu> gpu;  // null: the CPU
+  std::shared_ptr<const Gpu> gpu;    // null: the CPU
+  std::shared_ptr<CodeMemory> code;  // of all kernels, sealed later; null: each has its own
 
   std::shared_ptr<const DeviceKernel> load(const database::Artifact& artifact) const {
-    return gpu == nullptr ? load_cpu_kernel(artifact) : load_cuda_kernel(artifact, gpu);
+    if (gpu != nullptr) return load_cuda_kernel(artifact, gpu);
+    if (code != nullptr) return load_cpu_kernel(artifact, code);
+    const auto own = std::make_shared<CodeMemory>();
+    auto kernel = load_cpu_kernel(artifact, own);
+    own->seal();
+    return kernel;
   }
 };
 
@@ -136,7 +142,7 @@ const Served& Prepared::find(std::string_view spec) const {
 }
 
 Library::Device Library::device_for(const PrepareOptions& options) {
-  Device device{Target::parse(options.target), {}, {}, nullptr};
+  Device device{Target::parse(options.target), {}, {}, nullptr, nullptr};
   const TargetFacts facts = target_facts(device.target);
   if (!device.target.is_cuda()) {
     device.target.require_here();
@@ -179,13 +185,17 @@ std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options) {
 
 std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options,
                                            const std::vector<SpecFacts>& specs) {
-  const Device device = device_for(options);
+  constexpr size_t kStep = size_t{1} << 20;
+  Device device = device_for(options);
+  device.code = std::make_shared<CodeMemory>(kStep);
   std::vector<Request> requests;
   for (const SpecFacts& spec : specs) {
     requests.push_back({spec.text, spec.hash, spec.dims, spec.operands, device.target,
                         device.identity, threads_of(device.target, options)});
   }
-  return prepare(options, device, requests);
+  auto prepared = prepare(options, device, requests);
+  device.code->seal();
+  return prepared;
 }
 
 std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options, const Device& device,

@@ -63,7 +63,8 @@ class Library {
 
   // Throws SpecError, ServingError, TargetError.
   std::unique_ptr<Prepared> prepare(const PrepareOptions& options);
-  // The same of specs about which everything is known; options.specs do not count.
+  // The same of specs about which everything is known; options.specs do not count. One thread at a time, and
+  // never beside the other: what it loads runs when all is loaded.
   std::unique_ptr<Prepared> prepare(const PrepareOptions& options,
                                     const std::vector<SpecFacts>& specs);
 

@@ -36,7 +36,7 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   StoredModel source(path, options.trust);
   const graph::Graph& graph = source.graph();
   // One line tells of all nodes.
-  library_ = std::make_unique<Library>(source.table(), [](const std::string&) {});
+  library_ = std::make_unique<Library>(source.take_table(), [](const std::string&) {});
   PrepareOptions prepare;
   prepare.threads = options.threads;
   dims_ = graph.dims;

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "database/store.h"
 #include "graph/graph.h"
@@ -28,8 +29,8 @@ class StoredModel {
   // where the file is not trusted or has no index.
   const graph::Graph& graph() const { return graph_; }
   const ModelIndex& index() const { return index_; }
-  // Kernels of the file, which are read when they are used.
-  Table table() const { return Table(store_, index_.workloads); }
+  // Kernels of the file, which are read when they are used. Takes the workloads out of the index.
+  Table take_table() { return Table(store_, std::move(index_.workloads)); }
   // The elements of a constant, until the next call. Throws DatabaseError.
   const std::string& data(const graph::Value& constant);
   // The same, put into a place of as many bytes.

@@ -36,14 +36,15 @@ void require_runnable(const KernelDescription& description) {
   }
 }
 
-Kernel::Kernel(std::string_view object, KernelDescription description, Loading loading)
+Kernel::Kernel(std::string_view object, KernelDescription description,
+               std::shared_ptr<CodeMemory> memory)
     : description_(std::move(description)), handle_(nullptr, close_object) {
   require_runnable(description_);
   if (const std::string problem = object_state(object); !problem.empty()) {
     throw KernelError("the kernel's results may depend on earlier calls: " + problem);
   }
-  if (loading == Loading::Placed && object_problem(object).empty()) {
-    placed_ = PlacedObject::place(object);
+  if (memory != nullptr && object_problem(object).empty()) {
+    placed_ = PlacedObject::place(object, std::move(memory));
   }
   if (!placed_) handle_.reset(load_shared_object(object));
   main_ = resolve(object, description_.main.symbol);

@@ -17,11 +17,6 @@ namespace tilewright {
 // processor lacks. Loads nothing.
 void require_runnable(const KernelDescription& description);
 
-enum class Loading : uint8_t {
-  ByLoader,  // debuggers and profilers find its functions
-  Placed,    // sooner, where it needs nothing of the loader
-};
-
 // A loaded shared object and its functions. Loading touches no file system path (unless the system
 // has no anonymous files). Launching is safe from many threads at once, as long as each call has
 // its own workspace; moving and destroying are not.
@@ -29,8 +24,10 @@ class Kernel {
  public:
   // Throws KernelError for bytes that do not load, another calling convention, and symbols that the
   // object lacks.
+  // With `memory` an object that needs nothing of the loader is placed there, which takes less time; it must not
+  // be called before that is sealed, and debuggers and profilers do not find its functions.
   Kernel(std::string_view object, KernelDescription description,
-         Loading loading = Loading::ByLoader);
+         std::shared_ptr<CodeMemory> memory = nullptr);
 
   const KernelDescription& description() const { return description_; }
 

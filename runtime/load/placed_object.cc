@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 #include <vector>
+
+#include "runtime/error.h"
 
 namespace tilewright {
 namespace {
@@ -118,50 +121,75 @@ class ObjectView {
   uint64_t dynamic_at_ = 0;
 };
 
+size_t whole_pages(size_t bytes) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) / page * page;
+}
+
+// Some systems refuse it, such as SELinux without execmem.
+bool may_become_executable() {
+  static const bool may = [] {
+    const size_t bytes = whole_pages(1);
+    void* page = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return false;
+    std::memset(page, 0, bytes);
+    const bool sealed = mprotect(page, bytes, PROT_READ | PROT_EXEC) == 0;
+    munmap(page, bytes);
+    return sealed;
+  }();
+  return may;
+}
+
 }  // namespace
 
-std::optional<PlacedObject> PlacedObject::place(std::string_view object) {
+CodeMemory::~CodeMemory() {
+  for (const Chunk& chunk : chunks_) munmap(chunk.memory, chunk.bytes);
+}
+
+char* CodeMemory::take(size_t bytes) {
+  if (!may_become_executable()) return nullptr;
+  const size_t wanted = whole_pages(bytes);
+  if (chunks_.empty() || chunks_.back().sealed ||
+      chunks_.back().bytes - chunks_.back().used < wanted) {
+    const size_t size = std::max(wanted, whole_pages(step_));
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    chunks_.push_back({static_cast<char*>(memory), size, 0, false});
+  }
+  Chunk& chunk = chunks_.back();
+  char* first = chunk.memory + chunk.used;
+  chunk.used += wanted;
+  return first;
+}
+
+void CodeMemory::seal() {
+  for (Chunk& chunk : chunks_) {
+    if (chunk.sealed) continue;
+    if (mprotect(chunk.memory, chunk.bytes, PROT_READ | PROT_EXEC) != 0) {
+      throw KernelError(std::string("cannot make kernels executable: ") + std::strerror(errno));
+    }
+    __builtin___clear_cache(chunk.memory, chunk.memory + chunk.used);
+    chunk.sealed = true;
+  }
+}
+
+std::optional<PlacedObject> PlacedObject::place(std::string_view object,
+                                                std::shared_ptr<CodeMemory> memory) {
   const ObjectView view(object);
   const std::vector<Elf64_Phdr> segments = view.used();
   if (segments.empty() || view.needs_loader()) return std::nullopt;
-  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  const auto whole = [&](uint64_t bytes) { return (bytes + page - 1) / page * page; };
-  const Elf64_Phdr& last = segments.back();
-  const size_t bytes = whole(last.p_vaddr + last.p_memsz);
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (memory == MAP_FAILED) return std::nullopt;
-  PlacedObject placed(static_cast<char*>(memory), bytes);
+  const size_t bytes = segments.back().p_vaddr + segments.back().p_memsz;
+  char* first = memory->take(bytes);
+  if (first == nullptr) return std::nullopt;
   for (const Elf64_Phdr& p : segments) {
-    std::memcpy(placed.memory_ + p.p_vaddr, view.bytes_of(p), p.p_filesz);
+    std::memcpy(first + p.p_vaddr, view.bytes_of(p), p.p_filesz);
   }
-  if (mprotect(memory, bytes, PROT_READ) != 0) return std::nullopt;
-  for (const Elf64_Phdr& p : segments) {
-    if ((p.p_flags & PF_X) == 0) continue;
-    char* begin = placed.memory_ + p.p_vaddr / page * page;
-    const size_t size = whole(p.p_vaddr + p.p_memsz) - p.p_vaddr / page * page;
-    if (mprotect(begin, size, PROT_READ | PROT_EXEC) != 0) return std::nullopt;
-    __builtin___clear_cache(begin, begin + size);
-  }
-  return placed;
-}
-
-PlacedObject::~PlacedObject() {
-  if (memory_ != nullptr) munmap(memory_, bytes_);
-}
-
-PlacedObject::PlacedObject(PlacedObject&& other) noexcept
-    : memory_(std::exchange(other.memory_, nullptr)), bytes_(other.bytes_) {}
-
-PlacedObject& PlacedObject::operator=(PlacedObject&& other) noexcept {
-  std::swap(memory_, other.memory_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
+  return PlacedObject(std::move(memory), first, bytes);
 }
 
 void* PlacedObject::symbol(std::string_view object, const std::string& name) const {
   const uint64_t address = ObjectView(object).address_of(name);
-  return address == 0 || address >= bytes_ ? nullptr : memory_ + address;
+  return address == 0 || address >= bytes_ ? nullptr : first_ + address;
 }
 
 }  // namespace tilewright

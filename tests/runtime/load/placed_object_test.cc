@@ -27,6 +27,13 @@ KernelSource scaling(const std::string& factor) {
   return source;
 }
 
+Kernel placed_kernel(const std::string& object, const KernelSource& source) {
+  const auto memory = std::make_shared<CodeMemory>();
+  Kernel kernel(object, source.description, memory);
+  memory->seal();
+  return kernel;
+}
+
 float last_of(const Kernel& kernel, float x) {
   alignas(64) float in[64], out[64] = {};
   for (float& v : in) v = x;
@@ -38,9 +45,9 @@ float last_of(const Kernel& kernel, float x) {
 TEST(PlacedObject, ComputesWhatTheLoadedOneDoes) {
   const KernelSource source = scaling("0.5f");
   const std::string object = compile(source).object;
-  ASSERT_TRUE(PlacedObject::place(object).has_value());
+  ASSERT_TRUE(PlacedObject::place(object, std::make_shared<CodeMemory>()).has_value());
   const Kernel loaded(object, source.description);
-  Kernel placed(object, source.description, Loading::Placed);
+  Kernel placed = placed_kernel(object, source);
   EXPECT_EQ(last_of(placed, 3), 6);
   EXPECT_EQ(last_of(loaded, 3), 6);
   Dl_info info{};
@@ -53,11 +60,14 @@ TEST(PlacedObject, ComputesWhatTheLoadedOneDoes) {
 TEST(PlacedObject, ObjectsOfOneTextAreApart) {
   const KernelSource source = scaling("0.5f");
   const std::string object = compile(source).object;
-  const Kernel a(object, source.description, Loading::Placed);
+  auto memory = std::make_shared<CodeMemory>(1 << 20);
+  const Kernel a(object, source.description, memory);
   {
-    const Kernel b(object, source.description, Loading::Placed);
+    const Kernel b(object, source.description, memory);
     EXPECT_NE(a.main_function(), b.main_function());
   }
+  memory->seal();
+  memory.reset();
   EXPECT_EQ(last_of(a, 1), 2);
 }
 
@@ -66,15 +76,15 @@ TEST(PlacedObject, LeavesRelocationsToTheLoader) {
   KernelSource source = scaling("sinhf(x[i])");
   source.code = "float sinhf(float);\n" + source.code;
   const std::string object = compile(source).object;
-  EXPECT_FALSE(PlacedObject::place(object).has_value());
-  const Kernel kernel(object, source.description, Loading::Placed);
+  EXPECT_FALSE(PlacedObject::place(object, std::make_shared<CodeMemory>()).has_value());
+  const Kernel kernel = placed_kernel(object, source);
   EXPECT_EQ(last_of(kernel, 0), 0);
 }
 
 TEST(PlacedObject, FindsItsOwnFunctionsAlone) {
   KernelSource source = scaling("1");
   const std::string object = compile(source).object;
-  const auto placed = PlacedObject::place(object);
+  const auto placed = PlacedObject::place(object, std::make_shared<CodeMemory>());
   ASSERT_TRUE(placed.has_value());
   EXPECT_NE(placed->symbol(object, "kernel"), nullptr);
   EXPECT_NE(placed->symbol(object, "other"), placed->symbol(object, "kernel"));
@@ -82,7 +92,20 @@ TEST(PlacedObject, FindsItsOwnFunctionsAlone) {
     EXPECT_EQ(placed->symbol(object, name), nullptr) << name;
   }
   source.description.main.symbol = "system";
-  EXPECT_THROW(Kernel(object, source.description, Loading::Placed), KernelError);
+  EXPECT_THROW(placed_kernel(object, source), KernelError);
+}
+
+// Nobody may write code that runs.
+TEST(CodeMemory, IsFixedWhenItIsSealed) {
+  CodeMemory memory(1 << 16);
+  char* first = memory.take(10);
+  ASSERT_NE(first, nullptr);
+  *first = 1;
+  memory.seal();
+  EXPECT_DEATH(*first = 2, "");
+  char* second = memory.take(10);  // other memory, which may be written
+  *second = 1;
+  EXPECT_EQ(*first, 1);
 }
 
 // What the loader would refuse is not placed either.
@@ -90,7 +113,7 @@ TEST(PlacedObject, RefusesWhatTheLoaderIsNotGiven) {
   const KernelSource source = scaling("1");
   const std::string object = compile(source).object;
   for (size_t bytes : {size_t{0}, size_t{63}, size_t{200}, object.size() / 2}) {
-    EXPECT_THROW(Kernel(object.substr(0, bytes), source.description, Loading::Placed), KernelError);
+    EXPECT_THROW(placed_kernel(object.substr(0, bytes), source), KernelError);
   }
 }
 
