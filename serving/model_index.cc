@@ -189,6 +189,15 @@ class Reader {
   std::vector<database::TargetIdentity> targets_;
 };
 
+// Whether a size can be calculated: no shape of a program is larger.
+bool is_small(const graph::Graph& graph, const graph::Size& size) {
+  auto most = static_cast<double>(size.number);
+  for (size_t d = 0; d < graph.dims.size(); ++d) {
+    for (int p = 0; p < size.powers[d]; ++p) most *= static_cast<double>(graph.dims[d].range.max);
+  }
+  return most <= static_cast<double>(int64_t{1} << 40);
+}
+
 NodeSpec spec_of(const Json& row, const graph::Graph& graph, const std::string& in_program) {
   NodeSpec spec;
   SpecFacts& facts = spec.facts;
@@ -209,6 +218,7 @@ NodeSpec spec_of(const Json& row, const graph::Graph& graph, const std::string& 
       }
       size.powers[p] = static_cast<uint8_t>(power);
     }
+    if (!is_small(graph, size)) refuse(fmt::format("dimension {} is too large", d.name));
     const DimSize range = graph::range_of(graph, size);
     if (size.number < 1 || range.min < d.min || d.max < range.max) {
       refuse(fmt::format("dimension {} is not what the program says", d.name));
