@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace tilewright {
 namespace {
@@ -25,10 +26,23 @@ size_t sequence_length(std::string_view text, size_t at) {
   return overlong || surrogate || code > 0x10ffff ? 0 : length;
 }
 
+// The first place from `at` on, in steps of 8, whose 8 bytes are not all ASCII other than zero.
+size_t behind_ascii(std::string_view text, size_t at) {
+  constexpr uint64_t kHigh = 0x8080808080808080, kOnes = 0x0101010101010101;
+  for (; at + 8 <= text.size(); at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, text.data() + at, 8);
+    if (((word | (word - kOnes)) & kHigh) != 0) break;
+  }
+  return at;
+}
+
 }  // namespace
 
 bool is_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
+    at = behind_ascii(text, at);
+    if (at == text.size()) break;
     const size_t length = sequence_length(text, at);
     if (length == 0) return false;
     at += length;

@@ -188,6 +188,10 @@ Lookup<Artifact> Store::artifact(const Record& record) const {
   return loadable(*impl_, record.artifact_hash, record.workload_hash);
 }
 
+Lookup<Artifact> Store::artifact(const std::string& hash, const std::string& workload_hash) const {
+  return loadable(*impl_, hash, workload_hash);
+}
+
 Lookup<Artifact> Store::artifact(const std::string& hash) const {
   return loadable(*impl_, hash, "");
 }

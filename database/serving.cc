@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <system_error>
@@ -142,18 +143,22 @@ void vouch_for_kernels(const StoreImpl& from, const Connection& to, const Select
   }
 }
 
+void write_part(const Connection& to, const std::string& name, const std::string& bytes) {
+  const auto* first = reinterpret_cast<const Blob::value_type*>(bytes.data());
+  replace_row(to, parts_table(), kSchemaVersion, {name, Blob(first, first + bytes.size())});
+}
+
 void write_parts(const Connection& to, const ServingContent& content) {
   if (content.parts.empty()) return;
   create_parts_table(to);
-  for (const auto& [name, bytes] : content.parts) {
-    const auto* first = reinterpret_cast<const Blob::value_type*>(bytes->data());
-    replace_row(to, parts_table(), kSchemaVersion, {name, Blob(first, first + bytes->size())});
-  }
+  for (const auto& [name, bytes] : content.parts) write_part(to, name, *bytes);
 }
 
 void write_file(const StoreImpl& from, const Selection& selection, const ServingContent& content,
                 const fs::path& path) {
   const Connection to(path.string(), Connection::Access::Create, std::chrono::seconds(5));
+  // A page is a read: large values of a model file take few.
+  if (!content.parts.empty()) to.exec("PRAGMA page_size=16384", "choosing its pages");
   {
     SqlTransaction transaction(to, SqlTransaction::Kind::Write);
     create_schema(to, kSchemaVersion);
@@ -261,6 +266,40 @@ Lookup<std::string> Store::part(const std::string& name) const {
   return {std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), ""};
 }
 
+std::string Store::read_part(const std::string& name, std::span<std::byte> place) const {
+  constexpr size_t kLarge = size_t{1}
+                            << 16;  // SQLite takes longer to find a value twice than to copy less
+  const std::string said = "part '" + name + "' of '" + path() + "'";
+  Statement found(impl_->connection,
+                  "SELECT name, checksum, rowid, length(bytes), "
+                  "CASE WHEN length(bytes) < 65536 THEN bytes END FROM parts WHERE name = ?1",
+                  "reading a part");
+  static_assert(kLarge == 65536);
+  found.bind(1, std::string_view(name));
+  if (!found.step()) return said + " is missing";
+  const int64_t bytes = found.integer(3);
+  if (bytes != static_cast<int64_t>(place.size())) {
+    return said + " is damaged: it has " + std::to_string(bytes) + " bytes, and the program says " +
+           std::to_string(place.size());
+  }
+  const auto small = found.blob(4);
+  if (small && small->size() == place.size()) {
+    std::copy(small->begin(), small->end(), place.begin());
+  } else if (place.size() >= kLarge) {
+    impl_->connection.read_blob("parts", "bytes", found.integer(2), place, "reading a part");
+  } else {
+    return said + " is damaged: a column holds another type";
+  }
+  Canonical row;
+  row.text(parts_table().name);
+  row.text(name);
+  if (found.cell(0) != Cell(name) ||
+      found.cell(1) != Cell(static_cast<int64_t>(row.checksum_before(place)))) {
+    return said + " is damaged: the checksum does not match";
+  }
+  return "";
+}
+
 ServingReport Store::export_serving(const fs::path& path, const ServingContent& content) const {
   require_place(*this, path);
   Draft draft(path);
@@ -268,7 +307,12 @@ ServingReport Store::export_serving(const fs::path& path, const ServingContent& 
   {
     SqlTransaction snapshot(impl_->connection, SqlTransaction::Kind::Read);
     const Selection selection = selection_of(*this, content);
-    write_file(*impl_, selection, content, draft.path());
+    ServingContent whole = content;
+    if (content.index) {
+      whole.parts[content.index_name] =
+          std::make_shared<const std::string>(content.index(*this, selection.artifacts));
+    }
+    write_file(*impl_, selection, whole, draft.path());
     report = {.workloads = static_cast<int64_t>(selection.workloads.size()),
               .records = static_cast<int64_t>(selection.records.size()),
               .artifacts = static_cast<int64_t>(selection.artifacts.size()),

@@ -122,7 +122,9 @@ StoreImpl open_pinned(const std::filesystem::path& path, const Trust& trust) {
   Connection connection(path.string(), bytes);
   const int version = read_schema_version(connection);
   if (version == 0) empty_file(connection);
-  return StoreImpl(std::move(connection), version, true, "", trust.keys);
+  StoreImpl store(std::move(connection), version, true, "", trust.keys);
+  store.serving = true;
+  return store;
 }
 
 }  // namespace
@@ -137,7 +139,9 @@ StoreImpl open_for_reading(const std::filesystem::path& path,
   Connection connection(path.string(), access, busy_timeout, place.file.string());
   const int version = read_schema_version(connection);
   if (version == 0) empty_file(connection);
-  return StoreImpl(std::move(connection), version, true, distrust_of(place), trust.keys);
+  StoreImpl store(std::move(connection), version, true, distrust_of(place), trust.keys);
+  store.serving = place.serving;
+  return store;
 }
 
 void StoreImpl::require_writable() const {

@@ -119,6 +119,8 @@ struct TriedConfig {
   auto operator<=>(const TriedConfig&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
+class Store;
+
 // The contents of a serving file.
 struct ServingContent {
   std::optional<std::set<std::string>> workloads = {};  // by hash; nothing: all of them
@@ -126,10 +128,18 @@ struct ServingContent {
   std::map<std::string, std::string> chosen = {};
   // Named parts, which make it a model file.
   std::map<std::string, std::shared_ptr<const std::string>> parts = {};
+  // One more part, which tells of the file's kernels: made of the store that is exported and of the hashes
+  // of the kernels that go into the file.
+  std::string index_name = {};
+  std::function<std::string(const Store& from, const std::set<std::string>& kernels)> index =
+      nullptr;
 };
 
 // The hash under which an artifact is stored.
 std::string content_hash(const Artifact& artifact);
+
+// Of its bytes and description, to find damage.
+int64_t code_checksum(const Artifact& artifact);
 
 // The id under which a record is stored. `created` must be set, since it is part of the id.
 std::string content_hash(const Record& record);
@@ -219,6 +229,12 @@ class Store {
   Lookup<Record> record(const std::string& id) const;
   // The kernel of a record, where it may run. Every other access to a kernel goes through this one.
   Lookup<Artifact> artifact(const Record& record) const;
+  // A kernel that may run for a workload.
+  Lookup<Artifact> artifact(const std::string& hash, const std::string& workload_hash) const;
+  // The same without its source, out of a trusted serving file only bytes and description, which have to have
+  // this checksum; so its source is not read.
+  Lookup<Artifact> artifact(const std::string& hash, const std::string& workload_hash,
+                            int64_t checksum) const;
   // A kernel that may run for some workload.
   Lookup<Artifact> artifact(const std::string& hash) const;
   Lookup<Model> model(const std::string& target_hash, const std::string& kind,
@@ -273,6 +289,8 @@ class Store {
   bool has_parts() const;
   // A part of a model file, or why there is none.
   Lookup<std::string> part(const std::string& name) const;
+  // Reads a part of as many bytes to a place. Returns why it holds something else now, or "".
+  std::string read_part(const std::string& name, std::span<std::byte> place) const;
 
   // Imports lines in the format of export_jsonl(). Any other line throws RecordError with its
   // number, and nothing is imported. A row whose checksum does not match is reported and left out.

@@ -35,6 +35,7 @@ class StoreImpl {
   bool read_only;
   std::string distrust;           // why others may decide the file's content
   std::vector<std::string> keys;  // kernels that these keys signed may run
+  bool serving = false;           // a serving file: one export wrote it, and nothing changes it
 };
 
 BadRow bad_row(const Table& table, const RowScan& scan);

@@ -63,9 +63,9 @@ TargetIdentity identity_today(TargetIdentity stored) {
 }
 
 bool may_serve(const TargetIdentity& stored, const TargetIdentity& here) {
+  if (stored.features == here.features) return true;
   const bool of_gpu = stored.features.starts_with("sm_") || here.features.starts_with("sm_");
-  if (of_gpu) return stored.features == here.features;
-  return includes(words(here.features), words(stored.features));
+  return !of_gpu && includes(words(here.features), words(stored.features));
 }
 
 std::string target_difference(const TargetIdentity& stored, const TargetIdentity& here) {
@@ -82,13 +82,18 @@ std::string target_difference(const TargetIdentity& stored, const TargetIdentity
   return say("another target", extra_of(stored), extra_of(here));
 }
 
-std::set<std::string> needed_features(const Artifact& artifact) {
+std::set<std::string> flag_features(const std::string& flags) {
   std::set<std::string> needed;
-  for (const std::string& flag : words(artifact.flags)) {
+  for (const std::string& flag : words(flags)) {
     const bool names_one =
         flag.starts_with("-m") && !flag.starts_with("-mno-") && flag.find('=') == std::string::npos;
     if (names_one) needed.insert(flag.substr(2));
   }
+  return needed;
+}
+
+std::set<std::string> needed_features(const Artifact& artifact) {
+  std::set<std::string> needed = flag_features(artifact.flags);
   using Json = nlohmann::json;
   const Json description = Json::parse(artifact.description, nullptr, /*allow_exceptions=*/false);
   if (!description.is_object()) return needed;
@@ -101,8 +106,13 @@ std::set<std::string> needed_features(const Artifact& artifact) {
 }
 
 std::string lacking_features(const Artifact& artifact, const std::set<std::string>& processor) {
+  return lacking_features(needed_features(artifact), processor);
+}
+
+std::string lacking_features(const std::set<std::string>& needed,
+                             const std::set<std::string>& processor) {
   std::string lacking;
-  for (const std::string& feature : needed_features(artifact)) {
+  for (const std::string& feature : needed) {
     if (processor.count(feature) == 0) lacking += (lacking.empty() ? "" : ", ") + feature;
   }
   return lacking.empty() ? "" : "its code needs " + lacking + ", which this processor lacks";

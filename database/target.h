@@ -36,8 +36,13 @@ std::string target_difference(const TargetIdentity& stored, const TargetIdentity
 // GPU's.
 std::set<std::string> needed_features(const Artifact& artifact);
 
+// The part of them that the flags say.
+std::set<std::string> flag_features(const std::string& flags);
+
 // "its code needs avx512vnni, which this processor lacks"; empty where it lacks nothing.
 std::string lacking_features(const Artifact& artifact, const std::set<std::string>& processor);
+std::string lacking_features(const std::set<std::string>& needed,
+                             const std::set<std::string>& processor);
 
 // For how many threads a kernel is asked for.
 struct ThreadsAsked {

@@ -116,7 +116,11 @@ std::string data_hash(const std::string& data);
 // Throws GraphError that names the node or value: names that occur twice, reads of what was not made,
 // specs that do not parse, operands that are missing or have another type or number of elements, reads of
 // a state that was written since.
-void verify(const Graph& graph);
+enum class Specs : uint8_t {
+  Parsed,
+  Known,  // somebody parsed them before: nothing that follows from them is checked
+};
+void verify(const Graph& graph, Specs specs = Specs::Parsed);
 
 // "f32[1, 3]".
 std::string type_text(const Value& value);

@@ -70,6 +70,11 @@ class Line {
     size_t end = at_ + 1;
     while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
     if (end >= text_.size()) fail("the text does not end");
+    const std::string_view inner = text_.substr(at_ + 1, end - at_ - 1);
+    if (std::ranges::all_of(inner, [](char c) { return c >= ' ' && c <= '~' && c != '\\'; })) {
+      at_ = end + 1;
+      return std::string(inner);
+    }
     const auto parsed = nlohmann::json::parse(text_.substr(at_, end + 1 - at_), nullptr,
                                               /*allow_exceptions=*/false);
     if (!parsed.is_string()) fail("the text is not valid");

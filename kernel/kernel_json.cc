@@ -32,16 +32,21 @@ ParamRole parse_role(const std::string& name, const std::string& where) {
   throw Error("kernel description: " + where + ": " + what);
 }
 
-template <class T>
-T field(const json& object, const std::string& where, const char* key) {
+const json& member(const json& object, const std::string& where, const char* key) {
   if (!object.is_object())
     fail(where, "expected an object, got " + std::string(object.type_name()));
   auto found = object.find(key);
   if (found == object.end()) fail(where, std::string("missing key '") + key + "'");
+  return *found;
+}
+
+template <class T>
+T field(const json& object, const std::string& where, const char* key) {
+  const json& found = member(object, where, key);
   try {
-    return found->get<T>();
+    return found.get<T>();
   } catch (const json::exception&) {
-    fail(where, std::string("key '") + key + "' has the wrong type: " + found->dump());
+    fail(where, std::string("key '") + key + "' has the wrong type: " + found.dump());
   }
 }
 
@@ -114,7 +119,7 @@ KernelParam param(const json& j, const std::string& where) {
   KernelParam p;
   p.name = field<std::string>(j, where, "name");
   p.elem = elem_field(j, where);
-  json shape = field<json>(j, where, "shape");
+  const json& shape = member(j, where, "shape");
   if (!shape.is_array()) fail(where, "key 'shape' has the wrong type: " + shape.dump());
   for (const json& e : shape) p.shape.push_back(extent(e, where + ".shape"));
   p.role = parse_role(field<std::string>(j, where, "role"), where);

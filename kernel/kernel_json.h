@@ -15,6 +15,9 @@ namespace tilewright::kernel_json {
 // kernel_json.cc lists.
 template <class T>
 T field(const nlohmann::json& object, const std::string& where, const char* key);
+// The member itself.
+const nlohmann::json& member(const nlohmann::json& object, const std::string& where,
+                             const char* key);
 // A non-negative number.
 int64_t size_field(const nlohmann::json& object, const std::string& where, const char* key);
 

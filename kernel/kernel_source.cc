@@ -11,6 +11,7 @@ namespace {
 
 using kernel_json::fail;
 using kernel_json::field;
+using kernel_json::member;
 using kernel_json::size_field;
 using nlohmann::json;
 
@@ -26,7 +27,7 @@ json function_to_json(const KernelFunction& f) {
 KernelFunction function_from_json(const json& j, const std::string& where, size_t dims) {
   KernelFunction f;
   f.symbol = field<std::string>(j, where, "symbol");
-  json params = field<json>(j, where, "params");
+  const json& params = member(j, where, "params");
   if (!params.is_array()) fail(where, "key 'params' is no array");
   for (size_t i = 0; i < params.size(); ++i) {
     std::string place = where + ".params[" + std::to_string(i) + "]";
@@ -57,7 +58,7 @@ std::string KernelDescription::to_json() const {
 }
 
 KernelDescription KernelDescription::from_json(const std::string& text) {
-  json j = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json j = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (j.is_discarded()) fail("text", "not JSON");
   KernelDescription d;
   d.abi = field<int>(j, "top level", "abi");
@@ -70,8 +71,8 @@ KernelDescription KernelDescription::from_json(const std::string& text) {
     d.features = field<std::vector<std::string>>(j, "top level", "features");
   }
   if (j.contains("sizes")) d.sizes = kernel_json::sizes(j["sizes"], d.dims.size());
-  d.main = function_from_json(field<json>(j, "top level", "main"), "main", d.dims.size());
-  json packs = field<json>(j, "top level", "packs");
+  d.main = function_from_json(member(j, "top level", "main"), "main", d.dims.size());
+  const json& packs = member(j, "top level", "packs");
   if (!packs.is_array()) fail("top level", "key 'packs' is no array");
   for (size_t i = 0; i < packs.size(); ++i) {
     std::string where = "packs[" + std::to_string(i) + "]";

@@ -6,7 +6,7 @@ Tilewright is faster), and how far its outputs are from ONNX Runtime's, as a sha
 are random. With --threads all sides have so many, and the wall's clock counts: a machine without other work is
 needed. The peers compute in f32. OpenVINO has one stream; it takes part where its package is installed.
 With --start each side loads the model and runs it once in a process of its own: CPU time from before the load to
-after the run, and how far the process's peak memory rose. Imports of Python modules do not count.
+after the run, and how far the process's peak memory rose, medians of rounds in turns. Imports of Python modules do not count.
 Needs the Python packages onnxruntime and numpy, and libtilewright.so."""
 import argparse
 import ctypes
@@ -205,15 +205,19 @@ def start_row(given, library, onnx: str, compiled: str, folder: str) -> dict:
     import numpy as np
     row, file = {"model": os.path.basename(onnx)}, os.path.join(folder, "inputs.npz")
     np.savez(file, **random_inputs(Model(library, compiled, None).inputs, np.random.default_rng(0)))
-    for side in ("tilewright", "onnxruntime", "openvino"):
-        command = [sys.executable, __file__, f"{onnx}={compiled}", "--library", given.library,
-                   "--threads", str(given.threads), "--cpu", str(given.cpu), "--side", f"{side}={file}"]
-        runs = [subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(5)]
-        if any(run.returncode != 0 for run in runs):
-            if side != "openvino":
-                sys.exit(f"bench_models: {side}: {runs[0].stderr.strip()}")
-            continue
-        figures = [[float(figure) for figure in run.stdout.split()] for run in runs]
+    runs = {side: [] for side in ("tilewright", "onnxruntime", "openvino")}
+    for _ in range(given.rounds):  # in turns, so that all sides see the machine's good and bad moments
+        for side in list(runs):
+            command = [sys.executable, __file__, f"{onnx}={compiled}", "--library", given.library,
+                       "--threads", str(given.threads), "--cpu", str(given.cpu), "--side", f"{side}={file}"]
+            run = subprocess.run(command, capture_output=True, text=True, check=False)
+            if run.returncode == 0:
+                runs[side].append([float(figure) for figure in run.stdout.split()])
+            elif side == "openvino":
+                del runs[side]
+            else:
+                sys.exit(f"bench_models: {side}: {run.stderr.strip()}")
+    for side, figures in runs.items():
         seconds, memory = (statistics.median(column) for column in zip(*figures))
         row[side] = {"seconds": seconds, "mib": memory}
     return row
@@ -227,6 +231,7 @@ def main() -> None:
     parser.add_argument("--cpu", type=int, default=0, help="the processor to pin to, with one thread (0)")
     parser.add_argument("--threads", type=int, default=1, help="threads on each side (1)")
     parser.add_argument("--start", action="store_true", help="measure the load with the first run")
+    parser.add_argument("--rounds", type=int, default=7, help="of --start (7)")
     parser.add_argument("--side", help=argparse.SUPPRESS)  # a process of --start
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -246,7 +251,7 @@ def main() -> None:
                 rows.append(start_row(given, library, onnx, compiled, folder))
             if not given.json:
                 print(rows[-1]["model"] + ": " + ", ".join(
-                    f"{side} {figures['seconds'] * 1e3:.0f} ms, {figures['mib']:.0f} MiB"
+                    f"{side} {figures['seconds'] * 1e3:.1f} ms, {figures['mib']:.1f} MiB"
                     for side, figures in rows[-1].items() if side != "model"), flush=True)
             continue
         rows.append(compare(library, onnx, compiled, given.seconds, given.threads))

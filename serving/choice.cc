@@ -98,10 +98,11 @@ class Finder {
     for (size_t d = 0; d < request.dims.size(); ++d) sizes[request.dims[d].name] = box[d];
     if (own_ != nullptr && !request.dims.empty()) {
       single_ = single_sizes(request, box);
-      if (single_) fixed_ = table.find(make_workload(fixed_at(request.spec, *single_)).hash());
+      if (single_) fixed_ = table.find(make_workload(fixed_at(request.spec(), *single_)).hash());
     }
-    for (const StoredWorkload* other : table.dynamic(request.spec.op)) {
-      if (other != own_ && covers(other->spec, request.spec, sizes)) others_.push_back(other);
+    if (!table.has_dynamic()) return;
+    for (const StoredWorkload* other : table.dynamic(request.spec().op)) {
+      if (other != own_ && covers(other->spec, request.spec(), sizes)) others_.push_back(other);
     }
     // The narrower the range, the nearer.
     std::stable_sort(others_.begin(), others_.end(),
@@ -156,7 +157,7 @@ class Finder {
 
   // Whether any of the sizes that are asked for, fixed ones among them, lie in the range.
   bool meets(const std::map<std::string, DimSize>& range) const {
-    const auto asked = sizes_of(request_.spec);
+    const auto asked = sizes_of(request_.spec());
     return std::all_of(range.begin(), range.end(), [&](const auto& part) {
       const DimSize met = overlap(asked.at(part.first), part.second);
       return met.min <= met.max;
@@ -322,6 +323,11 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
+const Spec& Request::spec() const {
+  if (parsed == nullptr) parsed = std::make_shared<const Spec>(parse_spec(text));
+  return *parsed;
+}
+
 Spec fixed_at(const Spec& spec, const database::Sizes& sizes) {
   Spec fixed = spec;
   const auto fix = [&](DimSize& size, const std::string& name) {
@@ -340,8 +346,8 @@ Spec fixed_at(const Spec& spec, const database::Sizes& sizes) {
 Request make_request(const std::string& text, const Target& target,
                      const database::TargetIdentity& identity,
                      const database::ThreadsAsked& threads) {
-  Request request{text, parse_spec(text), "", {}, {}, target, identity, threads};
-  Workload workload = make_workload(request.spec);
+  Request request{text, "", {}, {}, target, identity, threads};
+  Workload workload = make_workload(request.spec());
   request.hash = workload.hash();
   for (const DimVar& d : workload.dims) request.dims.push_back({d.var.name(), d.min, d.max});
   for (const Param& p : workload.inputs) request.operands.push_back(p.buffer->name);
@@ -393,7 +399,7 @@ std::string tune_command(const Table& table, const Request& request) {
   std::string command =
       table.is_model()
           ? fmt::format("tune-cli compile MODEL -o {} --db DATABASE", quoted(table.path()))
-          : fmt::format("tune-cli tune {} --db {}", quoted(spec_to_inline(request.spec)),
+          : fmt::format("tune-cli tune {} --db {}", quoted(spec_to_inline(request.spec())),
                         table.is_serving_file() ? "DATABASE" : quoted(table.path()));
   const Target native = Target::parse("native");
   if (request.target.name != native.name) command += " --target " + request.target.name;

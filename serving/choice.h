@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,13 +24,24 @@ struct Dim {
 // A spec that is asked for, and for what.
 struct Request {
   std::string text;  // as it was given
-  Spec spec;
   std::string hash;
   std::vector<Dim> dims;              // dynamic ones
   std::vector<std::string> operands;  // inputs, then the output
   Target target;
   database::TargetIdentity identity;
   database::ThreadsAsked threads;
+
+  // Parsed when it is asked for: a model file's index says what else follows from the text. One thread at
+  // a time.
+  const Spec& spec() const;
+  mutable std::shared_ptr<const Spec> parsed = nullptr;
+};
+
+// What follows from a spec's text alone, so that it need not be parsed.
+struct SpecFacts {
+  std::string text, hash;
+  std::vector<Dim> dims;
+  std::vector<std::string> operands;
 };
 
 // Throws SpecError, and ServingError for more dynamic dimensions than a launch takes.

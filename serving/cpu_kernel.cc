@@ -75,11 +75,12 @@ std::vector<PackedBuffer> pack_on_host(const Kernel& kernel,
   return buffers;
 }
 
-std::shared_ptr<const DeviceKernel> load_cpu_kernel(const database::Artifact& artifact) {
+std::shared_ptr<const DeviceKernel> load_cpu_kernel(const database::Artifact& artifact,
+                                                    std::shared_ptr<CodeMemory> memory) {
   std::string_view object(reinterpret_cast<const char*>(artifact.bytes.data()),
                           artifact.bytes.size());
   return std::make_shared<CpuKernel>(
-      Kernel(object, KernelDescription::from_json(artifact.description)));
+      Kernel(object, KernelDescription::from_json(artifact.description), std::move(memory)));
 }
 
 }  // namespace tilewright::serving

@@ -75,7 +75,9 @@ std::vector<PackedBuffer> pack_on_host(const Kernel& kernel,
                                        const std::map<std::string, const void*>& weights,
                                        const tw_executor& executor);
 
-// Loads a CPU kernel. Throws KernelError or Error for what does not load here.
-std::shared_ptr<const DeviceKernel> load_cpu_kernel(const database::Artifact& artifact);
+// Loads a CPU kernel, which runs when the memory is sealed. Throws KernelError or Error for what does not load
+// here.
+std::shared_ptr<const DeviceKernel> load_cpu_kernel(const database::Artifact& artifact,
+                                                    std::shared_ptr<CodeMemory> memory);
 
 }  // namespace tilewright::serving

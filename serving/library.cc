@@ -56,7 +56,8 @@ ReportLine line_of(const Request& request, const Candidate& c, const Box& box) {
   line.outcome = c.outcome;
   line.reason = c.reason;
   // The text that was given says the same, mostly, and the shortest form takes long to find.
-  const bool own = c.made_for->hash == request.hash && !request.text.starts_with('{');
+  const bool own = c.made_for->hash == request.hash &&
+                   (!request.text.starts_with('{') || c.made_for->canonical.empty());
   line.kernel = own ? request.text : c.made_for->text();
   line.sketch = c.kernel->sketch;
   line.seconds = c.kernel->seconds;
@@ -85,6 +86,10 @@ void add_failures(ReportLine& line, const std::string& failures, const Candidate
   if (line.outcome == TW_HIT) line.outcome = c.kernel->is_default ? TW_DEFAULT : TW_NEAR;
 }
 
+database::ThreadsAsked threads_of(const Target& target, const PrepareOptions& options) {
+  return {target.has_threads ? options.threads : 0, available_threads()};
+}
+
 const char* name_of(tw_outcome outcome) {
   switch (outcome) {
     case TW_HIT: return "hit";
@@ -101,10 +106,16 @@ struct Library::Device {
   Target target;
   database::TargetIdentity identity;
   Place place;
-  std::shared_ptr<const Gpu> gpu;  // null: the CPU
+  std::shared_ptr<const Gpu> gpu;    // null: the CPU
+  std::shared_ptr<CodeMemory> code;  // of all kernels, sealed later; null: each has its own
 
   std::shared_ptr<const DeviceKernel> load(const database::Artifact& artifact) const {
-    return gpu == nullptr ? load_cpu_kernel(artifact) : load_cuda_kernel(artifact, gpu);
+    if (gpu != nullptr) return load_cuda_kernel(artifact, gpu);
+    if (code != nullptr) return load_cpu_kernel(artifact, code);
+    const auto own = std::make_shared<CodeMemory>();
+    auto kernel = load_cpu_kernel(artifact, own);
+    own->seal();
+    return kernel;
   }
 };
 
@@ -131,7 +142,7 @@ const Served& Prepared::find(std::string_view spec) const {
 }
 
 Library::Device Library::device_for(const PrepareOptions& options) {
-  Device device{Target::parse(options.target), {}, {}, nullptr};
+  Device device{Target::parse(options.target), {}, {}, nullptr, nullptr};
   const TargetFacts facts = target_facts(device.target);
   if (!device.target.is_cuda()) {
     device.target.require_here();
@@ -164,11 +175,33 @@ std::shared_ptr<const Gpu> Library::gpu(int index) {
 
 std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options) {
   const Device device = device_for(options);
-  auto prepared = std::make_unique<Prepared>();
+  std::vector<Request> requests;
   for (const std::string& spec : options.specs) {
-    Request request =
-        make_request(spec, device.target, device.identity,
-                     {device.target.has_threads ? options.threads : 0, available_threads()});
+    requests.push_back(
+        make_request(spec, device.target, device.identity, threads_of(device.target, options)));
+  }
+  return prepare(options, device, requests);
+}
+
+std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options,
+                                           const std::vector<SpecFacts>& specs) {
+  constexpr size_t kStep = size_t{1} << 20;
+  Device device = device_for(options);
+  device.code = std::make_shared<CodeMemory>(kStep);
+  std::vector<Request> requests;
+  for (const SpecFacts& spec : specs) {
+    requests.push_back({spec.text, spec.hash, spec.dims, spec.operands, device.target,
+                        device.identity, threads_of(device.target, options)});
+  }
+  auto prepared = prepare(options, device, requests);
+  device.code->seal();
+  return prepared;
+}
+
+std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options, const Device& device,
+                                           const std::vector<Request>& requests) {
+  auto prepared = std::make_unique<Prepared>();
+  for (const Request& request : requests) {
     prepared->served_.push_back(serve(request, options, device, prepared->report_));
     prepared->by_text_.emplace(prepared->served_.back()->text(), prepared->served_.size() - 1);
   }
@@ -212,9 +245,8 @@ void Library::serve_box(const Request& request, const Choice& choice, const Devi
     for (const Box& piece : served.missing(c.box)) {
       if (!overlaps(piece, box)) continue;
       try {
-        const database::Artifact& artifact = *c.kernel->artifact;
-        if (c.in_place_of != nullptr) served.declare(*load(*c.in_place_of->artifact, device));
-        served.add(piece, load(artifact, device), *c.made_for, artifact.hash);
+        if (c.in_place_of != nullptr) served.declare(*load(*c.in_place_of, device));
+        served.add(piece, load(*c.kernel, device), *c.made_for, c.kernel->artifact_hash);
       } catch (const Error& e) {
         // The next best may do. What is stored may be unsound, or need what this processor lacks.
         failures.push_back({piece, e.what()});
@@ -239,15 +271,16 @@ void Library::serve_box(const Request& request, const Choice& choice, const Devi
   }
 }
 
-std::shared_ptr<const DeviceKernel> Library::load(const database::Artifact& artifact,
+std::shared_ptr<const DeviceKernel> Library::load(const StoredKernel& stored,
                                                   const Device& device) {
-  const std::string key = fmt::format(
-      "{} {}", device.gpu == nullptr ? "cpu" : std::to_string(device.gpu->index()), artifact.hash);
+  const std::string key =
+      fmt::format("{} {}", device.gpu == nullptr ? "cpu" : std::to_string(device.gpu->index()),
+                  stored.artifact_hash);
   std::lock_guard lock(mutex_);
   std::weak_ptr<const DeviceKernel>& known = loaded_[key];
   std::shared_ptr<const DeviceKernel> kernel = known.lock();
   if (kernel == nullptr) {
-    kernel = device.load(artifact);
+    kernel = device.load(*table_.artifact(stored));
     known = kernel;
   }
   return kernel;

@@ -58,15 +58,22 @@ class Library {
 
   // Throws DatabaseError, TrustError.
   Library(const std::string& path, Log log, database::Trust trust = {})
-      : table_(Table::read(path, std::move(trust))), log_(std::move(log)) {}
+      : Library(Table::read(path, std::move(trust)), std::move(log)) {}
+  Library(Table table, Log log) : table_(std::move(table)), log_(std::move(log)) {}
 
   // Throws SpecError, ServingError, TargetError.
   std::unique_ptr<Prepared> prepare(const PrepareOptions& options);
+  // The same of specs about which everything is known; options.specs do not count. One thread at a time, and
+  // never beside the other: what it loads runs when all is loaded.
+  std::unique_ptr<Prepared> prepare(const PrepareOptions& options,
+                                    const std::vector<SpecFacts>& specs);
 
  private:
   struct Device;  // what kernels are loaded on
   struct Choice;  // the kernels that may serve a box of sizes
 
+  std::unique_ptr<Prepared> prepare(const PrepareOptions& options, const Device& device,
+                                    const std::vector<Request>& requests);
   Device device_for(const PrepareOptions& options);
   std::shared_ptr<const Gpu> gpu(int index);
   std::unique_ptr<Served> serve(const Request& request, const PrepareOptions& options,
@@ -74,8 +81,7 @@ class Library {
   // Adds kernels for the sizes of the box and says what it found.
   void serve_box(const Request& request, const Choice& choice, const Device& device, Served& served,
                  std::vector<ReportLine>& report);
-  std::shared_ptr<const DeviceKernel> load(const database::Artifact& artifact,
-                                           const Device& device);
+  std::shared_ptr<const DeviceKernel> load(const StoredKernel& kernel, const Device& device);
   void log_once(const ReportLine& line);
 
   const Table table_;

@@ -36,20 +36,16 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   StoredModel source(path, options.trust);
   const graph::Graph& graph = source.graph();
   // One line tells of all nodes.
-  library_ = std::make_unique<Library>(
-      path, [](const std::string&) {}, options.trust);
+  library_ = std::make_unique<Library>(source.take_table(), [](const std::string&) {});
   PrepareOptions prepare;
   prepare.threads = options.threads;
   dims_ = graph.dims;
-  std::vector<graph::RangedSpec> specs;
-  std::set<std::string> known;
-  for (const graph::Node& node : graph.nodes) {
-    specs.push_back(node.is_workload() ? graph::ranged(graph, node) : graph::RangedSpec{});
-    if (node.is_workload() && known.insert(specs.back().spec).second) {
-      prepare.specs.push_back(specs.back().spec);
-    }
+  std::vector<SpecFacts> specs;
+  std::set<std::string_view> known;
+  for (const NodeSpec& spec : source.index().specs) {
+    if (known.insert(spec.facts.text).second) specs.push_back(spec.facts);
   }
-  prepared_ = library_->prepare(prepare);
+  prepared_ = library_->prepare(prepare, specs);
   const graph::Plan plan = graph::plan_memory(graph);
   places_ = plan.places;
   offsets_ = plan.offsets;
@@ -58,7 +54,7 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   constants_.resize(graph.values.size());
   add_states(graph, options.states_of);
   add_ports(source);
-  add_steps(source, specs);
+  add_steps(source);
   for (const auto& constant : constants_) weight_bytes_ += constant ? constant->bytes() : 0;
   for (const Port& state : states_) weight_bytes_ -= constants_[state.value]->bytes();
   reserve_workspace(1);
@@ -128,43 +124,52 @@ void* Model::place_of(StoredModel& source, size_t value) {
   const auto [root, bytes] = places_[value];
   if (offsets_[root] >= 0) return static_cast<char*>(arena_.data()) + offsets_[root] + bytes;
   if (constants_[root] == nullptr) {
-    const std::string& data = source.data(source.graph().values[root]);
-    constants_[root] = std::make_shared<Workspace>(static_cast<int64_t>(data.size()));
-    std::memcpy(constants_[root]->data(), data.data(), data.size());
+    const graph::Value& constant = source.graph().values[root];
+    constants_[root] = std::make_shared<Workspace>(constant.bytes());
+    source.read(constant, constants_[root]->data());
   }
   return static_cast<char*>(constants_[root]->data()) + bytes;
 }
 
-void Model::add_steps(StoredModel& source, const std::vector<graph::RangedSpec>& specs) {
+// Throws a miss that names all nodes without a kernel.
+void Model::require_kernels(const StoredModel& source, const std::vector<size_t>& specs) const {
   const graph::Graph& graph = source.graph();
-  std::map<std::string, const ReportLine*> reports;
   std::string misses;
   for (const ReportLine& line : prepared_->report()) {
-    reports.emplace(line.spec, &line);
     if (line.outcome != TW_MISS) continue;
-    for (size_t n = 0; n < specs.size(); ++n) {
-      if (specs[n].spec != line.spec) continue;
-      misses += fmt::format("\n  {}: {}", graph.nodes[n].label, line.reason);
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      const graph::Node& node = graph.nodes[n];
+      if (!node.is_workload() || source.index().specs[specs[n]].facts.text != line.spec) continue;
+      misses += fmt::format("\n  {}: {}", node.label, line.reason);
     }
   }
-  if (!misses.empty()) {
-    throw ServingError(TW_ERROR_MISS,
-                       fmt::format("nodes that no kernel serves here; 'tune-cli compile' makes "
-                                   "them:{}",
-                                   misses));
-  }
-  for (size_t n = 0; n < specs.size(); ++n) {
+  if (misses.empty()) return;
+  throw ServingError(TW_ERROR_MISS,
+                     fmt::format("nodes that no kernel serves here; 'tune-cli compile' makes "
+                                 "them:{}",
+                                 misses));
+}
+
+void Model::add_steps(StoredModel& source) {
+  const graph::Graph& graph = source.graph();
+  const std::vector<size_t> specs = specs_of_nodes(graph);
+  require_kernels(source, specs);
+  std::vector<Workspace> copies;  // of constants, while a step packs them
+  std::map<std::string_view, const ReportLine*> reports;
+  for (const ReportLine& line : prepared_->report()) reports.emplace(line.spec, &line);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const graph::Node& node = graph.nodes[n];
     if (node.is_view()) continue;
     if (node.is_write()) {
       steps_.push_back(std::make_shared<Step>(make_write(source, node)));
       continue;
     }
-    const ReportLine& r = *reports.at(specs[n].spec);
-    Step step = make_step(source, node, specs[n]);
+    const NodeSpec& spec = source.index().specs[specs[n]];
+    const ReportLine& r = *reports.at(spec.facts.text);
+    Step step = make_step(source, node, spec, copies);
     step.line = lines_.size();
     lines_.push_back(
-        {node.label, specs[n].spec, r.kernel, r.sketch, r.outcome, r.reason, r.seconds, 0});
+        {node.label, spec.facts.text, r.kernel, r.sketch, r.outcome, r.reason, r.seconds, 0});
     steps_.push_back(std::make_shared<Step>(std::move(step)));
   }
 }
@@ -181,21 +186,61 @@ Model::Step Model::make_write(StoredModel& source, const graph::Node& node) {
   return step;
 }
 
-Model::Step Model::make_step(StoredModel& source, const graph::Node& node,
-                             const graph::RangedSpec& spec) {
+std::vector<size_t> Model::operands_of(const StoredModel& source, const graph::Node& node,
+                                       const Step& step) const {
+  const auto refuse = [&](const std::string& why) {
+    throw graph::GraphError(fmt::format("'{}': {}", node.label, why));
+  };
+  const graph::Graph& graph = source.graph();
+  const std::vector<Operand>& operands = step.served->operands();
+  if (node.operands.size() + 1 != operands.size()) {
+    refuse(fmt::format("it has {} operands; its kernel takes {}", node.operands.size(),
+                       operands.size() - 1));
+  }
+  int64_t least[kMaxDims], most[kMaxDims];
+  for (size_t d = 0; d < step.sizes.size(); ++d) {
+    least[d] = step.sizes[d].at(least_sizes().data());
+    most[d] = step.sizes[d].at(largest_sizes().data());
+  }
+  const auto count_at = [](const Operand& operand, const int64_t* dims) {
+    graph::Shape shape;
+    for (const KernelExtent& extent : operand.shape) shape.push_back(extent_at(extent, dims));
+    return graph::element_count(shape).value_or(-1);
+  };
+  std::vector<size_t> values;
+  for (const Operand& o : operands) {
+    const auto bound = node.operands.find(o.name);
+    if (o.role != ParamRole::Output && bound == node.operands.end()) {
+      refuse(fmt::format("operand {} is missing", o.name));
+    }
+    values.push_back(o.role == ParamRole::Output ? node.output : bound->second);
+    const graph::Value& value = graph.values[values.back()];
+    const DimSize count = graph::range_of(graph, graph::size_of(graph, value.count()));
+    if (value.elem != o.elem || count.min != count_at(o, least) || count.max != count_at(o, most)) {
+      refuse(fmt::format("operand {} is '{}' of {} elements of {}; its kernel takes {} of {}",
+                         o.name, value.name, count.max, to_string(value.elem), count_at(o, most),
+                         to_string(o.elem)));
+    }
+    if (o.packed != 0 && !graph.values[places_[values.back()].root].constant) {
+      refuse(fmt::format("operand {} is packed once, and '{}' is calculated", o.name, value.name));
+    }
+  }
+  return values;
+}
+
+Model::Step Model::make_step(StoredModel& source, const graph::Node& node, const NodeSpec& spec,
+                             std::vector<Workspace>& copies) {
   Step step;
-  step.served = &prepared_->find(spec.spec);
+  step.served = &prepared_->find(spec.facts.text);
   for (const Dim& dim : step.served->dims()) step.sizes.push_back(spec.sizes.at(dim.name));
   const std::vector<Operand>& operands = step.served->operands();
+  const std::vector<size_t> values = operands_of(source, node, step);
   step.shapes.resize(operands.size());
   step.tensors.resize(operands.size());
   step.given.assign(operands.size(), nullptr);
   std::vector<tw_named_tensor> packed;
-  std::vector<Workspace> copies;
-  std::vector<size_t> values;
   for (size_t i = 0; i < operands.size(); ++i) {
     const Operand& o = operands[i];
-    values.push_back(o.role == ParamRole::Output ? node.output : node.operands.at(o.name));
     DLTensor& t = step.tensors[i];
     step.shapes[i] = o.known_shape;
     t = {};
@@ -203,15 +248,10 @@ Model::Step Model::make_step(StoredModel& source, const graph::Node& node,
     t.dtype = dl_type(o.elem);
     t.ndim = static_cast<int32_t>(step.shapes[i].size());
     t.shape = step.shapes[i].data();
-    if (o.packed != 0) {
-      const auto [root, first] = places_[values.back()];
-      const int64_t bytes = source.graph().values[values.back()].bytes();
-      copies.emplace_back(bytes);  // aligned, until it is packed
-      std::memcpy(copies.back().data(), source.data(source.graph().values[root]).data() + first,
-                  static_cast<size_t>(bytes));
-      t.data = copies.back().data();
-      packed.push_back({o.name.c_str(), &t});
-    }
+    if (o.packed == 0) continue;
+    if (copies.size() == packed.size()) copies.emplace_back();
+    t.data = const_cast<void*>(packed_from(source, values[i], copies[packed.size()]));
+    packed.push_back({o.name.c_str(), &t});
   }
   if (!packed.empty()) {
     step.weights = std::make_unique<Weights>(
@@ -224,6 +264,24 @@ Model::Step Model::make_step(StoredModel& source, const graph::Node& node,
     step.given[i] = &step.tensors[i];
   }
   return step;
+}
+
+// The elements of a constant, aligned, in memory that later steps use again: none are kept that only packing
+// reads.
+const void* Model::packed_from(const StoredModel& source, size_t value, Workspace& copy) const {
+  const auto [root, first] = places_[value];
+  const graph::Value& constant = source.graph().values[root];
+  if (constants_[root] != nullptr && first == 0) return constants_[root]->data();
+  if (copy.bytes() < constant.bytes()) {
+    copy = Workspace();  // before there is another one
+    copy = Workspace(constant.bytes());
+  }
+  source.read(constant, copy.data());
+  auto* data = static_cast<char*>(copy.data());
+  if (first > 0) {
+    std::memmove(data, data + first, static_cast<size_t>(source.graph().values[value].bytes()));
+  }
+  return data;
 }
 
 void Model::reserve_workspace(int threads) {

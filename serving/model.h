@@ -78,8 +78,14 @@ class Model {
   void add_states(const graph::Graph& graph, const Model* lender);
   std::shared_ptr<Workspace> lent(const Port& state) const;
   void add_ports(StoredModel& source);
-  void add_steps(StoredModel& source, const std::vector<graph::RangedSpec>& specs);
-  Step make_step(StoredModel& source, const graph::Node& node, const graph::RangedSpec& spec);
+  void add_steps(StoredModel& source);
+  void require_kernels(const StoredModel& source, const std::vector<size_t>& specs) const;
+  Step make_step(StoredModel& source, const graph::Node& node, const NodeSpec& spec,
+                 std::vector<Workspace>& copies);
+  // The values of the operands. Throws GraphError where they are not what the kernel takes.
+  std::vector<size_t> operands_of(const StoredModel& source, const graph::Node& node,
+                                  const Step& step) const;
+  const void* packed_from(const StoredModel& source, size_t value, Workspace& copy) const;
   Step make_write(StoredModel& source, const graph::Node& node);
   void* place_of(StoredModel& source, size_t value);
   void reserve_workspace(int threads);

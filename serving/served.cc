@@ -109,7 +109,7 @@ size_t Weights::bytes() const {
 }
 
 Served::Served(const Request& request, Place place)
-    : text_(request.text), place_(place), dims_(request.dims), sizes_(sizes_of(request.spec)) {
+    : text_(request.text), place_(place), dims_(request.dims) {
   for (const Dim& d : dims_) dim_names_.push_back(d.name);
   for (const std::string& name : request.operands) {
     operands_.emplace_back();
@@ -166,11 +166,15 @@ int Served::take_operand(const KernelParam& param, const std::vector<DimSource>&
 
 std::vector<DimSource> Served::dims_of(const DeviceKernel& kernel) const {
   std::vector<DimSource> dims;
+  std::map<std::string, DimSize> sizes;  // read off the text where a kernel has more dimensions
   for (const std::string& name : kernel.dims()) {
     auto own = std::find(dim_names_.begin(), dim_names_.end(), name);
     if (own != dim_names_.end()) {
       dims.push_back({static_cast<int>(own - dim_names_.begin()), 0});
-    } else if (auto fixed = sizes_.find(name); fixed != sizes_.end()) {
+      continue;
+    }
+    if (sizes.empty()) sizes = sizes_of(parse_spec(text_));
+    if (auto fixed = sizes.find(name); fixed != sizes.end()) {
       dims.push_back({-1, fixed->second.min});
     } else {
       throw KernelError(fmt::format("the kernel has dimension '{}', which {} lacks", name, text_));

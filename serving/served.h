@@ -123,7 +123,6 @@ class Served {
   Place place_;
   std::vector<Dim> dims_;
   std::vector<std::string> dim_names_;
-  std::map<std::string, DimSize> sizes_;
   std::vector<Operand> operands_;
   std::vector<DimPlace> dim_places_;
   std::vector<Variant> variants_;

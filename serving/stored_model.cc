@@ -3,17 +3,64 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 namespace tilewright::serving {
+namespace {
 
 using database::DatabaseError;
 
+[[noreturn]] void damaged(const std::string& why) {
+  throw DatabaseError(DatabaseError::Kind::Damaged, why);
+}
+
+void require_size(const graph::Value& constant, size_t bytes) {
+  if (static_cast<int64_t>(bytes) == constant.bytes()) return;
+  damaged(fmt::format("constant \"{}\" has {} bytes; its type needs {}", constant.name, bytes,
+                      constant.bytes()));
+}
+
+}  // namespace
+
+database::ServingContent model_content(const graph::Graph& graph) {
+  database::ServingContent content;
+  const auto program = std::make_shared<const std::string>(graph::to_string(graph));
+  content.parts[kProgramPart] = program;
+  for (const graph::Value& v : graph.values) {
+    if (v.constant && !graph::is_written(v)) content.parts[graph::data_hash(*v.data)] = v.data;
+  }
+  // Without the elements of its constants.
+  const auto parsed = std::make_shared<const graph::Graph>(graph::parse_graph(*program));
+  content.index_name = kIndexPart;
+  content.index = [program, parsed](const database::Store& from,
+                                    const std::set<std::string>& kernels) {
+    const ModelIndex made = make_index(*parsed, Table::all_of(from));
+    return to_text(made, *parsed, *program, kernels);
+  };
+  return content;
+}
+
 StoredModel::StoredModel(const std::string& path, database::Trust trust)
-    : store_(database::Store::open(path, database::Mode::ReadOnly, std::chrono::seconds(5),
-                                   std::move(trust))),
-      graph_(graph::parse_graph(part(kProgramPart))) {
+    : store_(std::make_shared<const database::Store>(database::Store::open(
+          path, database::Mode::ReadOnly, std::chrono::seconds(5), std::move(trust)))) {
+  const std::string program = part(kProgramPart);
+  graph_ = graph::parse_graph(program);
+  // Whoever may write a file that is not trusted would say what its kernels take.
+  database::Lookup<std::string> index = {};
+  if (store_->distrust().empty()) index = store_->part(kIndexPart);
+  if (index.value) {
+    graph::verify(graph_, graph::Specs::Known);
+    try {
+      index_ = parse_index(*index.value, program, graph_);
+    } catch (const Error& e) {
+      damaged(fmt::format("part '{}' of '{}' is damaged: {}", kIndexPart, path, e.what()));
+    }
+    return;
+  }
+  if (index.miss.find("is damaged") != std::string::npos) damaged(index.miss);
   graph::verify(graph_);
+  index_ = make_index(graph_, Table::all_of(*store_));
 }
 
 const std::string& StoredModel::data(const graph::Value& constant) {
@@ -21,18 +68,25 @@ const std::string& StoredModel::data(const graph::Value& constant) {
   if (hash_ == constant.hash) return data_;
   hash_.clear();
   data_ = part(constant.hash);
-  if (static_cast<int64_t>(data_.size()) != constant.bytes()) {
-    throw DatabaseError(DatabaseError::Kind::Damaged,
-                        fmt::format("constant \"{}\" has {} bytes; its type needs {}",
-                                    constant.name, data_.size(), constant.bytes()));
-  }
+  require_size(constant, data_.size());
   hash_ = constant.hash;
   return data_;
 }
 
+void StoredModel::read(const graph::Value& constant, void* place) const {
+  if (constant.data != nullptr) {
+    require_size(constant, constant.data->size());
+    std::memcpy(place, constant.data->data(), constant.data->size());
+    return;
+  }
+  const std::span bytes(static_cast<std::byte*>(place), static_cast<size_t>(constant.bytes()));
+  const std::string miss = store_->read_part(constant.hash, bytes);
+  if (!miss.empty()) damaged(fmt::format("constant \"{}\": {}", constant.name, miss));
+}
+
 std::string StoredModel::part(const std::string& name) const {
-  database::Lookup<std::string> found = store_.part(name);
-  if (!found) throw DatabaseError(DatabaseError::Kind::Damaged, found.miss);
+  database::Lookup<std::string> found = store_->part(name);
+  if (!found) damaged(found.miss);
   return std::move(*found.value);
 }
 

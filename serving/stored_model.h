@@ -1,15 +1,23 @@
-// A model file as it is read: its program, and its constants one at a time.
+// A model file as it is read: its program, its index, and its constants one at a time.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "database/store.h"
 #include "graph/graph.h"
+#include "runtime/load/kernel.h"
+#include "serving/model_index.h"
 
 namespace tilewright::serving {
 
 // The part of a model file that is its program.
 inline constexpr const char* kProgramPart = "program";
+
+// What a model file holds besides the kernels of its workloads: the program, the constants, and the index, which
+// is made while the file is written. Constants have their data.
+database::ServingContent model_content(const graph::Graph& graph);
 
 // Constants are read when they are asked for, so that one that is packed is in memory only while it is packed.
 class StoredModel {
@@ -17,16 +25,23 @@ class StoredModel {
   // Throws DatabaseError, TrustError and GraphError.
   explicit StoredModel(const std::string& path, database::Trust trust = {});
 
-  // Larger constants come without their data.
+  // Larger constants come without their data. What specs say was checked when the file was written, or else here
+  // where the file is not trusted or has no index.
   const graph::Graph& graph() const { return graph_; }
+  const ModelIndex& index() const { return index_; }
+  // Kernels of the file, which are read when they are used. Takes the workloads out of the index.
+  Table take_table() { return Table(store_, std::move(index_.workloads)); }
   // The elements of a constant, until the next call. Throws DatabaseError.
   const std::string& data(const graph::Value& constant);
+  // The same, put into a place of as many bytes.
+  void read(const graph::Value& constant, void* place) const;
 
  private:
   std::string part(const std::string& name) const;
 
-  database::Store store_;
+  std::shared_ptr<const database::Store> store_;
   graph::Graph graph_;
+  ModelIndex index_;
   std::string hash_, data_;  // the constant that was read last
 };
 

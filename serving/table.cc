@@ -9,6 +9,7 @@
 #include "database/serving.h"
 #include "database/store.h"
 #include "kernel/cpu_features.h"
+#include "runtime/error.h"
 
 namespace tilewright::serving {
 namespace {
@@ -39,7 +40,16 @@ bool is_dynamic(const Spec& spec) {
   });
 }
 
+// Whose kernels are read.
+enum class Machines : uint8_t { This, All };
+
+std::optional<std::set<std::string>> processor_for(const database::TargetIdentity& target,
+                                                   Machines machines) {
+  return machines == Machines::All ? std::nullopt : processor_for(target);
+}
+
 StoredKernel kernel_of(const database::Record& record, database::Artifact artifact) {
+  std::string flags = artifact.flags;
   artifact.source.clear();  // what serves kernels compiles none
   return {record.target,
           record.threads,
@@ -49,6 +59,10 @@ StoredKernel kernel_of(const database::Record& record, database::Artifact artifa
           record.offline,
           record.confirmed,
           "",
+          record.artifact_hash,
+          record.workload_hash,
+          std::move(flags),
+          0,
           std::make_shared<const database::Artifact>(std::move(artifact))};
 }
 
@@ -91,31 +105,62 @@ void add_ranges(const database::Store& store, const database::BestQuery& query,
 
 // Adds the untuned default of each target, where it is not its best kernel anyway.
 void add_defaults(const database::Store& store, const std::vector<database::Record>& records,
-                  std::vector<StoredKernel>& kernels) {
+                  Machines machines, std::vector<StoredKernel>& kernels) {
   for (const database::Record& record : records) {
-    if (!record.is_default || record.artifact_hash.empty() || !may_run(record.target)) continue;
+    if (!record.is_default || record.artifact_hash.empty()) continue;
+    if (machines == Machines::This && !may_run(record.target)) continue;
     bool known = std::any_of(kernels.begin(), kernels.end(), [&](const StoredKernel& k) {
-      return k.artifact->hash == record.artifact_hash && k.target.hash == record.target.hash &&
+      return k.artifact_hash == record.artifact_hash && k.target.hash == record.target.hash &&
              k.threads == record.threads;
     });
     if (known) continue;
     auto artifact = store.artifact(record);
     if (!artifact) continue;
-    const auto processor = processor_for(record.target);
+    const auto processor = processor_for(record.target, machines);
     if (processor && !database::lacking_features(*artifact.value, *processor).empty()) continue;
     kernels.push_back(kernel_of(record, std::move(*artifact.value)));
   }
 }
 
-}  // namespace
+void read_kernels(const database::Store& store, Machines machines, StoredWorkload& workload) {
+  auto records = store
+                     .records({.workload_hash = workload.hash,
+                               .verdict = database::Verdict::Valid,
+                               .by_time = true})
+                     .records;
+  std::set<std::string> known;
+  std::set<Key> keys;
+  std::map<std::string, database::TargetIdentity> targets;
+  for (const database::Record& record : records) {
+    if (known.insert(record.target.hash).second) workload.targets.push_back(record.target);
+    if (machines == Machines::This && !may_run(record.target)) continue;
+    targets.emplace(record.target.hash, record.target);
+    keys.insert({record.target.hash, record.threads, record.offline});
+  }
+  for (const Key& key : keys) {
+    database::BestQuery query;
+    query.workload_hash = workload.hash;
+    query.target = targets.at(key.target_hash);
+    query.threads = key.threads;
+    query.allow_offline = key.offline;
+    query.processor = processor_for(query.target, machines);
+    database::BestResult best = store.best(query);
+    // Where something was measured, what a model ranked does not count.
+    if (!best.record && workload.trouble.empty()) workload.trouble = best.miss;
+    if (!best.record || !best.artifact || best.record->offline != key.offline) continue;
+    workload.kernels.push_back(kernel_of(*best.record, std::move(*best.artifact)));
+    workload.kernels.back().passed_over = best.passed_over;
+    add_ranges(store, query, workload);
+  }
+  add_defaults(store, records, machines, workload.kernels);
+  std::stable_sort(workload.kernels.begin(), workload.kernels.end(),
+                   [](const StoredKernel& a, const StoredKernel& b) {
+                     return std::tie(a.offline, a.seconds) < std::tie(b.offline, b.seconds);
+                   });
+}
 
-Table Table::read(const std::string& path, database::Trust trust) {
-  database::Store store = database::Store::open(path, database::Mode::ReadOnly,
-                                                std::chrono::seconds(5), std::move(trust));
-  Table table;
-  table.path_ = path;
-  table.serving_ = database::is_serving_file(path);
-  table.model_ = table.serving_ && store.has_parts();
+StoredWorkloads read_workloads(const database::Store& store, Machines machines) {
+  StoredWorkloads workloads;
   for (const database::WorkloadSummary& summary : store.workloads()) {
     StoredWorkload workload;
     workload.hash = summary.hash;
@@ -128,47 +173,78 @@ Table Table::read(const std::string& path, database::Trust trust) {
       continue;  // of an operator that a later version knows
     }
     if (summary.valid == 0) workload.failures = summary.records;
-    table.read_workload(store, workload);
-    table.workloads_.emplace(workload.hash, std::move(workload));
+    read_kernels(store, machines, workload);
+    workloads.emplace(workload.hash, std::move(workload));
   }
+  return workloads;
+}
+
+bool any_dynamic(const StoredWorkloads& workloads) {
+  return std::ranges::any_of(workloads,
+                             [](const auto& entry) { return is_dynamic(entry.second.spec); });
+}
+
+}  // namespace
+
+Table Table::read(const std::string& path, database::Trust trust) {
+  database::Store store = database::Store::open(path, database::Mode::ReadOnly,
+                                                std::chrono::seconds(5), std::move(trust));
+  Table table;
+  table.path_ = path;
+  table.serving_ = database::is_serving_file(path);
+  table.model_ = table.serving_ && store.has_parts();
+  table.workloads_ = read_workloads(store, Machines::This);
+  table.dynamic_ = any_dynamic(table.workloads_);
   return table;
 }
 
-void Table::read_workload(const database::Store& store, StoredWorkload& workload) {
-  auto records = store
-                     .records({.workload_hash = workload.hash,
-                               .verdict = database::Verdict::Valid,
-                               .by_time = true})
-                     .records;
-  std::set<std::string> known;
-  std::set<Key> keys;
-  std::map<std::string, database::TargetIdentity> targets;
-  for (const database::Record& record : records) {
-    if (known.insert(record.target.hash).second) workload.targets.push_back(record.target);
-    if (!may_run(record.target)) continue;
-    targets.emplace(record.target.hash, record.target);
-    keys.insert({record.target.hash, record.threads, record.offline});
+StoredWorkloads Table::all_of(const database::Store& store) {
+  StoredWorkloads workloads = read_workloads(store, Machines::All);
+  const auto drop_code = [](StoredKernel& kernel) {
+    kernel.code_checksum = database::code_checksum(*kernel.artifact);
+    kernel.artifact = nullptr;
+  };
+  for (auto& [hash, workload] : workloads) {
+    for (StoredKernel& kernel : workload.kernels) drop_code(kernel);
+    for (StoredRanges& ranges : workload.ranges) {
+      for (StoredRanges::Range& range : ranges.ranges) drop_code(range.kernel);
+    }
   }
-  for (const Key& key : keys) {
-    database::BestQuery query;
-    query.workload_hash = workload.hash;
-    query.target = targets.at(key.target_hash);
-    query.threads = key.threads;
-    query.allow_offline = key.offline;
-    query.processor = processor_for(query.target);
-    database::BestResult best = store.best(query);
-    // Where something was measured, what a model ranked does not count.
-    if (!best.record && workload.trouble.empty()) workload.trouble = best.miss;
-    if (!best.record || !best.artifact || best.record->offline != key.offline) continue;
-    workload.kernels.push_back(kernel_of(*best.record, std::move(*best.artifact)));
-    workload.kernels.back().passed_over = best.passed_over;
-    add_ranges(store, query, workload);
+  return workloads;
+}
+
+Table::Table(std::shared_ptr<const database::Store> model, StoredWorkloads workloads)
+    : path_(model->path()), serving_(true), model_(true), workloads_(std::move(workloads)),
+      store_(std::move(model)) {
+  // Targets of one name are one target, mostly that of all kernels.
+  std::map<std::string, bool> known;
+  const auto elsewhere = [&](const database::TargetIdentity& target) {
+    auto [entry, fresh] = known.try_emplace(target.hash, false);
+    if (fresh) entry->second = !may_run(target);
+    return entry->second;
+  };
+  for (auto& [hash, workload] : workloads_) {
+    std::erase_if(workload.kernels, [&](const auto& kernel) { return elsewhere(kernel.target); });
+    std::erase_if(workload.ranges, [&](const auto& ranges) { return elsewhere(ranges.target); });
   }
-  add_defaults(store, records, workload.kernels);
-  std::stable_sort(workload.kernels.begin(), workload.kernels.end(),
-                   [](const StoredKernel& a, const StoredKernel& b) {
-                     return std::tie(a.offline, a.seconds) < std::tie(b.offline, b.seconds);
-                   });
+  dynamic_ = any_dynamic(workloads_);
+}
+
+std::shared_ptr<const database::Artifact> Table::artifact(const StoredKernel& kernel) const {
+  if (kernel.artifact != nullptr) return kernel.artifact;
+  database::Lookup<database::Artifact> found =
+      store_->artifact(kernel.artifact_hash, kernel.workload_hash, kernel.code_checksum);
+  if (!found) throw KernelError("its artifact cannot be used: " + found.miss);
+  if (const auto processor = processor_for(kernel.target)) {
+    // Its description names others, which are looked at when it is loaded.
+    const auto [lacking, fresh] = lacking_.try_emplace(kernel.flags);
+    if (fresh) {
+      lacking->second =
+          database::lacking_features(database::flag_features(kernel.flags), *processor);
+    }
+    if (!lacking->second.empty()) throw KernelError(lacking->second);
+  }
+  return std::make_shared<const database::Artifact>(std::move(*found.value));
 }
 
 const StoredWorkload* Table::find(const std::string& hash) const {

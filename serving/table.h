@@ -22,12 +22,16 @@ struct StoredKernel {
   database::TargetIdentity target;
   int threads = 1;
   std::string sketch;
-  double seconds = 0;                                  // median; 0: not known
-  bool is_default = false;                             // generated, not chosen by a search
-  bool offline = false;                                // ranked by a model, never measured
-  bool compared = false;                               // won in turns with other kernels
-  std::string passed_over;                             // why a better one does not serve, or ""
-  std::shared_ptr<const database::Artifact> artifact;  // without its source
+  double seconds = 0;       // median; 0: not known
+  bool is_default = false;  // generated, not chosen by a search
+  bool offline = false;     // ranked by a model, never measured
+  bool compared = false;    // won in turns with other kernels
+  std::string passed_over;  // why a better one does not serve, or ""
+  std::string artifact_hash, workload_hash;
+  std::string flags;          // of the compiler
+  int64_t code_checksum = 0;  // where the artifact is read later
+  std::shared_ptr<const database::Artifact>
+      artifact;  // without its source; null: read when it is used
 };
 
 // Which kernel runs at which sizes of a workload's dynamic dimensions, learnt by measuring or, of
@@ -46,7 +50,8 @@ struct StoredRanges {
 };
 
 struct StoredWorkload {
-  std::string hash, canonical;
+  std::string hash;
+  std::string canonical;  // out of a model file's index: empty for fixed sizes
   // With dynamic dimensions: the spec, which may serve others. Empty for fixed sizes: a model has
   // hundreds of workloads, and parsing them all takes longer than loading their kernels.
   Spec spec;
@@ -58,14 +63,24 @@ struct StoredWorkload {
   int64_t failures = 0;  // candidates that were tried where none was valid
   std::string trouble;   // why a kernel that is kept could not be read; empty: all could
 
-  std::string text() const { return spec_to_inline(parse_spec(canonical)); }  // its inline form
+  // Its inline form.
+  std::string text() const {
+    return canonical.empty() ? hash : spec_to_inline(parse_spec(canonical));
+  }
 };
+
+using StoredWorkloads = std::map<std::string, StoredWorkload>;  // by hash
 
 class Table {
  public:
   // Throws DatabaseError, TrustError. Rows that are damaged, and kernels that must not run, are
   // passed over.
   static Table read(const std::string& path, database::Trust trust = {});
+
+  // The workloads with the kernels of all machines, without their code.
+  static StoredWorkloads all_of(const database::Store& store);
+  // A model file's. Kernels are read when they are used, by one thread at a time.
+  Table(std::shared_ptr<const database::Store> model, StoredWorkloads workloads);
 
   const std::string& path() const { return path_; }
   // Whether the file was written for serving, and nothing is tuned into it.
@@ -77,13 +92,19 @@ class Table {
   // Workloads of the same operator with the same keys that have a dynamic dimension, in a fixed
   // order: those that may serve other sizes.
   std::vector<const StoredWorkload*> dynamic(const std::string& op) const;
+  // Whether any workload has a dynamic dimension.
+  bool has_dynamic() const { return dynamic_; }
+  // The kernel's code. Throws KernelError where it cannot be read or must not run here.
+  std::shared_ptr<const database::Artifact> artifact(const StoredKernel& kernel) const;
 
  private:
-  void read_workload(const database::Store& store, StoredWorkload& workload);
+  Table() = default;
 
   std::string path_;
-  bool serving_ = false, model_ = false;
-  std::map<std::string, StoredWorkload> workloads_;  // by hash
+  bool serving_ = false, model_ = false, dynamic_ = false;
+  StoredWorkloads workloads_;
+  std::shared_ptr<const database::Store> store_;        // of a model file
+  mutable std::map<std::string, std::string> lacking_;  // by the flags of its kernels
 };
 
 }  // namespace tilewright::serving

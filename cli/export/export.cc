@@ -138,6 +138,7 @@ int run_export_model(ExportArguments a) {
   ExportedModel model;
   model.name = c_name(fs::path(a.common.db).stem().string());
   model.graph = stored.graph();
+  graph::verify(model.graph);
   model.data = [&](const graph::Value& constant) { return stored.data(constant); };
   model.kernel = [&](const Workload& w) { return kernel_of(w, a, lookup); };
   const auto files = export_model(model);

@@ -254,13 +254,9 @@ class Tuning {
 };
 
 database::ServingContent content_of(const graph::Graph& graph, const Uses& uses) {
-  database::ServingContent content;
+  database::ServingContent content = serving::model_content(graph);
   content.workloads.emplace();
   for (const Workload& w : uses.workloads) content.workloads->insert(w.hash());
-  content.parts[serving::kProgramPart] = std::make_shared<const std::string>(to_string(graph));
-  for (const graph::Value& v : graph.values) {
-    if (v.constant && !graph::is_written(v)) content.parts[graph::data_hash(*v.data)] = v.data;
-  }
   return content;
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "codegen/lowering.h"
 #include "codegen/passes/ranged_mutator.h"

@@ -42,6 +42,16 @@ void Canonical::blob(std::span<const std::byte> value) {
 
 uint64_t Canonical::checksum() const { return XXH3_64bits(bytes_.data(), bytes_.size()); }
 
+uint64_t Canonical::checksum_before(std::span<const std::byte> blob) const {
+  Canonical head = *this;
+  head.append_u64('B', blob.size());
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  XXH3_64bits_update(&state, head.bytes_.data(), head.bytes_.size());
+  XXH3_64bits_update(&state, blob.data(), blob.size());
+  return XXH3_64bits_digest(&state);
+}
+
 std::string Canonical::hash() const { return content_hash(bytes_); }
 
 std::string Canonical::digest() const {

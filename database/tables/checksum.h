@@ -23,7 +23,9 @@ class Canonical {
   void blob(std::span<const std::byte> value);
 
   uint64_t checksum() const;  // XXH3-64
-  std::string hash() const;   // XXH3-128, as content_hash writes it
+  // The same as of a blob behind these bytes, which is not copied.
+  uint64_t checksum_before(std::span<const std::byte> blob) const;
+  std::string hash() const;  // XXH3-128, as content_hash writes it
   // BLAKE2b-256 as 64 hexadecimal digits. It is collision-resistant, unlike the other two.
   std::string digest() const;
 

@@ -157,6 +157,18 @@ Connection::Connection(const std::string& path, const Blob& bytes) : path_(path)
   exec("PRAGMA query_only=ON", "opening it");
 }
 
+void Connection::read_blob(const char* table, const char* column, int64_t rowid,
+                           std::span<std::byte> place, const char* doing) const {
+  sqlite3_blob* blob = nullptr;
+  int code = sqlite3_blob_open(handle_.get(), "main", table, column, rowid, 0, &blob);
+  const std::unique_ptr<sqlite3_blob, int (*)(sqlite3_blob*)> closing(blob, sqlite3_blob_close);
+  if (code != SQLITE_OK) fail(code, doing);
+  if (sqlite3_blob_bytes(blob) != static_cast<int64_t>(place.size()))
+    damaged("a value is cut short");
+  code = sqlite3_blob_read(blob, place.data(), static_cast<int>(place.size()), 0);
+  if (code != SQLITE_OK) fail(code, doing);
+}
+
 void Connection::exec(const std::string& sql, std::string_view doing) const {
   const int code = sqlite3_exec(handle_.get(), sql.c_str(), nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) fail(code, doing);
@@ -303,6 +315,15 @@ Cell Statement::cell(int column) const {
     }
     default: return std::monostate{};
   }
+}
+
+std::optional<std::span<const std::byte>> Statement::blob(int column) const {
+  sqlite3_stmt* statement = statement_.get();
+  if (sqlite3_column_type(statement, column) != SQLITE_BLOB) return std::nullopt;
+  const auto* bytes = static_cast<const std::byte*>(sqlite3_column_blob(statement, column));
+  const auto size = static_cast<size_t>(sqlite3_column_bytes(statement, column));
+  if (bytes == nullptr && size > 0) throw std::bad_alloc();
+  return std::span(bytes, size);
 }
 
 SqlTransaction::SqlTransaction(const Connection& connection, Kind kind)

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -39,6 +41,10 @@ class Connection {
 
   // Opens a copy of a file's bytes, independent of the file.
   Connection(const std::string& path, const Blob& bytes);
+
+  // Reads a blob of that many bytes straight to a place, which then holds all of it or this throws.
+  void read_blob(const char* table, const char* column, int64_t rowid, std::span<std::byte> place,
+                 const char* doing) const;
 
   // Runs statements that return no rows. `doing` completes "… while" in the message of a failure.
   void exec(const std::string& sql, std::string_view doing) const;
@@ -96,6 +102,8 @@ class Statement {
 
   int64_t integer(int column) const;
   Cell cell(int column) const;
+  // The bytes of a blob, until the next step; nothing for another type.
+  std::optional<std::span<const std::byte>> blob(int column) const;
 
  private:
   void check_bound(int code) const;

@@ -208,14 +208,18 @@ namespace {
 // The row of a kernel that may run, because the store vouches for it or one of the keys signed it.
 Lookup<Row> loadable_row(const StoreImpl& store, const std::string& artifact_hash,
                          const std::string& workload_hash, const std::vector<std::string>& keys) {
-  const bool vouched_whole = !store.has(origins_table()) && store.distrust.empty();
+  // A serving file has no kernel but those that were let out of a store when it was written, and none is
+  // put into it later. So where it is trusted, the checksums of its rows are as good as digests.
+  const bool vouched_whole =
+      (store.serving || !store.has(origins_table())) && store.distrust.empty();
+  if (vouched_whole) return find_row(store, "artifacts", artifact_hash);
   const Claims claims = claims_of(store, artifact_hash, workload_hash, keys);
-  const bool claimed = vouched_whole || !claims.digests.empty() || !claims.signatures.empty();
+  const bool claimed = !claims.digests.empty() || !claims.signatures.empty();
   if (!claimed && exists(store.connection, artifact_hash)) {
     return {std::nullopt, refusal(store, claims)};  // its bytes are not even read
   }
   Lookup<Row> row = find_row(store, "artifacts", artifact_hash);
-  if (!row || vouched_whole) return row;
+  if (!row) return row;
   const std::string digest = code_digest(*row.value);
   const bool made_here =
       std::find(claims.digests.begin(), claims.digests.end(), digest) != claims.digests.end();
@@ -227,10 +231,35 @@ Lookup<Row> loadable_row(const StoreImpl& store, const std::string& artifact_has
 
 Lookup<Artifact> loadable(const StoreImpl& store, const std::string& artifact_hash,
                           const std::string& workload_hash) {
-  SqlTransaction snapshot(store.connection, SqlTransaction::Kind::Read);
+  std::optional<SqlTransaction> snapshot;
+  if (!store.serving) snapshot.emplace(store.connection, SqlTransaction::Kind::Read);
   const Lookup<Row> row = loadable_row(store, artifact_hash, workload_hash, store.keys);
   if (!row) return {std::nullopt, row.miss};
   return {artifact_from_row(*row.value), ""};
+}
+
+int64_t code_checksum(const Artifact& artifact) {
+  Canonical text;
+  text.text(artifact.description);
+  return static_cast<int64_t>(text.checksum_before(artifact.bytes));
+}
+
+Lookup<Artifact> Store::artifact(const std::string& hash, const std::string& workload_hash,
+                                 int64_t checksum) const {
+  if (!impl_->serving || !impl_->distrust.empty()) return loadable(*impl_, hash, workload_hash);
+  Statement found(impl_->connection, "SELECT bytes, description FROM artifacts WHERE hash = ?1",
+                  "reading a kernel");
+  const std::string name = "the row of " + hash + " in table artifacts";
+  if (!found.bind(1, std::string_view(hash)).step()) return {std::nullopt, name + " is missing"};
+  const Cell bytes = found.cell(0), description = found.cell(1);
+  Artifact artifact;
+  artifact.hash = hash;
+  if (const auto* blob = std::get_if<Blob>(&bytes)) artifact.bytes = *blob;
+  if (const auto* text = std::get_if<std::string>(&description)) artifact.description = *text;
+  if (code_checksum(artifact) != checksum) {
+    return {std::nullopt, name + " is damaged: its code has another checksum"};
+  }
+  return {std::move(artifact), ""};
 }
 
 int64_t Store::sign(const SigningKey& key) {

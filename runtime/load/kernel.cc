@@ -16,15 +16,7 @@
 namespace tilewright {
 namespace {
 
-tw_kernel_fn resolve(void* handle, const std::string& symbol) {
-  // "system" would be found, too: in the C library that every kernel needs.
-  void* address = symbol_of(handle, symbol);
-  if (address == nullptr) {
-    dlclose(handle);
-    throw KernelError("the kernel's object has no function '" + symbol + "'");
-  }
-  return reinterpret_cast<tw_kernel_fn>(address);
-}
+void close_object(void* handle) { dlclose(handle); }
 
 void run_serially(void*, int64_t n, void (*body)(void*, int64_t, int64_t, int32_t), void* closure) {
   if (n > 0) body(closure, 0, n, 0);
@@ -44,31 +36,28 @@ void require_runnable(const KernelDescription& description) {
   }
 }
 
-Kernel::Kernel(std::string_view object, KernelDescription description)
-    : description_(std::move(description)) {
+Kernel::Kernel(std::string_view object, KernelDescription description,
+               std::shared_ptr<CodeMemory> memory)
+    : description_(std::move(description)), handle_(nullptr, close_object) {
   require_runnable(description_);
   if (const std::string problem = object_state(object); !problem.empty()) {
     throw KernelError("the kernel's results may depend on earlier calls: " + problem);
   }
-  handle_ = load_shared_object(object);
-  main_ = resolve(handle_, description_.main.symbol);
-  for (const KernelFunction& f : description_.packs) packs_.push_back(resolve(handle_, f.symbol));
+  if (memory != nullptr && object_problem(object).empty()) {
+    placed_ = PlacedObject::place(object, std::move(memory));
+  }
+  if (!placed_) handle_.reset(load_shared_object(object));
+  main_ = resolve(object, description_.main.symbol);
+  for (const KernelFunction& f : description_.packs) packs_.push_back(resolve(object, f.symbol));
 }
 
-Kernel::~Kernel() {
-  if (handle_ != nullptr) dlclose(handle_);
-}
-
-Kernel::Kernel(Kernel&& other) noexcept
-    : description_(std::move(other.description_)), handle_(std::exchange(other.handle_, nullptr)),
-      main_(std::exchange(other.main_, nullptr)), packs_(std::move(other.packs_)) {}
-
-Kernel& Kernel::operator=(Kernel&& other) noexcept {
-  std::swap(description_, other.description_);
-  std::swap(handle_, other.handle_);
-  std::swap(main_, other.main_);
-  std::swap(packs_, other.packs_);
-  return *this;
+tw_kernel_fn Kernel::resolve(std::string_view object, const std::string& symbol) const {
+  // "system" would be found, too: in the C library that every kernel needs.
+  void* address = placed_ ? placed_->symbol(object, symbol) : symbol_of(handle_.get(), symbol);
+  if (address == nullptr) {
+    throw KernelError("the kernel's object has no function '" + symbol + "'");
+  }
+  return reinterpret_cast<tw_kernel_fn>(address);
 }
 
 void Kernel::pack(size_t index, void* const* args, const tw_context& context) const {

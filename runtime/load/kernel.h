@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string_view>
 
 #include "kernel/kernel_abi.h"
 #include "kernel/kernel_source.h"
 #include "runtime/error.h"
+#include "runtime/load/placed_object.h"
 
 namespace tilewright {
 
@@ -21,10 +24,10 @@ class Kernel {
  public:
   // Throws KernelError for bytes that do not load, another calling convention, and symbols that the
   // object lacks.
-  Kernel(std::string_view object, KernelDescription description);
-  ~Kernel();
-  Kernel(Kernel&& other) noexcept;
-  Kernel& operator=(Kernel&& other) noexcept;
+  // With `memory` an object that needs nothing of the loader is placed there, which takes less time; it must not
+  // be called before that is sealed, and debuggers and profilers do not find its functions.
+  Kernel(std::string_view object, KernelDescription description,
+         std::shared_ptr<CodeMemory> memory = nullptr);
 
   const KernelDescription& description() const { return description_; }
 
@@ -44,10 +47,12 @@ class Kernel {
   tw_kernel_fn pack_function(size_t index) const;
 
  private:
+  tw_kernel_fn resolve(std::string_view object, const std::string& symbol) const;
   [[noreturn]] void fail(int32_t status) const;
 
   KernelDescription description_;
-  void* handle_ = nullptr;
+  std::optional<PlacedObject> placed_;
+  std::unique_ptr<void, void (*)(void*)> handle_;  // null where it is placed
   tw_kernel_fn main_ = nullptr;
   std::vector<tw_kernel_fn> packs_;
 };

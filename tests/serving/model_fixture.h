@@ -61,11 +61,7 @@ struct Number {
 // Writes the model file beside the database, with all kernels of that.
 inline std::string write_model(const std::string& database, const graph::Graph& graph,
                                const std::string& name = "model.tw") {
-  database::ServingContent content;
-  content.parts[kProgramPart] = std::make_shared<const std::string>(graph::to_string(graph));
-  for (const graph::Value& v : graph.values) {
-    if (v.constant) content.parts[graph::data_hash(*v.data)] = v.data;
-  }
+  const database::ServingContent content = model_content(graph);
   std::string path = database.substr(0, database.rfind('/') + 1) + name;
   database::Store::open(database, database::Mode::ReadOnly).export_serving(path, content);
   return path;
