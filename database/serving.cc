@@ -176,6 +176,13 @@ void write_file(const StoreImpl& from, const Selection& selection, const Serving
     write_parts(to, content);
     transaction.commit();
   }
+  if (content.index) {
+    // What was chosen for the file is not always the best of the store that it comes from.
+    const Store made = Store::open(path, Mode::ReadOnly);
+    if (made.distrust().empty()) {
+      write_part(to, content.index_name, content.index(made, selection.artifacts));
+    }
+  }
   to.exec("VACUUM", "shrinking it");
 }
 
@@ -307,12 +314,7 @@ ServingReport Store::export_serving(const fs::path& path, const ServingContent& 
   {
     SqlTransaction snapshot(impl_->connection, SqlTransaction::Kind::Read);
     const Selection selection = selection_of(*this, content);
-    ServingContent whole = content;
-    if (content.index) {
-      whole.parts[content.index_name] =
-          std::make_shared<const std::string>(content.index(*this, selection.artifacts));
-    }
-    write_file(*impl_, selection, whole, draft.path());
+    write_file(*impl_, selection, content, draft.path());
     report = {.workloads = static_cast<int64_t>(selection.workloads.size()),
               .records = static_cast<int64_t>(selection.records.size()),
               .artifacts = static_cast<int64_t>(selection.artifacts.size()),

@@ -128,10 +128,10 @@ struct ServingContent {
   std::map<std::string, std::string> chosen = {};
   // Named parts, which make it a model file.
   std::map<std::string, std::shared_ptr<const std::string>> parts = {};
-  // One more part, which tells of the file's kernels: made of the store that is exported and of the hashes
-  // of the kernels that go into the file.
+  // One more part, which tells of the file's kernels: made of the file, and of their hashes. Where the file's
+  // place is not trusted it is left out.
   std::string index_name = {};
-  std::function<std::string(const Store& from, const std::set<std::string>& kernels)> index =
+  std::function<std::string(const Store& made, const std::set<std::string>& kernels)> index =
       nullptr;
 };
 

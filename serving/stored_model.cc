@@ -33,10 +33,10 @@ database::ServingContent model_content(const graph::Graph& graph) {
   // Without the elements of its constants.
   const auto parsed = std::make_shared<const graph::Graph>(graph::parse_graph(*program));
   content.index_name = kIndexPart;
-  content.index = [program, parsed](const database::Store& from,
+  content.index = [program, parsed](const database::Store& made,
                                     const std::set<std::string>& kernels) {
-    const ModelIndex made = make_index(*parsed, Table::all_of(from));
-    return to_text(made, *parsed, *program, kernels);
+    const ModelIndex index = make_index(*parsed, Table::all_of(made));
+    return to_text(index, *parsed, *program, kernels);
   };
   return content;
 }
