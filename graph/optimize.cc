@@ -7,6 +7,7 @@
 #include "graph/layouts/layouts.h"
 #include "graph/moves.h"
 #include "graph/share_workloads.h"
+#include "graph/unit_axes.h"
 #include "graph/views.h"
 #include "graph/winograd.h"
 
@@ -22,6 +23,7 @@ void optimize(Graph* graph) {
   join_products(graph);
   use_channels_last(graph);
   use_winograd(graph);
+  drop_unit_axes(graph);
   multiply_by_inverses(graph);
   share_workloads(graph);
 }

@@ -1,0 +1,44 @@
+// Axes of one element in the texts of nodes.
+#include "graph/unit_axes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/graph/graphs.h"
+
+namespace tilewright::graph {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// A convolution over images of one column, as exporters write one over sequences.
+TEST(UnitAxes, OfAConvolutionGoAway) {
+  const Graph after = after_pass(
+      drop_unit_axes,
+      parse_graph(
+          "input \"x\": f32[1, 3, 8, 1]\ninput \"b\": f32[1, 4, 1]\ninput \"w\": f32[4, 3, 5, 1]\n"
+          "\"y\": f32[1, 4, 4, 1] = \"expr:expr=\\\"T[n, c, h, v] += X[n, k, h + r, v + s * 2] * "
+          "W[c, k, r, s]; Y[n, c, h, v] = max(T[n, c, h, v] + B[0, c, 0], 0)\\\",dims.n=1,dims.c=4,"
+          "dims.h=4,dims.v=1,dims.k=3,dims.r=5,dims.s=1,shapes.X=[1,3,8,1],shapes.W=[4,3,5,1],"
+          "shapes.B=[1,4,1],weights=[W]\" (X=\"x\", W=\"w\", B=\"b\")\noutput \"y\"\n"),
+      1);
+  const std::string& spec = after.nodes[0].spec;
+  EXPECT_THAT(spec,
+              HasSubstr("T0[i0, i1, i2] += X0[i0, r0, i2 + r1] * X1[i1, r0, r1]; Y[i0, i1, i2] "
+                        "= max(T0[i0, i1, i2] + X2[0, i1], 0)"));
+  EXPECT_THAT(spec, HasSubstr("shapes.X0=[1,3,8],shapes.X1=[4,3,5],shapes.X2=[1,4]"));
+  EXPECT_THAT(spec, Not(HasSubstr("dims.i3")));
+}
+
+// Inside the tensor they separate nothing that lies apart, and a sum needs an axis.
+TEST(UnitAxes, InsideStay) {
+  after_pass(drop_unit_axes,
+             parse_graph("input \"x\": f32[1, 8]\n\"y\": f32[1, 8] = \"expr:expr=\\\"Y[i, j] += "
+                         "X[i, j] * X[i + k, j]\\\",dims.i=1,dims.j=8,dims.k=1,shapes.X=[1,8]\" "
+                         "(X=\"x\")\noutput \"y\"\n"),
+             0);
+}
+
+}  // namespace
+}  // namespace tilewright::graph
