@@ -6,8 +6,8 @@
 #include "graph/join_products.h"
 #include "graph/layouts/layouts.h"
 #include "graph/moves.h"
+#include "graph/reads.h"
 #include "graph/share_workloads.h"
-#include "graph/unit_axes.h"
 #include "graph/views.h"
 #include "graph/winograd.h"
 
@@ -23,7 +23,7 @@ void optimize(Graph* graph) {
   join_products(graph);
   use_channels_last(graph);
   use_winograd(graph);
-  drop_unit_axes(graph);
+  simplify_reads(graph);
   multiply_by_inverses(graph);
   share_workloads(graph);
 }

@@ -25,7 +25,7 @@ struct BenchArguments {
   int rounds = 7;
   uint64_t seed = 0;
   bool kinds = false;
-  ModelBench model{.time = "10s"};
+  ModelBench model;
 };
 
 class Bench {

@@ -1,4 +1,6 @@
-#include "graph/unit_axes.h"
+#include "graph/reads.h"
+
+#include <set>
 
 #include "graph/statements.h"
 #include "ir/ops/spec.h"
@@ -83,6 +85,34 @@ bool drop_read(Text* text, TextInput* input) {
   return dropped;
 }
 
+// The inputs that a product in a sum reads.
+std::set<std::string> factors_in(const Text& text) {
+  std::set<std::string> factors;
+  for (const Stage& stage : text.stages) {
+    if (stage.statement.assignment != "+=") continue;
+    walk(&stage.statement.value, [&](const Syntax* s) {
+      if (!is_binary(*s, "*")) return;
+      for (const Syntax& factor : s->args) {
+        if (is_read(factor)) factors.insert(factor.text);
+      }
+    });
+  }
+  return factors;
+}
+
+// Constants that a sum multiplies by what is none, each read once.
+bool mark_weights(const Graph& graph, Text* text) {
+  const std::set<std::string> factors = factors_in(*text);
+  bool marked = false;
+  for (TextInput& input : text->inputs) {
+    const Value& value = graph.values[input.value];
+    if (input.weight || !value.constant || input.shape.size() < 2) continue;
+    if (!factors.contains(input.name) || reads_of(*text, input.name) != 1) continue;
+    input.weight = marked = true;
+  }
+  return marked;
+}
+
 bool drop_in(Text* text) {
   bool dropped = false;
   for (Stage& stage : text->stages) {
@@ -95,12 +125,14 @@ bool drop_in(Text* text) {
 
 }  // namespace
 
-int drop_unit_axes(Graph* graph) {
+int simplify_reads(Graph* graph) {
   int count = 0;
   for (Node& node : graph->nodes) {
     if (!node.is_workload() || parse_spec(node.spec).op != "expr") continue;
     auto text = typed_text_of(node);
-    if (!text || !drop_in(&*text)) continue;
+    if (!text) continue;
+    const bool marked = mark_weights(*graph, &*text), dropped = drop_in(&*text);
+    if (!marked && !dropped) continue;
     auto changed = node_of(std::move(*text), node.label, node.output);
     if (!changed) continue;
     node = std::move(*changed);

@@ -1,5 +1,5 @@
-// Axes of one element in the texts of nodes.
-#include "graph/unit_axes.h"
+// What nodes read: axes of one element, and constants of sums.
+#include "graph/reads.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@ using testing::HasSubstr;
 using testing::Not;
 
 // A convolution over images of one column, as exporters write one over sequences.
-TEST(UnitAxes, OfAConvolutionGoAway) {
+TEST(Reads, HaveNoLastAxesOfOneElement) {
   const Graph after = after_pass(
-      drop_unit_axes,
+      simplify_reads,
       parse_graph(
           "input \"x\": f32[1, 3, 8, 1]\ninput \"b\": f32[1, 4, 1]\ninput \"w\": f32[4, 3, 5, 1]\n"
           "\"y\": f32[1, 4, 4, 1] = \"expr:expr=\\\"T[n, c, h, v] += X[n, k, h + r, v + s * 2] * "
@@ -32,12 +32,26 @@ TEST(UnitAxes, OfAConvolutionGoAway) {
 }
 
 // Inside the tensor they separate nothing that lies apart, and a sum needs an axis.
-TEST(UnitAxes, InsideStay) {
-  after_pass(drop_unit_axes,
+TEST(Reads, KeepAxesInside) {
+  after_pass(simplify_reads,
              parse_graph("input \"x\": f32[1, 8]\n\"y\": f32[1, 8] = \"expr:expr=\\\"Y[i, j] += "
                          "X[i, j] * X[i + k, j]\\\",dims.i=1,dims.j=8,dims.k=1,shapes.X=[1,8]\" "
                          "(X=\"x\")\noutput \"y\"\n"),
              0);
+}
+
+// As the states of a recurrent layer meet their weight.
+TEST(Reads, TakeConstantsOfSumsForWeights) {
+  const Graph before =
+      graph_with({{"w", {1, 16, 8}}, {"b", {1, 16}}},
+                 "input \"x\": f32[1, 8]\n\"y\": f32[1, 16] = \"expr:expr=\\\"S[i, j] += X[i, k] * "
+                 "W[0, j, k]; "
+                 "Y[i, j] = S[i, j] + B[0, "
+                 "j]\\\",dims.i=1,dims.j=16,dims.k=8,shapes.X=[1,8],shapes.W=[1,16,8],"
+                 "shapes.B=[1,16]\" (X=\"x\", W=\"w\", B=\"b\")\noutput \"y\"\n");
+  const Graph after = after_pass(simplify_reads, before, 1);
+  EXPECT_THAT(after.nodes[0].spec, HasSubstr("* X1[i1, r0]"));
+  EXPECT_THAT(after.nodes[0].spec, HasSubstr("weights=[X1]"));
 }
 
 }  // namespace
