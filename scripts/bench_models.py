@@ -219,8 +219,10 @@ def compare(library, onnx: str, compiled: str, given) -> dict:
         try:
             side = peer(module, onnx, known, threads)
             side.run()
-        except Exception as problem:  # of any class: a peer that cannot run the model takes no part
-            failed[peer.package] = str(problem).strip().splitlines()[0]
+        except Exception as problem:  # any class of it: a peer that cannot run the model takes no part
+            # OpenVINO names its sources first, in lines that end with a colon.
+            lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [repr(problem)]
+            failed[peer.package] = next((line for line in lines if not line.endswith(":")), lines[0])
             continue
         sides[peer.package], versions[peer.package] = side.run, module.__version__
         if error is None:
@@ -322,7 +324,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10, help="for each model (10)")
     parser.add_argument("--cpu", type=int, default=0, help="the processor to pin to, with one thread (0)")
     parser.add_argument("--threads", type=int, default=1, help="threads on each side (1)")
-    parser.add_argument("--seed", type=int, default=0, help="of the inputs (0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the inputs (0)")
     parser.add_argument("--const", action="append", default=[], metavar="INPUT=NUMBER",
                         help="an input that the model file has as a constant, as compile was told")
     parser.add_argument("--start", action="store_true", help="measure the load with the first run")
