@@ -109,6 +109,23 @@ Json row_of(const ProcessResult& done) {
   return Json::parse(done.out).at("results").at(0);
 }
 
+Json document_of(const CommonOptions& options, const ModelBench& bench, const Json& row) {
+  Json peers = Json::object();
+  for (const auto& [name, version] : row["versions"].items()) {
+    peers[name] = {{"version", version}, {"seconds", row[name].get<double>() * 1e-3}};
+  }
+  return {{"model", options.specs[0]},
+          {"onnx", bench.onnx},
+          {"threads", thread_count(options)},
+          {"rounds", row["rounds"]},
+          {"seconds", row["tilewright"].get<double>() * 1e-3},
+          {"peers", peers},
+          {"ratio", row["ratio"]},
+          {"difference", row["error"]},
+          {"failed", row["failed"]},
+          {"absent", row["absent"]}};
+}
+
 void print_row(const CommonOptions& options, const Json& row) {
   Table table({"side", "ms", "ratio"});
   const auto own = row["tilewright"].get<double>();
@@ -118,7 +135,7 @@ void print_row(const CommonOptions& options, const Json& row) {
     table.row({fmt::format("{} {}", name, version.get<std::string>()), fmt::format("{:.3f}", time),
                fmt::format("{:.2f}", time / own)});
   }
-  fmt::print("{}: {} round{} on {} thread{}\n{}", options.specs[0], row["rounds"].get<int>(), "s",
+  fmt::print("{}: {} rounds on {} thread{}\n{}", options.specs[0], row["rounds"].get<int>(),
              thread_count(options), thread_count(options) == 1 ? "" : "s",
              table.text(terminal_width(STDOUT_FILENO)));
   for (const auto& [name, why] : row["failed"].items()) {
@@ -164,7 +181,7 @@ int bench_model(const CommonOptions& options, const ModelBench& bench) {
   const double limit = kLoadingSeconds + 2 * parse_time_limit(bench.time);
   const Json row = row_of(run_process(command_of(options, bench), script, limit));
   if (options.json) {
-    print_json(row);
+    print_json(document_of(options, bench, row));
   } else {
     print_row(options, row);
   }
