@@ -14,15 +14,14 @@ using testing::Not;
 
 // A convolution over images of one column, as exporters write one over sequences.
 TEST(Reads, HaveNoLastAxesOfOneElement) {
-  const Graph after = after_pass(
-      simplify_reads,
-      parse_graph(
-          "input \"x\": f32[1, 3, 8, 1]\ninput \"b\": f32[1, 4, 1]\ninput \"w\": f32[4, 3, 5, 1]\n"
-          "\"y\": f32[1, 4, 4, 1] = \"expr:expr=\\\"T[n, c, h, v] += X[n, k, h + r, v + s * 2] * "
-          "W[c, k, r, s]; Y[n, c, h, v] = max(T[n, c, h, v] + B[0, c, 0], 0)\\\",dims.n=1,dims.c=4,"
-          "dims.h=4,dims.v=1,dims.k=3,dims.r=5,dims.s=1,shapes.X=[1,3,8,1],shapes.W=[4,3,5,1],"
-          "shapes.B=[1,4,1],weights=[W]\" (X=\"x\", W=\"w\", B=\"b\")\noutput \"y\"\n"),
-      1);
+  const Graph before = graph_with(
+      {{"b", {1, 4, 1}}, {"w", {4, 3, 5, 1}}},
+      "input \"x\": f32[1, 3, 8, 1]\n\"y\": f32[1, 4, 4, 1] = \"expr:expr=\\\"T[n, c, h, v] += "
+      "X[n, k, h + r, v + s * 2] * W[c, k, r, s]; Y[n, c, h, v] = max(T[n, c, h, v] + B[0, c, 0], "
+      "0)\\\",dims.n=1,dims.c=4,dims.h=4,dims.v=1,dims.k=3,dims.r=5,dims.s=1,shapes.X=[1,3,8,1],"
+      "shapes.W=[4,3,5,1],shapes.B=[1,4,1],weights=[W]\" (X=\"x\", W=\"w\", B=\"b\")\noutput "
+      "\"y\"\n");
+  const Graph after = after_pass(simplify_reads, before, 1);
   const std::string& spec = after.nodes[0].spec;
   EXPECT_THAT(spec,
               HasSubstr("T0[i0, i1, i2] += X0[i0, r0, i2 + r1] * X1[i1, r0, r1]; Y[i0, i1, i2] "
