@@ -308,7 +308,7 @@ def enter_environment() -> None:
     root = os.environ.get("TILEWRIGHT_PEERS_PREFIX") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tilewright", "peers")
     python = os.path.join(root, "models", "bin", "python")
-    started_as_file = "__file__" in globals()  # tune-cli hands it over on standard input, in the right Python
+    started_as_file = sys.argv[0] != "-"  # tune-cli hands it over on standard input, in the right Python
     if started_as_file and os.path.exists(python) and sys.executable != python:
         os.execv(python, [python, *sys.argv])
     print("neither onnxruntime nor openvino is installed", file=sys.stderr)

@@ -39,6 +39,33 @@ TEST(Reads, KeepAxesInside) {
              0);
 }
 
+// As a convolution with groups reads the channels of its own.
+TEST(Reads, SplitIndicesOverGroups) {
+  const Graph before = graph_with(
+      {{"w", {4, 12}}, {"b", {12}}},
+      "input \"x\": f32[5, 12]\n\"y\": f32[5, 12] = \"expr:expr=\\\"T[i, c] += X[i, c // 6 * 4 + "
+      "k] * W[k, c]; "
+      "Y[i, c] = T[i, c] + B[c] + X[i, c] + X[i, c // "
+      "2]\\\",dims.i=5,dims.c=12,dims.k=4,shapes.X=[5,12],"
+      "shapes.W=[4,12],shapes.B=[12],weights=[W]\" (X=\"x\", W=\"w\", B=\"b\")\noutput \"y\"\n");
+  const Graph after = after_pass(simplify_reads, before, 1);
+  const std::string& spec = after.nodes[0].spec;
+  EXPECT_THAT(spec,
+              HasSubstr("T0[i0, i1, i2] += X0[i0, i1 * 4 + r0] * X1[r0, i1, i2]; Y[i0, i1, i2] = "
+                        "T0[i0, i1, i2] + X2[i1, i2] + X0[i0, i1 * 6 + i2]"));
+  EXPECT_THAT(spec, HasSubstr("shapes.X1=[4,2,6],shapes.X2=[2,6]"));
+}
+
+TEST(Reads, SplitConvolutionsWithGroups) {
+  const Graph before = graph_with({{"w", {6, 2, 3, 3}}},
+                                  "input \"x\": f32[1, 4, 5, 5]\n\"y\": f32[1, 6, 5, 5] = "
+                                  "\"conv2d:n=1,h=5,w=5,ci=4,co=6,kernel=3,pad=1,"
+                                  "groups=2,layout=nchw\" (X=\"x\", W=\"w\")\noutput \"y\"\n");
+  const Graph after = after_pass(simplify_reads, before, 1);
+  EXPECT_THAT(after.nodes[0].spec, Not(HasSubstr("//")));
+  EXPECT_THAT(after.nodes[0].spec, HasSubstr("weights=[X1]"));
+}
+
 // As the states of a recurrent layer meet their weight.
 TEST(Reads, TakeConstantsOfSumsForWeights) {
   const Graph before =

@@ -41,13 +41,15 @@ class BenchModel : public Cli {
     ASSERT_EQ(
         run("compile m.onnx -o m.tw --const s=5 --db k.db --threads 1 --trials 0 --quiet").code, 0);
   }
-  // An environment of peers whose Python finds the module.
+  // An environment of peers whose Python finds the module, and numpy where Debian installs it.
   void install(const std::string& module, const std::string& text) {
     fs::create_directories(dir_ / "peers/models/bin");
     fs::create_directories(dir_ / "modules");
     write("modules/" + module + ".py", text);
     write("peers/models/bin/python",
-          "#!/bin/sh\nPYTHONPATH='" + (dir_ / "modules").string() + "' exec python3 \"$@\"\n");
+          "#!/bin/sh\nexport PYTHONPATH='" + (dir_ / "modules").string() +
+              "'\nfor p in python3 /usr/bin/python3; do\n"
+              "  $p -c 'import numpy' 2>/dev/null && exec $p \"$@\"\ndone\nexit 1\n");
     fs::permissions(dir_ / "peers/models/bin/python", fs::perms::owner_all);
   }
   Ran bench(const std::string& options) {
