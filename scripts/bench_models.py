@@ -224,7 +224,7 @@ def compare(library, onnx: str, compiled: str, given) -> dict:
             lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [repr(problem)]
             failed[peer.package] = next((line for line in lines if not line.endswith(":")), lines[0])
             continue
-        sides[peer.package], versions[peer.package] = side.run, module.__version__
+        sides[peer.package], versions[peer.package] = side.run, module.__version__.split("-")[0]
         if error is None:
             error = difference(outputs, side.outputs())
     times = {name: [] for name in sides}
