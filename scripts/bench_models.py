@@ -74,7 +74,7 @@ class Model:
         """Keeps the tensors of a run; returns the arrays of its outputs."""
         import numpy as np
         outputs = [np.empty(shape, kind) for _, kind, shape in self.outputs]
-        arrays = [[np.ascontiguousarray(inputs[name]) for name, _, _ in self.inputs], outputs]
+        arrays = [[np.asarray(inputs[name], order="C") for name, _, _ in self.inputs], outputs]
         self.kept, pointers = [arrays], []
         for side in arrays:
             tensors = []
@@ -98,10 +98,10 @@ def random_inputs(ports, seed: int) -> dict:
     generator, inputs = np.random.default_rng(seed), {}
     for name, kind, shape in ports:
         if kind.startswith("float"):
-            inputs[name] = generator.standard_normal(shape).astype(kind)
+            inputs[name] = np.asarray(generator.standard_normal(shape), kind)
         else:
             most = 2 if "mask" in name or "type" in name or kind == "bool" else 100
-            inputs[name] = generator.integers(0, most, shape).astype(kind)
+            inputs[name] = np.asarray(generator.integers(0, most, shape), kind)
     return inputs
 
 
@@ -180,7 +180,7 @@ def constants_of(given: list[str], onnx: str) -> dict:
     numbers = dict(text.split("=", 1) for text in given)
     kinds = {"tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(double)": "float64", "tensor(bool)": "bool"}
     if module := module_of(OnnxRuntime):
-        ports = module.InferenceSession(onnx, providers=["CPUExecutionProvider"]).get_inputs()
+        ports = OnnxRuntime(module, onnx, {}, 1).session.get_inputs()
         found = {port.name: (kinds.get(port.type, "float32"), len(port.shape)) for port in ports}
     else:
         ports = module_of(OpenVino).Core().read_model(onnx).inputs
