@@ -1,6 +1,6 @@
 /* Times each step of a cold serving process, from main() to the end of the first launch:
  *   build/release/first-launch kernels.db matmul:m=64,n=768,k=768
- * scripts/first_launch.py starts it many times and prints medians. Operands are zeros, of constant
+ * bench/first_launch.py starts it many times and prints medians. Operands are zeros, of constant
  * shapes. One thread runs the kernel. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -193,7 +193,7 @@ endforeach()
 add_test(NAME words.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_words_test.py)
 foreach(script bench_all bench_chart bench_dynamic check_examples check_skips cli_page coverage cuda_tools docs
-    fuzz gpu_check gpu_models gpu_probe lint peer_ggml peer_onednn quickstart release run_tidy spec_page)
+    fuzz gpu_check gpu_models gpu_probe lint peer_ggml peer_models peer_onednn quickstart release run_tidy spec_page)
   add_test(NAME scripts.${script}
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/${script}_test.py)
 endforeach()
@@ -281,7 +281,8 @@ set_tests_properties(install.find_package PROPERTIES TIMEOUT 600)
 # the Python package.
 if(TARGET onnx_layers AND TARGET onnx_graph AND TARGET tune-cli)
   set(arguments_of_gguf_package $<TARGET_FILE:tune-cli>)
-  foreach(test onnx graph weights gguf_package)
+  set(arguments_of_compile $<TARGET_FILE:tune-cli>)
+  foreach(test onnx graph weights gguf_package compile)
     add_test(NAME foreign.${test} COMMAND ${Python3_EXECUTABLE}
       ${PROJECT_SOURCE_DIR}/tests/foreign/${test}_test.py ${arguments_of_${test}})
     set_tests_properties(foreign.${test} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT

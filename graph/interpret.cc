@@ -12,7 +12,8 @@
 namespace tilewright::graph {
 namespace {
 
-constexpr int64_t kMaxFolded = int64_t{1} << 28;  // bytes of a constant that is made
+// Bytes of a constant that is made. Weights have to be constants, and the largest ones of a model are below.
+constexpr int64_t kMaxFolded = int64_t{1} << 31;
 
 Bytes compute(const Node& node, const Value& output, const std::vector<Bytes>& values,
               const std::vector<ElemType>& types, const Oracle::ParallelFn& parallel) {

@@ -6,6 +6,7 @@
 #include "graph/join_products.h"
 #include "graph/layouts/layouts.h"
 #include "graph/moves.h"
+#include "graph/reads.h"
 #include "graph/share_workloads.h"
 #include "graph/views.h"
 #include "graph/winograd.h"
@@ -22,6 +23,7 @@ void optimize(Graph* graph) {
   join_products(graph);
   use_channels_last(graph);
   use_winograd(graph);
+  simplify_reads(graph);
   multiply_by_inverses(graph);
   share_workloads(graph);
 }

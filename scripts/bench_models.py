@@ -2,14 +2,17 @@
 """Runs model files beside ONNX Runtime and OpenVINO: in turns in one process, on one pinned thread, by CPU time.
 
 For each pair MODEL.onnx=MODEL.tw it prints the medians in milliseconds, the ratio to the faster peer (above 1:
-Tilewright is faster), and how far its outputs are from ONNX Runtime's, as a share of the largest output. Inputs
+Tilewright is faster), and how far its outputs are from the first peer's, as a share of the largest output. Inputs
 are random. With --threads all sides have so many, and the wall's clock counts: a machine without other work is
-needed. The peers compute in f32. OpenVINO has one stream; it takes part where its package is installed.
+needed. The peers compute in f32. OpenVINO has one stream. A peer takes part where its package is installed.
+`tune-cli bench MODEL.tw --onnx MODEL.onnx` runs this script, which is a part of it.
 With --start each side loads the model and runs it once in a process of its own: CPU time from before the load to
-after the run, and how far the process's peak memory rose, medians of rounds in turns. Imports of Python modules do not count.
-Needs the Python packages onnxruntime and numpy, and libtilewright.so."""
+after the run, and how far the process's peak memory rose, medians of rounds in turns. Imports of Python modules
+do not count. Needs the Python package numpy and those of the peers, and libtilewright.so; scripts/peer_models
+installs the packages, and a run of this script finds them."""
 import argparse
 import ctypes
+import importlib.util
 import json
 import os
 import statistics
@@ -71,7 +74,7 @@ class Model:
         """Keeps the tensors of a run; returns the arrays of its outputs."""
         import numpy as np
         outputs = [np.empty(shape, kind) for _, kind, shape in self.outputs]
-        arrays = [[np.ascontiguousarray(inputs[name]) for name, _, _ in self.inputs], outputs]
+        arrays = [[np.asarray(inputs[name], order="C") for name, _, _ in self.inputs], outputs]
         self.kept, pointers = [arrays], []
         for side in arrays:
             tensors = []
@@ -90,14 +93,15 @@ class Model:
         self.check(self.library.tw_model_run(self.model, ctypes.byref(self.args)))
 
 
-def random_inputs(ports, generator) -> dict:
-    inputs = {}
+def random_inputs(ports, seed: int) -> dict:
+    import numpy as np
+    generator, inputs = np.random.default_rng(seed), {}
     for name, kind, shape in ports:
         if kind.startswith("float"):
-            inputs[name] = generator.standard_normal(shape).astype(kind)
+            inputs[name] = np.asarray(generator.standard_normal(shape), kind)
         else:
             most = 2 if "mask" in name or "type" in name or kind == "bool" else 100
-            inputs[name] = generator.integers(0, most, shape).astype(kind)
+            inputs[name] = np.asarray(generator.integers(0, most, shape), kind)
     return inputs
 
 
@@ -118,57 +122,126 @@ def pool_of(library, threads: int) -> int | None:
     return library.tw_pool_executor(pool)
 
 
-def openvino_run(onnx: str, inputs: dict, threads: int):
-    """A function that runs the model in OpenVINO, and its outputs; None where the package is missing."""
+class OnnxRuntime:
+    """A peer: `run` runs the model on the inputs, `outputs` gives what it made, in the model's order."""
+    title, package = "ONNX Runtime", "onnxruntime"
+
+    def __init__(self, module, onnx: str, inputs: dict, threads: int):
+        options = module.SessionOptions()
+        options.log_severity_level = 3
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        self.session = module.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
+        wanted = {port.name for port in self.session.get_inputs()}
+        self.inputs = {name: array for name, array in inputs.items() if name in wanted}
+
+    def run(self) -> None:
+        self.made = self.session.run(None, self.inputs)
+
+    def outputs(self) -> list:
+        return self.made
+
+
+class OpenVino:
+    title, package = "OpenVINO", "openvino"
+
+    def __init__(self, module, onnx: str, inputs: dict, threads: int):
+        core = module.Core()
+        model = core.read_model(onnx)
+        ports = {name: port for port in model.inputs for name in port.names}
+        inputs = {name: array for name, array in inputs.items() if name in ports}
+        model.reshape({ports[name]: list(array.shape) for name, array in inputs.items()})
+        self.request = core.compile_model(model, "CPU", {
+            "INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": "1", "INFERENCE_NUM_THREADS": str(threads),
+            "ENABLE_CPU_PINNING": False}).create_infer_request()
+        for name, array in inputs.items():
+            self.request.set_tensor(name, module.Tensor(array, shared_memory=True))
+        self.run = self.request.infer
+
+    def outputs(self) -> list:
+        return [tensor.data for tensor in self.request.output_tensors]
+
+
+PEERS = (OnnxRuntime, OpenVino)
+
+
+def module_of(peer):
+    """The peer's Python module, or None where it is not installed."""
     try:
-        import openvino
+        return importlib.import_module(peer.package)
     except ImportError:
         return None
-    core = openvino.Core()
-    model = core.read_model(onnx)
-    names = {name: port for port in model.inputs for name in port.names}
-    model.reshape({names[name]: list(array.shape) for name, array in inputs.items()})
-    request = core.compile_model(model, "CPU", {
-        "INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": "1", "INFERENCE_NUM_THREADS": str(threads),
-        "ENABLE_CPU_PINNING": False}).create_infer_request()
-    for name, array in inputs.items():
-        request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
-    return request.infer
 
 
-def onnxruntime_session(onnx: str, threads: int):
-    import onnxruntime
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    return onnxruntime.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
-
-
-def compare(library, onnx: str, compiled: str, seconds: float, threads: int) -> dict:
+def constants_of(given: list[str], onnx: str) -> dict:
+    """Inputs of the model that its file has as constants: NAME=NUMBER, in the types that the model has."""
     import numpy as np
+    if not given:
+        return {}
+    numbers = dict(text.split("=", 1) for text in given)
+    kinds = {"tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(double)": "float64", "tensor(bool)": "bool"}
+    if module := module_of(OnnxRuntime):
+        ports = OnnxRuntime(module, onnx, {}, 1).session.get_inputs()
+        found = {port.name: (kinds.get(port.type, "float32"), len(port.shape)) for port in ports}
+    else:
+        ports = module_of(OpenVino).Core().read_model(onnx).inputs
+        found = {name: (np.dtype(port.element_type.to_dtype()).name, len(port.partial_shape))
+                 for port in ports for name in port.names}
+    if unknown := numbers.keys() - found.keys():
+        sys.exit(f"bench_models: --const: {onnx} has no input {', '.join(sorted(unknown))}; it has "
+                 + ", ".join(found))
+    return {name: np.full([1] * found[name][1], float(number), found[name][0]) for name, number in numbers.items()}
+
+
+def difference(outputs: list, wanted: list) -> float:
+    """The largest one, as a share of the output's largest magnitude."""
+    import numpy as np
+    errors = []
+    for got, want in zip(outputs, wanted):
+        got, want = got.astype(float), np.asarray(want).astype(float)
+        if got.shape != want.shape or (np.isnan(got) != np.isnan(want)).any():
+            return float("inf")
+        off = np.abs(got - want)[np.isfinite(want)]
+        errors.append(float(off.max(initial=0) / max(1e-6, np.abs(want[np.isfinite(want)]).max(initial=0))))
+    return max(errors)
+
+
+def compare(library, onnx: str, compiled: str, given) -> dict:
+    threads = given.threads
     clock = time.perf_counter if threads > 1 else time.process_time
-    session = onnxruntime_session(onnx, threads)
     model = Model(library, compiled, pool_of(library, threads))
-    inputs = random_inputs(model.inputs, np.random.default_rng(0))
+    inputs = random_inputs(model.inputs, given.seed)
     outputs = model.bind(inputs)
-    wanted = session.run(None, inputs)
     model.run()
-    error = max(float(np.abs(got.astype(float) - want).max() / max(1e-6, np.abs(want.astype(float)).max()))
-                for got, want in zip(outputs, wanted))
-    sides = {"tilewright": model.run, "onnxruntime": lambda: session.run(None, inputs)}
-    if openvino := openvino_run(onnx, inputs, threads):
-        sides["openvino"] = openvino
+    sides, versions, error, failed = {"tilewright": model.run}, {}, None, {}
+    present = {peer: module for peer in PEERS if (module := module_of(peer))}
+    known = {**inputs, **(constants_of(given.const, onnx) if present else {})}
+    for peer, module in present.items():
+        try:
+            side = peer(module, onnx, known, threads)
+            side.run()
+        except Exception as problem:  # any class of it: a peer that cannot run the model takes no part
+            # OpenVINO names its sources first, in lines that end with a colon.
+            lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [repr(problem)]
+            failed[peer.package] = next((line for line in lines if not line.endswith(":")), lines[0])
+            continue
+        sides[peer.package], versions[peer.package] = side.run, module.__version__.split("-")[0]
+        if error is None:
+            error = difference(outputs, side.outputs())
     times = {name: [] for name in sides}
-    end = time.monotonic() + seconds
+    end = time.monotonic() + given.seconds
     while time.monotonic() < end or len(times["tilewright"]) < 7:
+        if given.parent and os.getppid() != given.parent:
+            sys.exit("bench_models: nobody waits for the result")
         for name, run in sides.items():
             if threads > 1:  # the other side's threads wait in a loop for a while
                 time.sleep(0.02)
                 run()
             times[name].append(seconds_of(run, clock))
     row = {name: statistics.median(all_times) * 1e3 for name, all_times in times.items()}
-    best = min(time for name, time in row.items() if name != "tilewright")
-    return {"model": os.path.basename(onnx), **row, "ratio": best / row["tilewright"],
-            "rounds": len(times["tilewright"]), "error": error}
+    best = min((time for name, time in row.items() if name != "tilewright"), default=None)
+    return {"model": os.path.basename(onnx), **row, "ratio": best and best / row["tilewright"],
+            "rounds": len(times["tilewright"]), "error": error, "versions": versions, "failed": failed,
+            "absent": [peer.package for peer in PEERS if peer not in present]}
 
 
 def memory_kib(entry: str) -> int:
@@ -185,42 +258,66 @@ def start_side(library, side: str, onnx: str, compiled: str, threads: int) -> No
     side, _, file = side.partition("=")
     with np.load(file) as arrays:
         inputs = dict(arrays)
-    if side != "tilewright":
-        __import__(side)
+    peer = next((peer for peer in PEERS if peer.package == side), None)
+    module = module_of(peer) if peer else None
     with open("/proc/self/clear_refs", "w", encoding="ascii") as peak:
         peak.write("5")  # the peak begins anew
     before, start = memory_kib("VmRSS"), time.process_time()
-    if side == "tilewright":
+    if peer:
+        peer(module, onnx, inputs, threads).run()
+    else:
         model = Model(library, compiled, pool_of(library, threads))
         model.bind(inputs)
         model.run()
-    elif side == "openvino":
-        openvino_run(onnx, inputs, threads)()
-    else:
-        onnxruntime_session(onnx, threads).run(None, inputs)
     print(time.process_time() - start, (memory_kib("VmHWM") - before) / 1024)
 
 
 def start_row(given, library, onnx: str, compiled: str, folder: str) -> dict:
     import numpy as np
     row, file = {"model": os.path.basename(onnx)}, os.path.join(folder, "inputs.npz")
-    np.savez(file, **random_inputs(Model(library, compiled, None).inputs, np.random.default_rng(0)))
-    runs = {side: [] for side in ("tilewright", "onnxruntime", "openvino")}
+    inputs = random_inputs(Model(library, compiled, None).inputs, given.seed)
+    np.savez(file, **inputs, **constants_of(given.const, onnx))
+    runs = {side: [] for side in ("tilewright", *[peer.package for peer in PEERS if module_of(peer)])}
     for _ in range(given.rounds):  # in turns, so that all sides see the machine's good and bad moments
-        for side in list(runs):
+        for side, figures in runs.items():
             command = [sys.executable, __file__, f"{onnx}={compiled}", "--library", given.library,
                        "--threads", str(given.threads), "--cpu", str(given.cpu), "--side", f"{side}={file}"]
             run = subprocess.run(command, capture_output=True, text=True, check=False)
-            if run.returncode == 0:
-                runs[side].append([float(figure) for figure in run.stdout.split()])
-            elif side == "openvino":
-                del runs[side]
-            else:
+            if run.returncode != 0:
                 sys.exit(f"bench_models: {side}: {run.stderr.strip()}")
+            figures.append([float(figure) for figure in run.stdout.split()])
     for side, figures in runs.items():
         seconds, memory = (statistics.median(column) for column in zip(*figures))
         row[side] = {"seconds": seconds, "mib": memory}
     return row
+
+
+def line_of(row: dict) -> str:
+    text = f"{row['model']}: {row['tilewright']:.3f} ms"
+    for peer in PEERS:
+        if peer.package in row:
+            text += f", {peer.title} {row[peer.package]:.3f} ms"
+        elif peer.package in row["failed"]:
+            text += f", {peer.title} failed: {row['failed'][peer.package]}"
+    if row["ratio"]:
+        text += f", ratio {row['ratio']:.2f}, error {row['error']:.1e}"
+    return f"{text}, {row['rounds']} rounds"
+
+
+def enter_environment() -> None:
+    """Goes on in the environment of scripts/peer_models where this Python has no peer; exits 4 without one."""
+    if any(map(importlib.util.find_spec, (peer.package for peer in PEERS))):
+        return
+    root = os.environ.get("TILEWRIGHT_PEERS_PREFIX") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tilewright", "peers")
+    python = os.path.join(root, "models", "bin", "python")
+    started_as_file = sys.argv[0] != "-"  # tune-cli hands it over on standard input, in the right Python
+    if started_as_file and os.path.exists(python) and sys.executable != python:
+        os.execv(python, [python, *sys.argv])
+    print("neither onnxruntime nor openvino is installed", file=sys.stderr)
+    if started_as_file:
+        print("bench_models: scripts/peer_models installs both", file=sys.stderr)
+    sys.exit(4)
 
 
 def main() -> None:
@@ -230,11 +327,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10, help="for each model (10)")
     parser.add_argument("--cpu", type=int, default=0, help="the processor to pin to, with one thread (0)")
     parser.add_argument("--threads", type=int, default=1, help="threads on each side (1)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the inputs (0)")
+    parser.add_argument("--const", action="append", default=[], metavar="INPUT=NUMBER",
+                        help="an input that the model file has as a constant, as compile was told")
     parser.add_argument("--start", action="store_true", help="measure the load with the first run")
     parser.add_argument("--rounds", type=int, default=7, help="of --start (7)")
+    parser.add_argument("--parent", type=int, help="stop when the process that started this one is another one")
     parser.add_argument("--side", help=argparse.SUPPRESS)  # a process of --start
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    enter_environment()
     if given.threads == 1:
         os.sched_setaffinity(0, {given.cpu})
     library = ctypes.CDLL(os.path.abspath(given.library))
@@ -254,17 +356,12 @@ def main() -> None:
                     f"{side} {figures['seconds'] * 1e3:.1f} ms, {figures['mib']:.1f} MiB"
                     for side, figures in rows[-1].items() if side != "model"), flush=True)
             continue
-        rows.append(compare(library, onnx, compiled, given.seconds, given.threads))
+        rows.append(compare(library, onnx, compiled, given))
         if not given.json:
-            row = rows[-1]
-            peers = f"ONNX Runtime {row['onnxruntime']:.3f} ms"
-            if "openvino" in row:
-                peers += f", OpenVINO {row['openvino']:.3f} ms"
-            print(f"{row['model']}: {row['tilewright']:.3f} ms, {peers}, ratio {row['ratio']:.2f}, "
-                  f"{row['rounds']} rounds, error {row['error']:.1e}", flush=True)
+            print(line_of(rows[-1]), flush=True)
     if given.json:
         print(json.dumps({"results": rows}))
-    elif len(rows) > 1 and not given.start:
+    elif len(rows) > 1 and not given.start and all(row["ratio"] for row in rows):
         print(f"geometric mean of the ratios: {statistics.geometric_mean(row['ratio'] for row in rows):.3f}")
 
 

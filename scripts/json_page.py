@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "json.md"
 SCHEMAS = ROOT / "docs" / "schemas"
 # Fields that a caller reads first come first; the others follow by name.
-ORDER = ["tune", "tune-plan", "best", "replay", "bench", "run", "run-model", "show", "explain",
+ORDER = ["tune", "tune-plan", "best", "replay", "bench", "bench-model", "run", "run-model", "show", "explain",
          "explain-model", "export", "report", "extract", "compile", "weights", "ops", "targets", "help", "version"]
 
 HEAD = """# JSON output

@@ -6,10 +6,12 @@
 
 #include "cli/bench/bench_gpu.h"
 #include "cli/bench/bench_job.h"
+#include "cli/bench/bench_model.h"
 #include "cli/bench/bench_report.h"
 #include "cli/command.h"
 #include "cli/kernel_worker.h"
 #include "cli/lookup.h"
+#include "cli/run/model_file.h"
 #include "cli/sizes.h"
 
 namespace tilewright::cli {
@@ -23,6 +25,7 @@ struct BenchArguments {
   int rounds = 7;
   uint64_t seed = 0;
   bool kinds = false;
+  ModelBench model;
 };
 
 class Bench {
@@ -151,10 +154,37 @@ void add_bench(CLI::App& app, Runners& runners) {
   sub->add_flag(
       "--kinds", a->kinds,
       "On a GPU, also time the best stored kernel of each kind: clusters, wgmma, mma, threads");
+  sub->add_option(
+         "--onnx", a->model.onnx,
+         "ONNX file that a model file was made of: ONNX Runtime and OpenVINO run it in turns with "
+         "the model file, where scripts/peer_models has installed them")
+      ->type_name("FILE");
+  sub->add_option("--const", a->model.constants,
+                  "Number of an input that the model file has as a constant")
+      ->type_name("INPUT=NUMBER")
+      ->take_all();
+  sub->add_option("--time", a->model.time, "Time for a model file's rounds")
+      ->type_name("TIME")
+      ->capture_default_str();
   sub->footer(
       "Examples:\n  tune-cli bench operators.json --db kernels.db --threads 1\n"
-      "  tune-cli bench matmul:m=4096,n=4096,k=4096,dtype=f16 --target cuda:sm_90a");
-  runners["bench"] = [a] { return run_bench(*a); };
+      "  tune-cli bench matmul:m=4096,n=4096,k=4096,dtype=f16 --target cuda:sm_90a\n"
+      "  tune-cli bench model.tw --onnx model.onnx --threads 1\n"
+      "  tune-cli bench vad.tw --onnx vad.onnx --const sr=16000");
+  runners["bench"] = [a, sub] {
+    refuse_onnx(a->common);
+    if (names_model(a->common)) {
+      refuse_of_model(*sub, {"--rounds", "--kinds", "--dim", "--target", "--trust", "--pin"});
+      a->model.seed = a->seed;
+      return bench_model(a->common, a->model);
+    }
+    for (const char* option : {"--onnx", "--const", "--time"}) {
+      if (sub->count(option) == 0) continue;
+      throw UsageError(
+          fmt::format("{}: of a model file; expected 'bench MODEL.tw' beside it", option));
+    }
+    return run_bench(*a);
+  };
 }
 
 }  // namespace tilewright::cli

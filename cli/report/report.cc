@@ -11,6 +11,7 @@
 #include "cli/report/live_report.h"
 #include "cli/report/report_data.h"
 #include "cli/report/report_page.h"
+#include "cli/run/model_file.h"
 
 namespace tilewright::cli {
 namespace {
@@ -192,11 +193,13 @@ void add_report(CLI::App& app, Runners& runners) {
   sub->footer(
       "Examples:\n  tune-cli report\n  tune-cli report --serve --db kernels.db\n  tune-cli report "
       "-o report.html --db kernels.db\n"
-      "  tune-cli report -o matmul.html matmul:m=512,n=768,k=768 --threads 1");
+      "  tune-cli report -o matmul.html matmul:m=512,n=768,k=768 --threads 1\n"
+      "  tune-cli report model.tw --db kernels.db");
   runners["report"] = [a] {
     if (a->serve && a->common.json) {
       throw UsageError("--serve prints its address, no document; leave --json away");
     }
+    if (names_model(a->common)) a->common.specs = workloads_of_model(a->common);
     if (a->serve) return serve_report(*a);
     if (a->out == "-" && a->common.json) {
       throw UsageError("--json and '-o -' both need standard output; name a file");

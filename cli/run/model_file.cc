@@ -15,10 +15,12 @@
 #include "cli/run/model_tensors.h"
 #include "cli/run/run_inputs.h"
 #include "database/serving.h"
+#include "graph/sizes.h"
 #include "runtime/error.h"
 #include "runtime/tensor/npy.h"
 #include "runtime/thread_pool.h"
 #include "serving/model.h"
+#include "serving/stored_model.h"
 
 namespace tilewright::cli {
 namespace {
@@ -88,6 +90,18 @@ void refuse_of_model(const CLI::App& command, const std::vector<std::string>& op
                     "beside this option",
                     option));
   }
+}
+
+std::vector<std::string> workloads_of_model(const CommonOptions& options) {
+  require_model_file(options.specs[0]);
+  const serving::StoredModel stored(options.specs[0], trust_of(options));
+  std::vector<std::string> specs;
+  for (const graph::Node& node : stored.graph().nodes) {
+    if (!node.is_workload()) continue;
+    const std::string spec = graph::ranged(stored.graph(), node).spec;
+    if (std::ranges::find(specs, spec) == specs.end()) specs.push_back(spec);
+  }
+  return specs;
 }
 
 int run_model(const CommonOptions& options, const std::vector<std::string>& in,

@@ -1,4 +1,4 @@
-// Model files, as 'run', 'explain' and 'export' take them in the place of a spec.
+// Model files, as 'run', 'explain', 'export', 'bench' and 'report' take them in the place of a spec.
 #pragma once
 
 #include <string>
@@ -17,6 +17,8 @@ void refuse_of_model(const CLI::App& command, const std::vector<std::string>& op
 // Runs the model on NAME=FILE.npy and writes NAME=FILE.npy; both may be named by their order.
 int run_model(const CommonOptions& options, const std::vector<std::string>& in,
               const std::vector<std::string>& out);
+// The specs of the model's workloads, each once.
+std::vector<std::string> workloads_of_model(const CommonOptions& options);
 // Time by node and by cause, on zeros.
 int explain_model(const CommonOptions& options);
 

@@ -54,26 +54,6 @@ struct Role {
   std::optional<graph::Text> text = {};
 };
 
-// Takes axes of one element off weights, where all reads are at 0 there: rules pack weights whose indices are
-// all iterators.
-void drop_unit_axes(Text* text, TextInput* input) {
-  for (size_t d = input->shape.size(); d-- > 0 && input->shape.size() > 1;) {
-    bool unit = input->shape[d] == 1;
-    std::vector<Syntax*> reads;
-    for (Stage& stage : text->stages) {
-      walk(&stage.statement.value, [&](Syntax* s) {
-        if (!is_read(*s) || s->text != input->name) return;
-        unit = unit && is_zero(s->args[d]);
-        reads.push_back(s);
-      });
-    }
-    if (!unit) continue;
-    const auto at = static_cast<int64_t>(d);
-    input->shape.erase(input->shape.begin() + at);
-    for (Syntax* s : reads) s->args.erase(s->args.begin() + at);
-  }
-}
-
 class ChannelsLast {
  public:
   explicit ChannelsLast(Graph* graph) : graph_(*graph) {}
@@ -293,7 +273,6 @@ class ChannelsLast {
       const bool is_output = &stage == &text.stages.back();
       if (!last || stage.statement.indices.size() != 4) continue;
       if (!is_output) moved.insert(stage.statement.target);
-      drop_unit_sums(&stage);
       move_weights(&text, stage);
       put_channels_last(&stage.statement.indices);
       Indices left = stage.axes();
@@ -310,28 +289,7 @@ class ChannelsLast {
         if (is_read(*s) && moved.contains(s->text)) put_channels_last(&s->args);
       });
     }
-    for (TextInput& input : text.inputs) {
-      if (input.weight) drop_unit_axes(&text, &input);
-    }
     return push(node_of(std::move(text), node.label, node.output));
-  }
-
-  // Makes a sum with this name the other addend.
-  static void drop_addend(Syntax* s, const std::string& name) {
-    const bool drop =
-        s->kind == Syntax::Kind::Binary && s->text == "+" && is_name(s->args[1], name);
-    if (drop) *s = Syntax(s->args[0]);
-  }
-
-  // Reduce axes of one element go away, but the last one that there is.
-  static void drop_unit_sums(Stage* stage) {
-    const size_t left = stage->statement.indices.size();
-    for (size_t i = stage->indices.size(); i-- > left && stage->indices.size() > left + 1;) {
-      if (stage->indices[i].second != 1) continue;
-      walk(&stage->statement.value, [&](Syntax* s) { drop_addend(s, stage->indices[i].first); });
-      substitute(&stage->statement.value, {{stage->indices[i].first, number_syntax(0)}});
-      stage->indices.erase(stage->indices.begin() + static_cast<int64_t>(i));
-    }
   }
 
   // Constants that a stage reads at the channel of its result get that axis last.

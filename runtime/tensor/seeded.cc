@@ -69,8 +69,13 @@ constexpr int kLowestPower = -12;
 constexpr uint64_t kPowers = 19;
 constexpr uint64_t kLineTurns = 8, kLengthTurns = 8;
 
+// The ends of an integer type. Right values are f64, which does not hold the last ones of 64 bits. With these ends
+// sums, and products of two, are whole numbers that f64 holds, and 32 bits do not hold the higher end.
+double highest_integer(ElemType elem) { return bits_of(elem) < 64 ? max_finite(elem) : 0x1p31; }
+
 double lowest_integer(ElemType elem) {
-  return info(elem).kind == ElemKind::Int ? -max_finite(elem) - 1 : 0;
+  if (info(elem).kind != ElemKind::Int) return 0;
+  return bits_of(elem) < 64 ? -max_finite(elem) - 1 : -0x1p31;
 }
 
 bool has_infinity(ElemType elem) {
@@ -125,7 +130,7 @@ double SeededValues::far_value(int64_t flat_index, double ordinary) const {
   const bool swept = hard_->line_extreme >= 0;
   const bool integer = is_integer(elem_), high = swept ? hard_->line_high : turn % 2 == 1;
   const double end =
-      integer ? (high ? max_finite(elem_) : lowest_integer(elem_)) : (high ? kFar : -kFar);
+      integer ? (high ? highest_integer(elem_) : lowest_integer(elem_)) : (high ? kFar : -kFar);
   const double inside = integer ? std::trunc(ordinary / 2) : ordinary;
   if (swept) return place == (line + hard_->line_extreme) % length ? end : inside;
   if (turn < 2) {
@@ -162,7 +167,7 @@ uint64_t SeededValues::hard_code(int64_t flat_index, uint64_t hash) const {
     const bool low = choice < 3, high = choice >= 3 && choice < 6;
     if (range_ && (low || high)) return encode_element(elem_, low ? range_->min : range_->max);
     if (low) return encode_element(elem_, lowest_integer(elem_));
-    if (high) return encode_element(elem_, max_finite(elem_));
+    if (high) return encode_element(elem_, highest_integer(elem_));
     return ordinary_code(hash);
   }
   const bool plain = range_ || elem_ == ElemType::e8m0 || elem_ == ElemType::boolean;

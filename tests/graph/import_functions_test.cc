@@ -49,6 +49,20 @@ TEST(ImportFunctions, ScattersElements) {
   }
 }
 
+// With known indices a table tells where an update stands, so that each element is read once.
+TEST(ImportFunctions, ScattersManyElementsByATable) {
+  OnnxFile file(18);
+  file.input("x", {2, 3, 2})
+      .constant("at", test::kInt64, {1, 5, 2},
+                test::raw_text(std::vector<int64_t>{0, -1, 1, 0, 1, 0, 1, 0, -2, 0}))
+      .floats("u", {1, 5, 2}, {10, 20, 30, 40, 50, 60, 70, 80, 90, 100})
+      .node("ScatterElements", {"x", "at", "u"}, {"y"}, {test::whole("axis", 1)})
+      .output("y");
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  EXPECT_EQ(run(file, {{"x", elements(x)}}),
+            (std::vector<float>{10, 100, 90, 4, 5, 20, 7, 8, 9, 10, 11, 12}));
+}
+
 TEST(ImportFunctions, DividesIntegers) {
   const auto divided = [](const std::string& op, const std::vector<std::string>& attributes) {
     OnnxFile file;

@@ -191,6 +191,39 @@ Mapped express_gather_elements(const Mapping& m, const Node& node) {
       e, picked(e, table, position, sizes[axis], e.indices(), axis, has_negatives(m, indices)))};
 }
 
+// For each element of a scatter's output, where along the axis its update stands, and -1 where it has none. Nothing where the indices or a size are not known, or where so long a
+// table saves nothing.
+std::optional<std::vector<double>> written_from(const Mapping& m, const std::string& indices,
+                                                const Sizes& sizes, const Sizes& given,
+                                                size_t axis) {
+  constexpr int64_t kMostElements = 1 << 22, kFewUpdates = 4;
+  const Tensor* known = m.graph.value(indices).tensor;
+  if (known == nullptr || !known->readable() || given[axis] <= kFewUpdates) return std::nullopt;
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t d = sizes.size(); d-- > 0;) {
+    if (has_stand_in(sizes[d])) return std::nullopt;
+    if (d + 1 < sizes.size()) strides[d] = strides[d + 1] * sizes[d + 1];
+  }
+  const int64_t count = strides[0] * sizes[0];
+  if (count > kMostElements) return std::nullopt;
+  std::vector<double> from(static_cast<size_t>(count), -1);
+  for (int64_t i = 0; i < known->count; ++i) {
+    int64_t rest = i, place = 0, along = 0;
+    for (size_t d = given.size(); d-- > 0; rest /= given[d]) {
+      int64_t at = rest % given[d];
+      if (d == axis) {
+        along = at;
+        at = known->whole_at(i);
+        if (at < 0) at += sizes[d];
+        if (at < 0 || at >= sizes[d]) throw NotMapped("an index is outside of its axis");
+      }
+      place += at * strides[d];
+    }
+    from[static_cast<size_t>(place)] = static_cast<double>(along);
+  }
+  return from;
+}
+
 // An element that an update names is that update, or is combined with all that name it.
 Mapped express_scatter_elements(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
@@ -198,20 +231,31 @@ Mapped express_scatter_elements(const Mapping& m, const Node& node) {
   const Sizes sizes = sizes_of_value(m, data), given = sizes_of_value(m, indices);
   const size_t axis = checked_axis(node.integer("axis", 0), sizes.size());
   if (sizes[axis] > (1 << 24)) throw NotMapped("its axis is too long");
-  const std::string r = e.reduced(given.at(axis));
   std::vector<std::string> at = e.indices();
-  at[axis] = r;
-  std::string test;
+  std::string test;  // whether there are updates for the other axes' indices
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (d != axis && given.at(d) != sizes[d]) test += fmt::format("{} < {} && ", at[d], given[d]);
   }
+  const std::string kind = node.text("reduction", "none"), y = e.left();
+  if (kind == "none") {
+    if (const auto from = written_from(m, indices, sizes, given, axis)) {
+      std::string place = e.indices()[0];
+      for (size_t d = 1; d < sizes.size(); ++d) {
+        place = fmt::format("({}) * {} + {}", place, sizes[d], e.indices()[d]);
+      }
+      at[axis] = e.table("from", ElemType::i32, *from, place);
+      return {e.finish(fmt::format("{} = select({}{} >= 0, {}, {})", y, test, at[axis],
+                                   e.at(node.inputs.at(2), at), e.element(data)))};
+    }
+  }
+  const std::string r = e.reduced(given.at(axis));
+  at[axis] = r;
   const std::string position = e.at(indices, at), own = e.indices()[axis];
   test += has_negatives(m, indices)
               ? fmt::format("({0} == {1} || {0} + {2} == {1})", position, own, sizes[axis])
               : fmt::format("{} == {}", position, own);
   const std::string update = e.at(node.inputs.at(2), at), before = e.element(data);
-  const std::string s = e.left("S"), y = e.left();
-  const std::string kind = node.text("reduction", "none");
+  const std::string s = e.left("S");
   if (kind == "add") {
     return {e.finish(
         fmt::format("{} += select({}, {}, 0); {} = {} + {}", s, test, update, y, before, s))};

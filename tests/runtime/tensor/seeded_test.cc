@@ -178,6 +178,20 @@ TEST(Seeded, HardIntegersStayInTheirType) {
   EXPECT_GE(low, 1) << "a row that is wholly low";
 }
 
+// Right values are f64: sums and products of these are exact there, and do not fit into 32 bits.
+TEST(Seeded, HardIntegersOf64BitsLeaveRoomForSums) {
+  for (ElemType type : {ElemType::i64, ElemType::u64}) {
+    SeededValues values(3, "X", type, std::nullopt, HardValues{});
+    double least = 0, most = 0;
+    for (int64_t i = 0; i < 64; ++i) {
+      least = std::min(least, values.at(i));
+      most = std::max(most, values.at(i));
+    }
+    EXPECT_EQ(most, 0x1p31);
+    EXPECT_EQ(least, type == ElemType::i64 ? -0x1p31 : 0);
+  }
+}
+
 TEST(Seeded, HardLengthsReachBothEndsAndTheirNeighbours) {
   SeededValues values(3, "N", ElemType::i32, ValueRange{0, 40}, HardValues{.lengths = true});
   std::set<double> seen;
