@@ -119,13 +119,17 @@ def pool_of(library, threads: int) -> int | None:
 
 
 def openvino_run(onnx: str, inputs: dict, threads: int):
-    """A function that runs the model in OpenVINO, and its outputs; None where the package is missing."""
+    """A function that runs the model in OpenVINO; None where the package is missing or refuses the model."""
     try:
         import openvino
     except ImportError:
         return None
     core = openvino.Core()
-    model = core.read_model(onnx)
+    try:
+        model = core.read_model(onnx)
+    except RuntimeError as error:
+        print(f"bench_models: OpenVINO refuses {onnx}: {str(error).splitlines()[-1]}", file=sys.stderr)
+        return None
     names = {name: port for port in model.inputs for name in port.names}
     model.reshape({names[name]: list(array.shape) for name, array in inputs.items()})
     request = core.compile_model(model, "CPU", {

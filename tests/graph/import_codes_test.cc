@@ -15,8 +15,6 @@ using test::OnnxFile;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr int kUint8 = 2, kInt8 = 3, kInt32 = 6;
-
 std::vector<int> random_codes(size_t count, int least, int most, unsigned seed) {
   std::mt19937 generator(seed);
   std::vector<int> codes(count);
@@ -26,19 +24,17 @@ std::vector<int> random_codes(size_t count, int least, int most, unsigned seed) 
   return codes;
 }
 
-std::string byte_text(const std::vector<int>& values) { return {values.begin(), values.end()}; }
-
-Bytes bytes_of(const std::vector<int>& values) {
+Bytes codes_of(const std::vector<int>& values) {
   return std::make_shared<std::string>(byte_text(values));
 }
 
 // A folded graph, as it is and with all passes.
-struct Both {
+struct BothGraphs {
   Graph plain, passed;
 };
 
-Both graphs_of(const OnnxFile& file) {
-  Both both{imported(file), {}};
+BothGraphs both_graphs(const OnnxFile& file) {
+  BothGraphs both{imported(file), {}};
   fold_constants(&both.plain);
   verify(both.plain);
   both.passed = both.plain;
@@ -47,23 +43,23 @@ Both graphs_of(const OnnxFile& file) {
   return both;
 }
 
-std::vector<float> outputs_of(const Graph& graph, const std::map<std::string, Bytes>& inputs) {
+std::vector<float> floats_of(const Graph& graph, const std::map<std::string, Bytes>& inputs) {
   const Bytes out = interpret(graph, inputs)[0];
   std::vector<float> values(out->size() / sizeof(float));
   std::memcpy(values.data(), out->data(), out->size());
   return values;
 }
 
-std::string specs_of(const Graph& graph) {
+std::string all_specs(const Graph& graph) {
   std::string all;
   for (const Node& node : graph.nodes) all += node.spec + "\n";
   return all;
 }
 
-void expect_values(const Both& both, const std::map<std::string, Bytes>& inputs,
+void expect_values(const BothGraphs& both, const std::map<std::string, Bytes>& inputs,
                    const std::vector<float>& wanted, float step = 0) {
   for (const Graph* graph : {&both.plain, &both.passed}) {
-    const std::vector<float> got = outputs_of(*graph, inputs);
+    const std::vector<float> got = floats_of(*graph, inputs);
     ASSERT_EQ(got.size(), wanted.size());
     for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], wanted[i], step) << i;
   }
@@ -76,13 +72,13 @@ TEST(ImportCodes, ProductsAreOfBytesAndTheirSumsExact) {
   const std::vector<int> w = random_codes(static_cast<size_t>(k * n), 100, 127, 2);
   const std::vector<int> wz = {-128, 0, 3, -127};
   OnnxFile file;
-  file.input("a", {m, k}, kUint8)
-      .constant("az", kUint8, {}, byte_text({7}))
-      .constant("w", kInt8, {k, n}, byte_text(w))
-      .constant("wz", kInt8, {n}, byte_text(wz))
+  file.input("a", {m, k}, test::kUint8)
+      .constant("az", test::kUint8, {}, byte_text({7}))
+      .constant("w", test::kInt8, {k, n}, byte_text(w))
+      .constant("wz", test::kInt8, {n}, byte_text(wz))
       .node("MatMulInteger", {"a", "w", "az", "wz"}, {"sums"})
       .integers("low", {65536})
-      .node("Cast", {"low"}, {"part"}, {test::whole("to", kInt32)})
+      .node("Cast", {"low"}, {"part"}, {test::whole("to", test::kInt32)})
       .node("Mod", {"sums", "part"}, {"rest"})
       .node("Cast", {"rest"}, {"y"}, {test::whole("to", test::kFloat)})
       .output("y");
@@ -98,22 +94,23 @@ TEST(ImportCodes, ProductsAreOfBytesAndTheirSumsExact) {
       wanted.push_back(static_cast<float>(sum % 65536));
     }
   }
-  const Both both = graphs_of(file);
-  EXPECT_THAT(specs_of(both.plain), HasSubstr("S[i0, i1] += X0[i0, r0] * X1[r0, i1]"));
-  EXPECT_THAT(specs_of(both.plain), HasSubstr("dtypes.S=i32,dtypes.X0=u8,dtypes.X1=i8"));
-  EXPECT_THAT(specs_of(both.plain), HasSubstr("weights=[X1]"));
-  expect_values(both, {{"a", bytes_of(a)}}, wanted);
+  const BothGraphs both = both_graphs(file);
+  EXPECT_THAT(all_specs(both.plain), HasSubstr("S[i0, i1] += X0[i0, r0] * X1[r0, i1]"));
+  EXPECT_THAT(all_specs(both.plain), HasSubstr("dtypes.S=i32,dtypes.X0=u8,dtypes.X1=i8"));
+  EXPECT_THAT(all_specs(both.plain), HasSubstr("weights=[X1]"));
+  expect_values(both, {{"a", codes_of(a)}}, wanted);
 }
 
 // A convolution of codes, as numbers.
-struct Case {
+struct CodeCase {
   int64_t channels, outputs, groups, size, kernel, stride;
   std::vector<int64_t> pads;
   int x_zero;
   std::vector<int> w_zero;
 };
 
-std::vector<int64_t> sums_of(const Case& c, const std::vector<int>& x, const std::vector<int>& w) {
+std::vector<int64_t> window_sums_of(const CodeCase& c, const std::vector<int>& x,
+                                    const std::vector<int>& w) {
   const int64_t out = (c.size + c.pads[0] + c.pads[2] - c.kernel) / c.stride + 1;
   const int64_t each = c.channels / c.groups;
   std::vector<int64_t> sums;
@@ -136,7 +133,7 @@ std::vector<int64_t> sums_of(const Case& c, const std::vector<int>& x, const std
   return sums;
 }
 
-std::vector<Case> cases() {
+std::vector<CodeCase> code_cases() {
   return {{3, 8, 1, 9, 3, 2, {1, 1, 1, 1}, 128, {0}},
           {8, 8, 1, 6, 1, 1, {0, 0, 0, 0}, 3, {0}},
           {8, 8, 8, 7, 3, 1, {1, 1, 1, 1}, 0, {0}},
@@ -145,41 +142,41 @@ std::vector<Case> cases() {
 }
 
 TEST(ImportCodes, ConvolutionsWithZeroPointsGroupsAndPadding) {
-  for (const Case& c : cases()) {
+  for (const CodeCase& c : code_cases()) {
     const int64_t each = c.channels / c.groups;
     const std::vector<int> x =
         random_codes(static_cast<size_t>(c.channels * c.size * c.size), 0, 255, 3);
     const std::vector<int> w =
         random_codes(static_cast<size_t>(c.outputs * each * c.kernel * c.kernel), -128, 127, 4);
     OnnxFile file;
-    file.input("x", {1, c.channels, c.size, c.size}, kUint8)
-        .constant("xz", kUint8, {}, byte_text({c.x_zero}))
-        .constant("w", kInt8, {c.outputs, each, c.kernel, c.kernel}, byte_text(w))
-        .constant("wz", kInt8, {static_cast<int64_t>(c.w_zero.size())}, byte_text(c.w_zero))
+    file.input("x", {1, c.channels, c.size, c.size}, test::kUint8)
+        .constant("xz", test::kUint8, {}, byte_text({c.x_zero}))
+        .constant("w", test::kInt8, {c.outputs, each, c.kernel, c.kernel}, byte_text(w))
+        .constant("wz", test::kInt8, {static_cast<int64_t>(c.w_zero.size())}, byte_text(c.w_zero))
         .node("ConvInteger", {"x", "w", "xz", "wz"}, {"sums"},
               {test::wholes("pads", c.pads), test::wholes("strides", {c.stride, c.stride}),
                test::whole("group", c.groups)})
         .node("Cast", {"sums"}, {"y"}, {test::whole("to", test::kFloat)})
         .output("y");
-    const Both both = graphs_of(file);
-    const std::vector<int64_t> sums = sums_of(c, x, w);
-    expect_values(both, {{"x", bytes_of(x)}}, {sums.begin(), sums.end()});
+    const BothGraphs both = both_graphs(file);
+    const std::vector<int64_t> sums = window_sums_of(c, x, w);
+    expect_values(both, {{"x", codes_of(x)}}, {sums.begin(), sums.end()});
   }
 }
 
 // DequantizeLinear -> Conv -> Relu -> QuantizeLinear, or the same as one node.
 OnnxFile quantized_convolution(bool nodes, const std::vector<int>& w) {
   OnnxFile file;
-  file.input("x", {1, 8, 6, 6}, kUint8)
+  file.input("x", {1, 8, 6, 6}, test::kUint8)
       .number("xs", 0.5)
-      .constant("xz", kUint8, {}, byte_text({100}))
-      .constant("w", kInt8, {8, 8, 3, 3}, byte_text(w))
+      .constant("xz", test::kUint8, {}, byte_text({100}))
+      .constant("w", test::kInt8, {8, 8, 3, 3}, byte_text(w))
       .floats("ws", {8}, {0.25, 0.5, 0.125, 1, 0.25, 0.5, 0.125, 1})
-      .constant("wz", kInt8, {8}, std::string(8, '\0'))
-      .constant("b", kInt32, {8}, test::raw_text(std::vector<int32_t>(8, 40)))
+      .constant("wz", test::kInt8, {8}, std::string(8, '\0'))
+      .constant("b", test::kInt32, {8}, test::raw_text(std::vector<int32_t>(8, 40)))
       .floats("bs", {8}, {0.125, 0.25, 0.0625, 0.5, 0.125, 0.25, 0.0625, 0.5})
       .number("ys", 64)
-      .constant("yz", kUint8, {}, byte_text({120}));
+      .constant("yz", test::kUint8, {}, byte_text({120}));
   const std::vector<std::string> attributes = {test::wholes("pads", {1, 1, 1, 1})};
   if (nodes) {
     file.node("DequantizeLinear", {"x", "xs", "xz"}, {"xf"})
@@ -196,28 +193,28 @@ OnnxFile quantized_convolution(bool nodes, const std::vector<int>& w) {
 
 TEST(ImportCodes, DequantizedConvolutionsAreThoseOfCodes) {
   const std::vector<int> x = random_codes(8 * 36, 0, 255, 5), w = random_codes(576, -128, 127, 6);
-  const Both one = graphs_of(quantized_convolution(false, w));
-  const Both several = graphs_of(quantized_convolution(true, w));
-  const std::vector<float> wanted = outputs_of(one.plain, {{"x", bytes_of(x)}});
+  const BothGraphs one = both_graphs(quantized_convolution(false, w));
+  const BothGraphs several = both_graphs(quantized_convolution(true, w));
+  const std::vector<float> wanted = floats_of(one.plain, {{"x", codes_of(x)}});
   EXPECT_GT(std::ranges::count_if(wanted, [](float y) { return y > 0 && y < 255; }), 200);
-  expect_values(one, {{"x", bytes_of(x)}}, wanted);
-  expect_values(several, {{"x", bytes_of(x)}}, wanted, 1);
+  expect_values(one, {{"x", codes_of(x)}}, wanted);
+  expect_values(several, {{"x", codes_of(x)}}, wanted, 1);
   for (const Graph* graph : {&one.passed, &several.passed}) {
-    EXPECT_THAT(specs_of(*graph), HasSubstr("dtypes.X0=i8"));
-    EXPECT_THAT(specs_of(*graph), HasSubstr("=i32"));
+    EXPECT_THAT(all_specs(*graph), HasSubstr("dtypes.X0=i8"));
+    EXPECT_THAT(all_specs(*graph), HasSubstr("=i32"));
   }
 }
 
 TEST(ImportCodes, CalculatedWeightsStayFloats) {
   OnnxFile file;
-  file.input("x", {4, 8}, kUint8)
-      .input("w", {8, 4}, kInt8)
+  file.input("x", {4, 8}, test::kUint8)
+      .input("w", {8, 4}, test::kInt8)
       .number("s", 0.5)
       .node("DequantizeLinear", {"x", "s"}, {"xf"})
       .node("DequantizeLinear", {"w", "s"}, {"wf"})
       .node("MatMul", {"xf", "wf"}, {"y"})
       .output("y");
-  EXPECT_THAT(specs_of(graphs_of(file).plain), Not(HasSubstr("i32")));
+  EXPECT_THAT(all_specs(both_graphs(file).plain), Not(HasSubstr("i32")));
 }
 
 TEST(ImportCodes, GemmTakesATransposedWeight) {
@@ -232,13 +229,13 @@ TEST(ImportCodes, GemmTakesATransposedWeight) {
   }
   for (bool nodes : {false, true}) {
     OnnxFile file;
-    file.input("x", {4, 8}, kUint8)
+    file.input("x", {4, 8}, test::kUint8)
         .number("xs", 0.25)
         .number("ws", 0.5)
-        .constant("xz", kUint8, {}, byte_text({50}))
-        .constant("wz", kInt8, {}, byte_text({2}))
-        .constant("w", kInt8, {4, 8}, byte_text(w))
-        .constant("b", kInt32, {4}, test::raw_text(std::vector<int32_t>{0, 1, 2, 3}))
+        .constant("xz", test::kUint8, {}, byte_text({50}))
+        .constant("wz", test::kInt8, {}, byte_text({2}))
+        .constant("w", test::kInt8, {4, 8}, byte_text(w))
+        .constant("b", test::kInt32, {4}, test::raw_text(std::vector<int32_t>{0, 1, 2, 3}))
         .floats("bf", {4}, {0, 0.125, 0.25, 0.375})
         .output("y");
     if (nodes) {
@@ -249,25 +246,25 @@ TEST(ImportCodes, GemmTakesATransposedWeight) {
       file.node("QGemm", {"x", "xs", "xz", "w", "ws", "wz", "b"}, {"y"}, {test::whole("transB", 1)},
                 "com.microsoft");
     }
-    const Both both = graphs_of(file);
-    EXPECT_THAT(specs_of(both.plain), HasSubstr("X0[i0, r0] * X1[i1, r0]"));
-    expect_values(both, {{"x", bytes_of(x)}}, wanted);
+    const BothGraphs both = both_graphs(file);
+    EXPECT_THAT(all_specs(both.plain), HasSubstr("X0[i0, r0] * X1[i1, r0]"));
+    expect_values(both, {{"x", codes_of(x)}}, wanted);
   }
 }
 
 TEST(ImportCodes, SumsAndMeansOfCodes) {
   const std::vector<int> x = {10, 20, 30, 40, 250, 250, 0, 0};
   OnnxFile file;
-  file.input("x", {1, 2, 2, 2}, kUint8)
+  file.input("x", {1, 2, 2, 2}, test::kUint8)
       .number("s", 0.5)
       .number("t", 0.25)
-      .constant("z", kUint8, {}, byte_text({10}))
+      .constant("z", test::kUint8, {}, byte_text({10}))
       .node("QLinearAdd", {"x", "s", "z", "x", "t", "z", "s", "z"}, {"sum"}, {}, "com.microsoft")
       .node("QLinearGlobalAveragePool", {"sum", "s", "z", "t", "z"}, {"mean"}, {}, "com.microsoft")
       .node("Cast", {"mean"}, {"y"}, {test::whole("to", test::kFloat)})
       .output("y");
   // Codes of the sums less 10: 0, 15, 30, 45, and 245, 245, -10, -10 at their limits.
-  expect_values(graphs_of(file), {{"x", bytes_of(x)}}, {55, 245});
+  expect_values(both_graphs(file), {{"x", codes_of(x)}}, {55, 245});
 }
 
 }  // namespace

@@ -352,7 +352,7 @@ std::vector<Operator> expr_operators() {
                 .kind = KeyKind::ElemMap,
                 .doc =
                     "element types by tensor (inputs dtype or i32 for indices, output out, "
-                    "others acc)",
+                    "others acc); integers of 32 and 64 bits are computed as such from integers",
                 .choices = operand_types(false)};
   KeyDef shapes{.name = "shapes",
                 .kind = KeyKind::ShapeMap,

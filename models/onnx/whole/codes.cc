@@ -46,10 +46,10 @@ std::string within_limits(ElemType type, const std::string& x) {
 std::string code_of(IndexExpr& e, const Mapping& m, const Node& node, const std::string& real,
                     size_t scale, size_t zero, const std::string& index) {
   const auto own = known_elements(m, node.inputs.at(scale));
-  std::string code = own && *own == std::vector<double>{1}
-                         ? fmt::format("round({})", real)
-                         : fmt::format("round({} / {})", real,
-                                       parameter_at(e, m, node.inputs[scale], index));
+  std::string code =
+      own && *own == std::vector<double>{1}
+          ? fmt::format("round({})", real)
+          : fmt::format("round({} / {})", real, parameter_at(e, m, node.inputs[scale], index));
   if (const Codes c = codes_at(m, node, scale, zero); !c.zero.empty()) {
     code += " + " + parameter_at(e, m, c.zero, index);
   }

@@ -127,8 +127,9 @@ std::string element_under(IndexExpr& e, const Mapping& m, const Codes& x, const 
   for (size_t d = 0; d < all.window.rank(); ++d) {
     const std::string& i = e.indices().at(d + 2);
     const int64_t stride = all.window.stride[d], dilation = all.window.dilation[d];
-    at.push_back(fmt::format("{} + {}", stride == 1 ? i : fmt::format("{} * {}", i, stride),
-                             dilation == 1 ? places[d] : fmt::format("{} * {}", places[d], dilation)));
+    at.push_back(
+        fmt::format("{} + {}", stride == 1 ? i : fmt::format("{} * {}", i, stride),
+                    dilation == 1 ? places[d] : fmt::format("{} * {}", places[d], dilation)));
   }
   if (p.name.empty()) return e.made_at(x.value, all.x, m.elem(x.value), at);
   return fmt::format("{}[{}]", p.name, fmt::join(at, ", "));
@@ -157,8 +158,7 @@ Draft window_sums(const Mapping& m, const Node& node, const Codes& x, const Wind
   std::vector<std::string> places;
   for (size_t d = 0; d < all.window.rank(); ++d) places.push_back(e.reduced(all.w[d + 2]));
   const Padded p = padded(e, m, x, all);
-  const std::string element =
-      element_under(e, m, x, all, p, channel_of(all, "i1", from), places);
+  const std::string element = element_under(e, m, x, all, p, channel_of(all, "i1", from), places);
   return e.finish(fmt::format("{}{} += {}", p.statement, e.left(), element));
 }
 

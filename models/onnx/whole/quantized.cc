@@ -97,9 +97,9 @@ Draft requantized(const Mapping& m, const Node& node, const std::string& sums, s
   IndexExpr e(m, node);
   e.accumulate(ElemType::f32);
   const std::string sum = e.made_at(sums, e.sizes(), ElemType::i32, e.indices());
-  std::string code = fmt::format("round({} * {})", sum,
-                                 factor(e, m, node.inputs.at(a_scale), node.inputs.at(b_scale),
-                                        node.inputs.at(scale), index));
+  std::string code = fmt::format(
+      "round({} * {})", sum,
+      factor(e, m, node.inputs.at(a_scale), node.inputs.at(b_scale), node.inputs.at(scale), index));
   const Codes made = codes_at(m, node, scale, scale + 1);
   if (!made.zero.empty()) code += " + " + parameter_at(e, m, made.zero, index);
   return e.finish(
@@ -117,8 +117,7 @@ Mapped express_linear_matmul(const Mapping& m, const Node& node) {
     throw NotMapped("it scales each row by itself");
   }
   const std::string sums = node.outputs.at(0) + "/sums";
-  Mapped drafts =
-      integer_product(m, node, codes_at(m, node, 0, 2), codes_at(m, node, 3, 5), sums);
+  Mapped drafts = integer_product(m, node, codes_at(m, node, 0, 2), codes_at(m, node, 3, 5), sums);
   const std::string column =
       fmt::format("i{}", std::max<size_t>(1, sizes_of_value(m, node.outputs[0]).size()) - 1);
   drafts.push_back(requantized(m, node, sums, 1, 4, 6, column));
@@ -187,8 +186,8 @@ std::optional<Dequantized> dequantized(const Mapping& m, const std::string& valu
   const Sizes scales = sizes_of_value(m, node->inputs[1]);
   const size_t rank = m.shape(value).size();
   const bool one = scales.empty() || scales == Sizes{1};
-  const bool along = axis && scales.size() == 1 &&
-                     checked_axis(node->integer("axis", 1), rank) == *axis;
+  const bool along =
+      axis && scales.size() == 1 && checked_axis(node->integer("axis", 1), rank) == *axis;
   if (!one && !along) return std::nullopt;
   return Dequantized{codes_at(m, *node, 0, 2), node->inputs[1]};
 }
@@ -212,8 +211,8 @@ std::optional<Mapped> product_of_codes(const Mapping& m, const Node& node) {
   const bool convolves = op == "Conv";
   if (!convolves && op != "MatMul" && op != "Gemm") return std::nullopt;
   if (!m.graph.value(node.inputs.at(1)).constant) return std::nullopt;
-  const bool plain = node.real("alpha", 1) == 1 && node.real("beta", 1) == 1 &&
-                     node.integer("transA", 0) == 0;
+  const bool plain =
+      node.real("alpha", 1) == 1 && node.real("beta", 1) == 1 && node.integer("transA", 0) == 0;
   const bool turned = node.integer("transB", 0) != 0;
   const size_t rank = m.shape(node, 1).size();
   if (!plain || rank < 2 || m.shape(node, 0).size() < 2) return std::nullopt;

@@ -1,5 +1,6 @@
 // Expressions of whole models: functions of codes that are no products, of the domain com.microsoft.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "models/onnx/whole/codes.h"
 #include "models/onnx/whole/index_expr.h"
@@ -45,17 +46,38 @@ Mapped express_codes_mean(const Mapping& m, const Node& node) {
   const std::string sums = fmt::format("{} += {}", e.left("S"), e.at(x, at));
   const std::string mean = fmt::format("{} / {}", e.left("S"), count);
   const std::string real = real_of(e, m, node, 0, mean);
+  return {
+      e.finish(fmt::format("{}; {} = {}", sums, e.left(), code_of(e, m, node, real, 3, 4, "0")))};
+}
+
+Mapped express_codes_softmax(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  e.accumulate(ElemType::f32);
+  const std::string& x = node.inputs.at(0);
+  const Sizes sizes = sizes_of_value(m, x);
+  const bool old = node.integer("opset", 13) < 13;
+  const size_t axis = checked_axis(node.integer("axis", old ? 1 : -1), sizes.size());
+  if (axis + 1 != sizes.size()) throw NotMapped("it normalizes along another axis than the last");
+  std::vector<std::string> row(e.indices().begin(), e.indices().end() - 1), other = row;
+  other.push_back(e.reduced(sizes.back()));
+  const std::string scale = parameter_at(e, m, node.inputs.at(1), "0");
+  const std::string all = fmt::format("{}", fmt::join(row, ", "));
+  const std::string power = e.left("E");
+  const std::string before =
+      fmt::format("M[{0}] max= {1}; {2} = exp(({3} - M[{0}]) * {4}); S[{0}] += E[{5}]", all,
+                  e.at(x, other), power, e.element(x), scale, fmt::join(other, ", "));
+  const std::string share = fmt::format("{} / S[{}]", power, all);
   return {e.finish(
-      fmt::format("{}; {} = {}", sums, e.left(), code_of(e, m, node, real, 3, 4, "0")))};
+      fmt::format("{}; {} = {}", before, e.left(), code_of(e, m, node, share, 3, 4, "0")))};
 }
 
 }  // namespace
 
 const MapFns& whole_code_mappings() {
-  static const MapFns kMappings = {
-      {"com.microsoft.QLinearAdd", express_codes_combined},
-      {"com.microsoft.QLinearMul", express_codes_combined},
-      {"com.microsoft.QLinearGlobalAveragePool", express_codes_mean}};
+  static const MapFns kMappings = {{"com.microsoft.QLinearAdd", express_codes_combined},
+                                   {"com.microsoft.QLinearMul", express_codes_combined},
+                                   {"com.microsoft.QLinearGlobalAveragePool", express_codes_mean},
+                                   {"com.microsoft.QLinearSoftmax", express_codes_softmax}};
   return kMappings;
 }
 

@@ -152,6 +152,20 @@ TEST(ExprOp, TypesByTensor) {
   run.check(1e-3);
 }
 
+TEST(ExprOp, SumsOfIntegersAreExactInTheirType) {
+  // A float of 32 bits has gaps from 2^24 on.
+  OpRun run(
+      spec("P[i,k] = select(k < 1800, A[i,k], 200); S[i,j] += P[i,k] * B[j,k]; "
+           "T[i,j] = S[i,j] - 3 * R[j]; C[i,j] = T[i,j] * 0.5",
+           "dims.i=2,dims.j=3,dims.k=2000,dtypes.A=u8,dtypes.B=u8,dtypes.P=u8,dtypes.R=i32,"
+           "dtypes.S=i32,dtypes.T=i32,out=f32"));
+  std::string types;
+  for (const Stage& stage : run.workload().stages) types += to_string(stage.output->elem) + " ";
+  EXPECT_EQ(types, "u8 i32 i32 f32 ");
+  EXPECT_THAT(to_string(run.workload()), HasSubstr("S[i, j] += i32(P[i, k]) * i32(B[j, k])"));
+  EXPECT_THAT(to_string(run.workload()), HasSubstr("P[i, k] = select(k < 1800, A[i, k], u8(200))"));
+}
+
 TEST(ExprOp, DynamicDimensions) {
   OpRun run(spec("C[i,j] += A[i,k] * B[j,k]", "dims.i=1..8,dims.j=3,dims.k=4"), {{"i", 5}});
   EXPECT_EQ(operands(run), "A:f32 i 4; B:f32 3 4; ");
