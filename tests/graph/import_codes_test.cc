@@ -267,5 +267,34 @@ TEST(ImportCodes, SumsAndMeansOfCodes) {
   expect_values(both_graphs(file), {{"x", codes_of(x)}}, {55, 245});
 }
 
+TEST(ImportCodes, SoftmaxOfCodes) {
+  OnnxFile file;
+  file.input("x", {2, 3}, test::kUint8)
+      .number("s", 0.5)
+      .number("t", 1.0f / 256)
+      .constant("z", test::kUint8, {}, byte_text({0}))
+      .node("QLinearSoftmax", {"x", "s", "z", "t", "z"}, {"q"}, {test::whole("opset", 13)},
+            "com.microsoft")
+      .node("Cast", {"q"}, {"y"}, {test::whole("to", test::kFloat)})
+      .output("y");
+  // exp(0), exp(0.5), exp(1) over their sum of 5.367, in steps of 1 / 256; then the limit of a byte.
+  expect_values(both_graphs(file), {{"x", codes_of({100, 101, 102, 0, 0, 255})}},
+                {48, 79, 130, 0, 0, 255});
+}
+
+TEST(ImportCodes, QuantizesAllElementsByTheirExtremes) {
+  OnnxFile file;
+  file.input("x", {2, 3})
+      .node("DynamicQuantizeLinear", {"x"}, {"q", "s", "z"})
+      .node("Cast", {"q"}, {"codes"}, {test::whole("to", test::kFloat)})
+      .node("Cast", {"z"}, {"zero"}, {test::whole("to", test::kFloat)})
+      .node("Mul", {"codes", "s"}, {"scaled"})
+      .node("Add", {"scaled", "zero"}, {"y"})
+      .output("y");
+  // From -51 to 204 in steps of 1: 51 is the code of 0.
+  expect_values(both_graphs(file), {{"x", elements({0, 204, 1.4f, -51, 2.5f, 3.5f})}},
+                {51 + 51, 255 + 51, 52 + 51, 0 + 51, 53 + 51, 55 + 51});
+}
+
 }  // namespace
 }  // namespace tilewright::graph
