@@ -196,12 +196,12 @@ TEST(ImportCodes, DequantizedConvolutionsAreThoseOfCodes) {
   const BothGraphs one = both_graphs(quantized_convolution(false, w));
   const BothGraphs several = both_graphs(quantized_convolution(true, w));
   const std::vector<float> wanted = floats_of(one.plain, {{"x", codes_of(x)}});
-  EXPECT_GT(std::ranges::count_if(wanted, [](float y) { return y > 0 && y < 255; }), 200);
+  EXPECT_GT(std::ranges::count_if(wanted, [](float y) { return y > 0 && y < 255; }), 150);
   expect_values(one, {{"x", codes_of(x)}}, wanted);
   expect_values(several, {{"x", codes_of(x)}}, wanted, 1);
   for (const Graph* graph : {&one.passed, &several.passed}) {
-    EXPECT_THAT(all_specs(*graph), HasSubstr("dtypes.X0=i8"));
-    EXPECT_THAT(all_specs(*graph), HasSubstr("=i32"));
+    EXPECT_THAT(all_specs(*graph), HasSubstr("dtypes.X1=i8"));
+    EXPECT_THAT(all_specs(*graph), HasSubstr("dtypes.T1=i32"));
   }
 }
 

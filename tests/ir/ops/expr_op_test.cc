@@ -163,7 +163,7 @@ TEST(ExprOp, SumsOfIntegersAreExactInTheirType) {
   for (const Stage& stage : run.workload().stages) types += to_string(stage.output->elem) + " ";
   EXPECT_EQ(types, "u8 i32 i32 f32 ");
   EXPECT_THAT(to_string(run.workload()), HasSubstr("S[i, j] += i32(P[i, k]) * i32(B[j, k])"));
-  EXPECT_THAT(to_string(run.workload()), HasSubstr("P[i, k] = select(k < 1800, A[i, k], u8(200))"));
+  EXPECT_THAT(to_string(run.workload()), HasSubstr("P[i, k] = select(k < 1800, A[i, k], 200)"));
 }
 
 TEST(ExprOp, DynamicDimensions) {
