@@ -205,6 +205,26 @@ TEST(ImportCodes, DequantizedConvolutionsAreThoseOfCodes) {
   }
 }
 
+TEST(ImportCodes, CodesAreStoredBetweenProducts) {
+  OnnxFile file;
+  file.input("x", {4, 8}, test::kUint8)
+      .number("s", 0.5)
+      .constant("z", test::kUint8, {}, byte_text({9}))
+      .constant("w", test::kInt8, {8, 8}, byte_text(random_codes(64, -128, 127, 9)))
+      .constant("v", test::kInt8, {8, 8}, byte_text(random_codes(64, -128, 127, 10)))
+      .node("DequantizeLinear", {"x", "s", "z"}, {"xf"});
+  for (const std::string side : {"w", "v"}) {
+    file.node("DequantizeLinear", {side, "s"}, {side + "f"})
+        .node("MatMul", {"xf", side + "f"}, {side + "p"})
+        .node("QuantizeLinear", {side + "p", "s", "z"}, {side + "q"})
+        .node("DequantizeLinear", {side + "q", "s", "z"}, {side + "r"});
+  }
+  file.node("Add", {"wr", "vr"}, {"y"}).output("y");
+  const Graph graph = both_graphs(file).passed;
+  ASSERT_EQ(graph.nodes.size(), 2u);
+  EXPECT_EQ(graph.values[graph.nodes[0].output].elem, ElemType::u8);
+}
+
 TEST(ImportCodes, CalculatedWeightsStayFloats) {
   OnnxFile file;
   file.input("x", {4, 8}, test::kUint8)
