@@ -28,7 +28,7 @@ Mapped express_codes_combined(const Mapping& m, const Node& node) {
   return {e.finish(fmt::format("{} = {}", e.left(), code_of(e, m, node, both, 6, 7, "0")))};
 }
 
-// The mean of each channel's codes.
+// The mean of each channel's codes. Sums have the channels as their last axis, along which vectors run.
 Mapped express_codes_mean(const Mapping& m, const Node& node) {
   if (node.integer("channels_last", 0) != 0) throw NotMapped("its channels come last");
   const std::string& x = node.inputs.at(0);
@@ -43,8 +43,8 @@ Mapped express_codes_mean(const Mapping& m, const Node& node) {
     at.push_back(e.reduced(sizes[d]));
     count *= sizes[d];
   }
-  const std::string sums = fmt::format("{} += {}", e.left("S"), e.at(x, at));
-  const std::string mean = fmt::format("{} / {}", e.left("S"), count);
+  const std::string sums = fmt::format("S[i0, i1] += {}", e.at(x, at));
+  const std::string mean = fmt::format("S[i0, i1] / {}", count);
   const std::string real = real_of(e, m, node, 0, mean);
   return {
       e.finish(fmt::format("{}; {} = {}", sums, e.left(), code_of(e, m, node, real, 3, 4, "0")))};
