@@ -10,8 +10,11 @@ Weights and calibration data are random with fixed seeds; weights of MODEL have 
 Python packages onnx, onnxruntime and numpy."""
 import argparse
 import pathlib
+import sys
 
-import transformer_models
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import transformer_models  # noqa: E402
 
 
 def network(path: pathlib.Path) -> None:
