@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 
 #include "ir/buffer.h"
@@ -46,7 +47,7 @@ class ExprBuilder {
   Expr number(const Syntax& s) const;
   Expr read(const Syntax& s, const Scope& scope) const;
   Expr cond(const Syntax& s, const Scope& scope) const;
-  bool is_whole(const Syntax& s) const;
+  bool is_whole(const Syntax& s, ElemType type) const;
   bool is_of(const Syntax& s, ElemType type) const;
   ElemType computed_in(const Statement& s, ElemType type) const;
 
@@ -136,25 +137,31 @@ void ExprBuilder::add_stage(size_t number) {
   buffers_[s.target] = buffer;
 }
 
-// Whether integers alone give the value: reads of integers, and sums, differences and products of them.
-bool ExprBuilder::is_whole(const Syntax& s) const {
+// Whether it is a whole number that the type holds.
+bool is_number_of(const Syntax& s, ElemType type) {
+  if (s.kind != Syntax::Kind::Number) return false;
+  if (s.text.find_first_not_of("0123456789") != std::string::npos) return false;
+  const double number = std::strtod(s.text.c_str(), nullptr);
+  return number < 0x1p53 && round_to(type, number) == number;
+}
+
+// Whether integers alone give the value: elements, and sums, differences and products of them.
+bool ExprBuilder::is_whole(const Syntax& s, ElemType type) const {
   switch (s.kind) {
-    case Syntax::Kind::Number: return s.text.find_first_not_of("0123456789") == std::string::npos;
+    case Syntax::Kind::Number: return is_number_of(s, type);
     case Syntax::Kind::Read: return is_integer(buffers_.at(s.text)->elem);
-    case Syntax::Kind::Negate: return is_whole(s.args[0]);
+    case Syntax::Kind::Negate: return is_whole(s.args[0], type);
     case Syntax::Kind::Binary:
       return (s.text == "+" || s.text == "-" || s.text == "*") &&
-             std::ranges::all_of(s.args, [&](const Syntax& arg) { return is_whole(arg); });
+             std::ranges::all_of(s.args, [&](const Syntax& arg) { return is_whole(arg, type); });
     default: return false;
   }
 }
 
-// Whether the value is an element of this type, or a number of it.
+// Whether the value is an element or a number of the type, perhaps a chosen one.
 bool ExprBuilder::is_of(const Syntax& s, ElemType type) const {
   if (s.kind == Syntax::Kind::Read) return buffers_.at(s.text)->elem == type;
-  if (s.kind == Syntax::Kind::Number) {
-    return is_whole(s) && round_to(type, std::stod(s.text)) == std::stod(s.text);
-  }
+  if (s.kind == Syntax::Kind::Number) return is_number_of(s, type);
   return s.kind == Syntax::Kind::Call && s.text == "select" && is_of(s.args[1], type) &&
          is_of(s.args[2], type);
 }
@@ -164,7 +171,8 @@ bool ExprBuilder::is_of(const Syntax& s, ElemType type) const {
 ElemType ExprBuilder::computed_in(const Statement& s, ElemType type) const {
   if (!is_float(b_.acc) || !is_integer(type)) return b_.acc;
   const bool wide = type == ElemType::i32 || type == ElemType::i64;
-  return (wide && is_whole(s.value)) || is_of(s.value, type) ? type : b_.acc;
+  const bool chosen = s.assignment != "+=" && is_of(s.value, type);
+  return chosen || (wide && is_whole(s.value, type)) ? type : b_.acc;
 }
 
 Expr ExprBuilder::index(const Syntax& s, const Scope& scope) const {

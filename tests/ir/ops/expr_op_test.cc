@@ -166,6 +166,20 @@ TEST(ExprOp, SumsOfIntegersAreExactInTheirType) {
   EXPECT_THAT(to_string(run.workload()), HasSubstr("P[i, k] = select(k < 1800, A[i, k], 200)"));
 }
 
+TEST(ExprOp, OtherStatementsOfIntegersAreInTheAccumulatorsType) {
+  const auto made_in = [](const std::string& expr) {
+    const Workload w = make_workload(parse_spec(
+        spec(expr, "dims.i=2,dims.k=9,dtypes.A=u8,dtypes.B=i32,dtypes.F=f32,out=u8,dtypes.S=i32")));
+    return to_string(w.stages[0].output->elem);
+  };
+  EXPECT_EQ(std::string(made_in("C[i] += A[i,k]")), "f32") << "a byte does not hold the sum";
+  EXPECT_EQ(std::string(made_in("C[i] max= A[i,k]")), "u8");
+  EXPECT_EQ(std::string(made_in("S[i] += A[i,k] * B[i,k]; C[i] = S[i] * F[i]")), "i32");
+  EXPECT_EQ(std::string(made_in("S[i] += A[i,k] * F[i]; C[i] = S[i] * 2")), "f32");
+  EXPECT_EQ(std::string(made_in("S[i] += A[i,k] * 0.5; C[i] = S[i] * F[i]")), "f32");
+  EXPECT_EQ(std::string(made_in("S[i] += A[i,k] * 4000000000; C[i] = S[i] * F[i]")), "f32");
+}
+
 TEST(ExprOp, DynamicDimensions) {
   OpRun run(spec("C[i,j] += A[i,k] * B[j,k]", "dims.i=1..8,dims.j=3,dims.k=4"), {{"i", 5}});
   EXPECT_EQ(operands(run), "A:f32 i 4; B:f32 3 4; ");
