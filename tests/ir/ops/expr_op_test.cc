@@ -167,17 +167,18 @@ TEST(ExprOp, SumsOfIntegersAreExactInTheirType) {
 }
 
 TEST(ExprOp, OtherStatementsOfIntegersAreInTheAccumulatorsType) {
-  const auto made_in = [](const std::string& expr) {
-    const Workload w = make_workload(parse_spec(
-        spec(expr, "dims.i=2,dims.k=9,dtypes.A=u8,dtypes.B=i32,dtypes.F=f32,out=u8,dtypes.S=i32")));
-    return to_string(w.stages[0].output->elem);
+  const auto made_in = [](const std::string& expr, const std::string& types) {
+    const Workload w =
+        make_workload(parse_spec(spec(expr, "dims.i=2,dims.k=9,dtypes.A=u8,out=u8" + types)));
+    return std::string(to_string(w.stages[0].output->elem));
   };
-  EXPECT_EQ(std::string(made_in("C[i] += A[i,k]")), "f32") << "a byte does not hold the sum";
-  EXPECT_EQ(std::string(made_in("C[i] max= A[i,k]")), "u8");
-  EXPECT_EQ(std::string(made_in("S[i] += A[i,k] * B[i,k]; C[i] = S[i] * F[i]")), "i32");
-  EXPECT_EQ(std::string(made_in("S[i] += A[i,k] * F[i]; C[i] = S[i] * 2")), "f32");
-  EXPECT_EQ(std::string(made_in("S[i] += A[i,k] * 0.5; C[i] = S[i] * F[i]")), "f32");
-  EXPECT_EQ(std::string(made_in("S[i] += A[i,k] * 4000000000; C[i] = S[i] * F[i]")), "f32");
+  EXPECT_EQ(made_in("C[i] += A[i,k]", ""), "f32") << "a byte does not hold the sum";
+  EXPECT_EQ(made_in("C[i] max= A[i,k]", ""), "u8");
+  const std::string sums = ",dtypes.S=i32", rest = "; C[i] = S[i] * 2";
+  EXPECT_EQ(made_in("S[i] += A[i,k] * B[i,k]" + rest, sums + ",dtypes.B=i32"), "i32");
+  EXPECT_EQ(made_in("S[i] += A[i,k] * B[i,k]" + rest, sums), "f32");
+  EXPECT_EQ(made_in("S[i] += A[i,k] * 0.5" + rest, sums), "f32");
+  EXPECT_EQ(made_in("S[i] += A[i,k] * 4000000000" + rest, sums), "f32");
 }
 
 TEST(ExprOp, DynamicDimensions) {
