@@ -158,12 +158,17 @@ bool ExprBuilder::is_whole(const Syntax& s, ElemType type) const {
   }
 }
 
-// Whether the value is an element or a number of the type, perhaps a chosen one.
+bool reads_elements(const Syntax& s) {
+  return s.kind == Syntax::Kind::Read || std::ranges::any_of(s.args, reads_elements);
+}
+
+// Whether the value is an element or a number of the type, perhaps one that indices choose: elements are compared
+// in the accumulator's type.
 bool ExprBuilder::is_of(const Syntax& s, ElemType type) const {
   if (s.kind == Syntax::Kind::Read) return buffers_.at(s.text)->elem == type;
   if (s.kind == Syntax::Kind::Number) return is_number_of(s, type);
-  return s.kind == Syntax::Kind::Call && s.text == "select" && is_of(s.args[1], type) &&
-         is_of(s.args[2], type);
+  return s.kind == Syntax::Kind::Call && s.text == "select" && !reads_elements(s.args[0]) &&
+         is_of(s.args[1], type) && is_of(s.args[2], type);
 }
 
 // The accumulator's type. Where that is a float, sums of integers that are stored in 32 or 64 bits are computed

@@ -174,11 +174,18 @@ TEST(ExprOp, OtherStatementsOfIntegersAreInTheAccumulatorsType) {
   };
   EXPECT_EQ(made_in("C[i] += A[i,k]", ""), "f32") << "a byte does not hold the sum";
   EXPECT_EQ(made_in("C[i] max= A[i,k]", ""), "u8");
+  EXPECT_EQ(made_in("C[i] = select(i < 1, A[i,0], 200)", ""), "u8");
   const std::string sums = ",dtypes.S=i32", rest = "; C[i] = S[i] * 2";
   EXPECT_EQ(made_in("S[i] += A[i,k] * B[i,k]" + rest, sums + ",dtypes.B=i32"), "i32");
   EXPECT_EQ(made_in("S[i] += A[i,k] * B[i,k]" + rest, sums), "f32");
   EXPECT_EQ(made_in("S[i] += A[i,k] * 0.5" + rest, sums), "f32");
   EXPECT_EQ(made_in("S[i] += A[i,k] * 4000000000" + rest, sums), "f32");
+}
+
+TEST(ExprOp, ElementsAreComparedInTheAccumulatorsType) {
+  OpRun run(spec("C[i] = select(A[i] < 0.25, 1, 0)", "dims.i=9,out=u8"));
+  for (int i = 0; i < 9; ++i) run.expected()(i) = run.in("A")(i) < 0.25 ? 1 : 0;
+  run.check(0);
 }
 
 TEST(ExprOp, DynamicDimensions) {
