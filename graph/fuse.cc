@@ -191,7 +191,7 @@ class Fuser {
       const std::vector<size_t>& readers = users[producer.output];
       if (gone[p] || producer.is_view() || readers.size() != 1 || gone[readers[0]]) continue;
       const size_t c = readers[0];
-      if (graph_.nodes[c].is_view()) continue;
+      if (graph_.nodes[c].is_view() || widens_for_reader(c, users)) continue;
       auto node = fused(producer, graph_.nodes[c]);
       if (!node) continue;
       graph_.nodes[c] = std::move(*node);  // there, since its other operands were made before
@@ -207,6 +207,22 @@ class Fuser {
   }
 
  private:
+  // Whether the node makes wider elements of codes, for one function that reads them: it goes into that one, so
+  // that codes are what is stored.
+  bool widens_for_reader(size_t n, const std::vector<std::vector<size_t>>& users) const {
+    const Value& made = graph_.values[graph_.nodes[n].output];
+    const std::vector<size_t>& readers = users[graph_.nodes[n].output];
+    const bool narrow = std::ranges::any_of(graph_.nodes[n].operands, [&](const auto& operand) {
+      const Value& from = graph_.values[operand.second];
+      return from.count() == made.count() && bits_of(from.elem) < bits_of(made.elem) &&
+             bits_of(from.elem) == 8;
+    });
+    if (!narrow || readers.size() != 1 || graph_.nodes[readers[0]].is_view()) return false;
+    const auto text = typed_text_of(graph_.nodes[n]);
+    return text && std::ranges::all_of(text->stages, &Stage::is_function) &&
+           fused(graph_.nodes[n], graph_.nodes[readers[0]]);
+  }
+
   // The nodes that read each value, once each; one that is none for an output of the graph.
   std::vector<std::vector<size_t>> users_of() const {
     std::vector<std::set<size_t>> sets(graph_.values.size());

@@ -9,8 +9,8 @@ namespace tilewright::graph {
 // the first one's output, which nothing else reads: a chain of functions becomes one, and a product or a
 // convolution takes the functions, factors and sums that follow. The elements may also be read in another
 // order, each of them once, as by a transposition; where the first node reduces, along the same innermost
-// axis. A fused node is an `expr` of both, of f32 and bf16 stages; any other operator takes a
-// conversion of its output. The meaning of the graph stays the same but
+// axis. A fused node is an `expr` of both, whose stages keep their types: floats, codes of a byte and their
+// sums. Any other operator takes a conversion of its output. The meaning of the graph stays the same but
 // for the order of roundings. Returns the number of nodes that went away.
 int fuse(Graph* graph);
 

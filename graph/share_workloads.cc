@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <set>
 
 #include "graph/statements.h"
 #include "ir/ops/spec.h"
+#include "runtime/tensor/element.h"
 
 namespace tilewright::graph {
 namespace {
@@ -21,22 +21,29 @@ bool is_number(const Syntax& s) {
   return s.kind == Syntax::Kind::Number;
 }
 
+struct Number {
+  Syntax* at;
+  ElemType elem;  // of the stage that calculates with it
+};
+
 // Appends the numbers that a value calculates with, those of indices and comparisons left out. False where
 // it calculates with an index.
-bool add_numbers(Syntax* s, std::vector<Syntax*>* numbers) {
+bool add_numbers(Syntax* s, ElemType elem, std::vector<Number>* numbers) {
   if (is_read(*s) || s->kind == Syntax::Kind::Compare) return true;
   if (is_number(*s)) {
-    numbers->push_back(s);
+    numbers->push_back({s, elem});
     return true;
   }
-  return s->kind != Syntax::Kind::Name &&
-         std::ranges::all_of(s->args, [&](Syntax& arg) { return add_numbers(&arg, numbers); });
+  return s->kind != Syntax::Kind::Name && std::ranges::all_of(s->args, [&](Syntax& arg) {
+           return add_numbers(&arg, elem, numbers);
+         });
 }
 
-std::vector<Syntax*> numbers_of(Text* text) {
-  std::vector<Syntax*> numbers;
+std::vector<Number> numbers_of(Text* text) {
+  std::vector<Number> numbers;
   for (Stage& stage : text->stages) {
-    if (stage.is_function() && !add_numbers(&stage.statement.value, &numbers)) return {};
+    if (!stage.is_function()) continue;
+    if (!add_numbers(&stage.statement.value, stage.elem, &numbers)) return {};
   }
   return numbers;
 }
@@ -45,8 +52,6 @@ std::vector<Syntax*> numbers_of(Text* text) {
 std::string spelled_number(const Syntax& number) {
   return number.kind == Syntax::Kind::Negate ? "-" + spelled_number(number.args[0]) : number.text;
 }
-
-float float_of(const std::string& number) { return std::strtof(number.c_str(), nullptr); }
 
 std::optional<Text> expression_of(const Node& node) {
   if (node.is_view() || parse_spec(node.spec).op != "expr") return std::nullopt;
@@ -59,7 +64,7 @@ std::map<std::string, std::vector<size_t>> nodes_by_blank(const Graph& graph) {
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     std::optional<Text> text = expression_of(graph.nodes[n]);
     if (!text) continue;
-    for (Syntax* number : numbers_of(&*text)) *number = number_syntax(1);
+    for (const Number& number : numbers_of(&*text)) *number.at = number_syntax(1);
     const auto blank = node_of(std::move(*text), "", graph.nodes[n].output);
     if (blank) groups[blank->spec].push_back(n);
   }
@@ -77,29 +82,41 @@ std::set<size_t> differences(const std::vector<std::vector<std::string>>& number
   return places;
 }
 
-std::vector<std::string> texts_of(const std::vector<Syntax*>& numbers) {
+std::vector<std::string> texts_of(const std::vector<Number>& numbers) {
   std::vector<std::string> texts;
-  for (const Syntax* number : numbers) texts.push_back(spelled_number(*number));
+  for (const Number& number : numbers) texts.push_back(spelled_number(*number.at));
   return texts;
 }
 
+// The type of constants for these numbers: that of their stage where it holds all of them, so that stages of
+// integers stay such.
+ElemType type_for(ElemType stage, const std::vector<std::vector<std::string>>& numbers,
+                  size_t place) {
+  const bool held = is_integer(stage) && std::ranges::all_of(numbers, [&](const auto& own) {
+                      const double number = std::strtod(own[place].c_str(), nullptr);
+                      return round_to(stage, number) == number;
+                    });
+  return held ? stage : ElemType::f32;
+}
+
 // The node with constants in the place of its numbers at these places.
-std::optional<Node> with_constants(Graph* graph, const Node& node, const std::set<size_t>& places) {
+std::optional<Node> with_constants(Graph* graph, const Node& node,
+                                   const std::vector<std::vector<std::string>>& all) {
   Text text = *expression_of(node);
-  const std::vector<Syntax*> numbers = numbers_of(&text);
-  for (size_t place : places) {
-    const std::string number = spelled_number(*numbers[place]);
-    const float value = float_of(number);
-    Value constant{
-        fmt::format("{}/{}", graph->values[node.output].name, number), ElemType::f32, {1}, true};
+  const std::vector<Number> numbers = numbers_of(&text);
+  for (size_t place : differences(all)) {
+    const std::string number = spelled_number(*numbers[place].at);
+    const ElemType elem = type_for(numbers[place].elem, all, place);
+    Value constant{fmt::format("{}/{}", graph->values[node.output].name, number), elem, {1}, true};
     while (std::ranges::find(graph->values, constant.name, &Value::name) != graph->values.end()) {
       constant.name += "'";
     }
-    constant.data =
-        std::make_shared<const std::string>(reinterpret_cast<const char*>(&value), sizeof(value));
+    std::string data(static_cast<size_t>(constant.bytes()), '\0');
+    store_element(elem, data.data(), 0, std::strtod(number.c_str(), nullptr));
+    constant.data = std::make_shared<const std::string>(std::move(data));
     const std::string name = fmt::format("number{}", place);
-    text.inputs.push_back({name, graph->add(std::move(constant)), {1}, ElemType::f32, false});
-    *numbers[place] = read_syntax(name, {number_syntax(0)});
+    text.inputs.push_back({name, graph->add(std::move(constant)), {1}, elem, false});
+    *numbers[place].at = read_syntax(name, {number_syntax(0)});
   }
   return node_of(std::move(text), node.label, node.output);
 }
@@ -120,7 +137,7 @@ int share_workloads(Graph* graph) {
     Graph changed = *graph;
     bool all = true;
     for (size_t n : group) {
-      auto node = with_constants(&changed, changed.nodes[n], differences(numbers));
+      auto node = with_constants(&changed, changed.nodes[n], numbers);
       all = all && node;
       if (node) changed.nodes[n] = std::move(*node);
     }

@@ -26,7 +26,11 @@ Syntax tree(Syntax::Kind kind, const std::string& text, std::vector<Syntax> args
   return s;
 }
 
-bool is_taken(ElemType elem) { return elem == ElemType::f32 || elem == ElemType::bf16; }
+// Types of stages: floats, codes of a byte and their sums.
+bool is_taken(ElemType elem) {
+  return elem == ElemType::f32 || elem == ElemType::bf16 || elem == ElemType::i32 ||
+         elem == ElemType::i8 || elem == ElemType::u8;
+}
 
 std::optional<Stage> stage_of(Statement statement, const tilewright::Stage& own) {
   if (!is_taken(own.output->elem)) return std::nullopt;

@@ -45,7 +45,7 @@ struct Text {
 
 // Nothing for a workload that an `expr` whose stages are all of f32 cannot say.
 std::optional<Text> text_of(const Node& node);
-// The same, where stages may be of f32 or bf16, computed in f32 and rounded.
+// The same, where stages may also be of bf16, i32, i8 or u8.
 std::optional<Text> typed_text_of(const Node& node);
 // The node that computes a text: inputs X0, …, stages in between T0, …, and Y. Nothing where that is no
 // legal workload, or where a number of its statements stands for a size.

@@ -100,6 +100,13 @@ void quantize(Step& s) {
   s.set(0, type, s.shape(0));
 }
 
+void qlinear_combine(Step& s) {
+  const bool known = s.shape(0) && s.shape(3);
+  s.set(0, s.type(7), known ? broadcast(*s.shape(0), *s.shape(3)) : std::nullopt);
+}
+
+void qlinear_keep(Step& s) { s.set(0, s.type(4), s.shape(0)); }
+
 void dynamic_quantize(Step& s) {
   s.set(0, DataType::Uint8, s.shape(0));
   s.set(1, DataType::Float, Shape{});
@@ -126,6 +133,9 @@ Rules make_elementwise_rules() {
                  {"com.microsoft.DequantizeLinear", dequantize},
                  {"com.microsoft.QuantizeLinear", quantize},
                  {"DynamicQuantizeLinear", dynamic_quantize},
+                 {"com.microsoft.QLinearAdd", qlinear_combine},
+                 {"com.microsoft.QLinearMul", qlinear_combine},
+                 {"com.microsoft.QLinearSoftmax", qlinear_keep},
                  {"com.microsoft.BiasGelu", keep},
                  {"com.microsoft.FastGelu", keep},
                  {"com.microsoft.Gelu", keep},

@@ -35,12 +35,16 @@ void fused_matmul(Step& s) {
   s.set(0, s.type(), product(a, b));
 }
 
-void gemm(Step& s) {
-  if (!s.shape(0) || !s.shape(1) || s.shape(0)->size() != 2 || s.shape(1)->size() != 2) return;
+void gemm(Step& s, size_t b, DataType type) {
+  if (!s.shape(0) || !s.shape(b) || s.shape(0)->size() != 2 || s.shape(b)->size() != 2) return;
   const size_t row = s.node.integer("transA", 0) != 0 ? 1 : 0;
   const size_t column = s.node.integer("transB", 0) != 0 ? 0 : 1;
-  s.set(0, s.type(), Shape{(*s.shape(0))[row], (*s.shape(1))[column]});
+  s.set(0, type, Shape{(*s.shape(0))[row], (*s.shape(b))[column]});
 }
+
+void gemm(Step& s) { gemm(s, 1, s.type()); }
+// Without a scale of the results, these are floats.
+void qgemm(Step& s) { gemm(s, 3, s.node.has_input(7) ? s.type(8) : DataType::Float); }
 
 void matmul_nbits(Step& s) {
   if (!s.shape(0) || s.shape(0)->empty()) return;
@@ -105,12 +109,18 @@ void pool(Step& s) {
   s.set(1, DataType::Int64, out);  // the places of the largest
 }
 
-void global_pool(Step& s) {
+void global_pool(Step& s, DataType type) {
   if (!s.shape(0) || s.shape(0)->size() < 3) return;
   Shape out(s.shape(0)->size(), 1);
   out[0] = (*s.shape(0))[0];
   out[1] = (*s.shape(0))[1];
-  s.set(0, s.type(), out);
+  s.set(0, type, out);
+}
+
+void global_pool(Step& s) { global_pool(s, s.type()); }
+
+void qlinear_global_pool(Step& s) {
+  if (s.node.integer("channels_last", 0) == 0) global_pool(s, s.type(4));
 }
 
 }  // namespace
@@ -131,6 +141,8 @@ const Rules& product_rules() {
                                {"MaxPool", pool},
                                {"AveragePool", pool},
                                {"LpPool", pool},
+                               {"com.microsoft.QGemm", qgemm},
+                               {"com.microsoft.QLinearGlobalAveragePool", qlinear_global_pool},
                                {"GlobalAveragePool", global_pool},
                                {"GlobalMaxPool", global_pool}};
   return kRules;

@@ -10,6 +10,7 @@
 #include "ir/ops/spec.h"
 #include "models/onnx/mapping.h"
 #include "models/onnx/patterns.h"
+#include "models/onnx/whole/whole.h"
 
 namespace tilewright::onnx {
 namespace {
@@ -107,6 +108,7 @@ std::vector<Draft> Finder::map_whole(const Node& node) const {
   // Nodes of its graphs are read through it alone.
   if (node.holds_graphs) throw NotMapped("it runs graphs of its own, which depends on values");
   if (node.outputs.empty()) throw NotMapped("it gives nothing");
+  if (auto codes = product_of_codes(mapping_, node)) return *codes;
   std::string reason;
   const MapFns& plain = whole_mappings();
   auto own = plain.find(node.full_op());

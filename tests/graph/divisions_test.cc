@@ -28,6 +28,13 @@ TEST(Divisions, ByAnythingElseStay) {
   after_pass(multiply_by_inverses, function("X[i, j // 2]"), 0);
 }
 
+TEST(Divisions, OfSingleNumbersStay) {
+  after_pass(multiply_by_inverses,
+             parse_graph("input \"x\": f32[1]\n\"y\": f32[1] = \"expr:expr=\\\"Y[i] = X[i] / "
+                         "255\\\",dims.i=1,shapes.X=[1]\" (X=\"x\")\noutput \"y\"\n"),
+             0);
+}
+
 // The inverse of such a number is none that a float holds in full.
 TEST(Divisions, ByNumbersWithoutAnInverseStay) {
   after_pass(multiply_by_inverses, function("X[i, j] / 2e38"), 0);

@@ -16,8 +16,6 @@ using testing::HasSubstr;
 
 constexpr int kUint8 = 2, kInt8 = 3, kInt32 = 6;
 
-std::string byte_text(const std::vector<int>& values) { return {values.begin(), values.end()}; }
-
 TEST(ImportFunctions, SinesOfAnyPlace) {
   std::vector<float> places;
   for (int i = -60; i < 60; ++i) places.push_back(static_cast<float>(i) * 1.7f);

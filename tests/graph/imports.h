@@ -18,6 +18,11 @@ inline Bytes elements(const std::vector<float>& values) {
                                        values.size() * sizeof(float));
 }
 
+// Codes of a byte each.
+inline std::string byte_text(const std::vector<int>& values) {
+  return {values.begin(), values.end()};
+}
+
 inline Graph imported(const test::OnnxFile& file,
                       const std::map<std::string, DimSize>& sizes = {}) {
   const std::string bytes = file.bytes();

@@ -43,6 +43,21 @@ TEST(ShareWorkloads, EachPlaceHasItsNumber) {
   EXPECT_EQ(after.nodes[0].operands.size(), 4u);
 }
 
+// Where a stage of integers would read a float, it would be calculated in floats.
+TEST(ShareWorkloads, StagesOfIntegersStaySuch) {
+  std::string text = "input \"x\": u8[3]\n";
+  for (const char* zero : {"3", "128"}) {
+    text += std::string("\"y") + zero + "\": f32[3] = \"expr:expr=\\\"S[i] = X[i] - " + zero +
+            "; Y[i] = S[i] * 0.5\\\",dims.i=3,dtypes.S=i32,dtypes.X=u8,shapes.X=[3]\" (X=\"x\")\n";
+  }
+  Graph graph = parse_graph(text + "output \"y3\"\noutput \"y128\"\n");
+  EXPECT_EQ(share_workloads(&graph), 1);
+  verify(graph);
+  EXPECT_EQ(graph.nodes[0].spec, graph.nodes[1].spec);
+  const Workload shared = parse_workload(graph.nodes[0].spec);
+  EXPECT_THAT(to_string(shared), HasSubstr("T0[i0] = i32(X0[i0]) - X1[0]"));
+}
+
 // Numbers of indices, comparisons and values of indices are no operands.
 TEST(ShareWorkloads, LeaveIndicesAlone) {
   after_pass(share_workloads, chain({"X0[i, j // 2]", "X0[i, j // 4]"}), 0);

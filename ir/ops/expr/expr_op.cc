@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 
 #include "ir/buffer.h"
@@ -46,12 +47,16 @@ class ExprBuilder {
   Expr number(const Syntax& s) const;
   Expr read(const Syntax& s, const Scope& scope) const;
   Expr cond(const Syntax& s, const Scope& scope) const;
+  bool is_whole(const Syntax& s, ElemType type) const;
+  bool is_of(const Syntax& s, ElemType type) const;
+  ElemType computed_in(const Statement& s, ElemType type) const;
 
   ExprAnalysis analysis_;
   const Spec& spec_;
   WorkloadBuilder b_;
   std::map<std::string, Expr> extents_;
   std::map<std::string, Buffer> buffers_;
+  ElemType acc_ = ElemType::f32;  // in which the statement at hand is computed
 };
 
 // The type of a tensor when `dtypes` does not give one.
@@ -120,15 +125,59 @@ void ExprBuilder::add_stage(size_t number) {
     return value(s.value, scope);
   };
   ElemType type = type_of(analysis_, *analysis_.find(s.target), spec_);
+  acc_ = computed_in(s, type);
   const bool reduces = !reduce_axes.empty();
-  const bool direct = !reduces || type == b_.acc;
+  const bool direct = !reduces || type == acc_;
   std::string first = s.target;
   while (!direct && (first == s.target || analysis_.find(first) != nullptr)) first += "_acc";
   Reducer reducer = reduces ? reducer_of(s) : Reducer::None;
-  Buffer buffer = b_.reduce(first, direct ? type : b_.acc, axes, reduce_axes, reducer, compute);
+  Buffer buffer = b_.reduce(first, direct ? type : acc_, axes, reduce_axes, reducer, compute);
   if (!direct)
     buffer = b_.compute(s.target, type, axes, [&](const Point& p) { return load(buffer, p); });
   buffers_[s.target] = buffer;
+}
+
+// Whether it is a whole number that the type holds.
+bool is_number_of(const Syntax& s, ElemType type) {
+  if (s.kind != Syntax::Kind::Number) return false;
+  if (s.text.find_first_not_of("0123456789") != std::string::npos) return false;
+  const double number = std::strtod(s.text.c_str(), nullptr);
+  return number < 0x1p53 && round_to(type, number) == number;
+}
+
+// Whether integers alone give the value: elements, and sums, differences and products of them.
+bool ExprBuilder::is_whole(const Syntax& s, ElemType type) const {
+  switch (s.kind) {
+    case Syntax::Kind::Number: return is_number_of(s, type);
+    case Syntax::Kind::Read: return is_integer(buffers_.at(s.text)->elem);
+    case Syntax::Kind::Negate: return is_whole(s.args[0], type);
+    case Syntax::Kind::Binary:
+      return (s.text == "+" || s.text == "-" || s.text == "*") &&
+             std::ranges::all_of(s.args, [&](const Syntax& arg) { return is_whole(arg, type); });
+    default: return false;
+  }
+}
+
+bool reads_elements(const Syntax& s) {
+  return s.kind == Syntax::Kind::Read || std::ranges::any_of(s.args, reads_elements);
+}
+
+// Whether the value is an element or a number of the type, perhaps one that indices choose: elements are compared
+// in the accumulator's type.
+bool ExprBuilder::is_of(const Syntax& s, ElemType type) const {
+  if (s.kind == Syntax::Kind::Read) return buffers_.at(s.text)->elem == type;
+  if (s.kind == Syntax::Kind::Number) return is_number_of(s, type);
+  return s.kind == Syntax::Kind::Call && s.text == "select" && !reads_elements(s.args[0]) &&
+         is_of(s.args[1], type) && is_of(s.args[2], type);
+}
+
+// The accumulator's type. Where that is a float, sums of integers that are stored in 32 or 64 bits are computed
+// in those, and integers that are only chosen in their own type: exactly.
+ElemType ExprBuilder::computed_in(const Statement& s, ElemType type) const {
+  if (!is_float(b_.acc) || !is_integer(type)) return b_.acc;
+  const bool wide = type == ElemType::i32 || type == ElemType::i64;
+  const bool chosen = s.assignment != "+=" && is_of(s.value, type);
+  return chosen || (wide && is_whole(s.value, type)) ? type : b_.acc;
 }
 
 Expr ExprBuilder::index(const Syntax& s, const Scope& scope) const {
@@ -161,20 +210,20 @@ Expr ExprBuilder::read(const Syntax& s, const Scope& scope) const {
 Expr ExprBuilder::number(const Syntax& s) const {
   double number = 0;
   std::from_chars(s.text.data(), s.text.data() + s.text.size(), number);
-  if (is_float(b_.acc)) return make_float(b_.acc, number);
+  if (is_float(acc_)) return make_float(acc_, number);
   bool whole = number == std::floor(number) && number < 0x1p53;
-  if (!whole || round_to(b_.acc, number) != number) {
+  if (!whole || round_to(acc_, number) != number) {
     fail(s, fmt::format("'{}' is no value of {}, in which the expression is computed", s.text,
-                        to_string(b_.acc)));
+                        to_string(acc_)));
   }
-  return make_int(b_.acc, static_cast<int64_t>(number));
+  return make_int(acc_, static_cast<int64_t>(number));
 }
 
 Expr ExprBuilder::value(const Syntax& s, const Scope& scope) const {
   switch (s.kind) {
     case Syntax::Kind::Number: return number(s);
-    case Syntax::Kind::Name: return cast(b_.acc, scope.at(s.text));
-    case Syntax::Kind::Read: return cast(b_.acc, read(s, scope));
+    case Syntax::Kind::Name: return cast(acc_, scope.at(s.text));
+    case Syntax::Kind::Read: return cast(acc_, read(s, scope));
     case Syntax::Kind::Negate: return -value(s.args[0], scope);
     case Syntax::Kind::Binary: return binary_value(s, scope);
     default: return call_value(s, scope);
@@ -188,10 +237,10 @@ Expr ExprBuilder::binary_value(const Syntax& s, const Scope& scope) const {
     if (!is_index_arithmetic(s) || !positive) {
       fail(s, fmt::format("'{}' stands only between indices and positive whole numbers", s.text));
     }
-    return cast(b_.acc, index(s, scope));
+    return cast(acc_, index(s, scope));
   }
-  if (s.text == "/" && !is_float(b_.acc)) {
-    fail(s, fmt::format("'/' needs a float accumulator, not {}", to_string(b_.acc)));
+  if (s.text == "/" && !is_float(acc_)) {
+    fail(s, fmt::format("'/' needs a float accumulator, not {}", to_string(acc_)));
   }
   Expr a = value(s.args[0], scope), b = value(s.args[1], scope);
   if (s.text == "+") return a + b;
@@ -208,8 +257,8 @@ Expr ExprBuilder::call_value(const Syntax& s, const Scope& scope) const {
   if (s.text == "max") return max(a, value(s.args[1], scope));
   if (s.text == "min") return min(a, value(s.args[1], scope));
   if (s.text == "abs") return unary(UnaryOp::Abs, a);
-  if (!is_float(b_.acc)) {
-    fail(s, fmt::format("'{}' needs a float accumulator, not {}", s.text, to_string(b_.acc)));
+  if (!is_float(acc_)) {
+    fail(s, fmt::format("'{}' needs a float accumulator, not {}", s.text, to_string(acc_)));
   }
   for (UnaryOp op : {UnaryOp::Exp, UnaryOp::Log, UnaryOp::Sqrt, UnaryOp::Rsqrt, UnaryOp::Tanh,
                      UnaryOp::Erf, UnaryOp::Floor, UnaryOp::Round}) {
@@ -316,7 +365,7 @@ std::vector<Operator> expr_operators() {
                 .kind = KeyKind::ElemMap,
                 .doc =
                     "element types by tensor (inputs dtype or i32 for indices, output out, "
-                    "others acc)",
+                    "others acc); integers of 32 and 64 bits are computed as such from integers",
                 .choices = operand_types(false)};
   KeyDef shapes{.name = "shapes",
                 .kind = KeyKind::ShapeMap,

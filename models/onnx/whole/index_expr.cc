@@ -27,7 +27,8 @@ Sizes sizes_of_value(const Mapping& m, const std::string& value) {
   return sizes;
 }
 
-Factors factors_of(IndexExpr& e, const Mapping& m, const std::string& a, const std::string& b) {
+Factors factors_of(IndexExpr& e, const Mapping& m, const std::string& a, const std::string& b,
+                   bool turned) {
   const Sizes left = sizes_of_value(m, a), right = sizes_of_value(m, b);
   if (left.size() < 2 || right.size() < 2) throw NotMapped("an operand has less than two axes");
   const size_t rank = e.sizes().size();
@@ -44,7 +45,8 @@ Factors factors_of(IndexExpr& e, const Mapping& m, const std::string& a, const s
   };
   const std::string &row = e.indices()[rank - 2], &column = e.indices()[rank - 1];
   std::string first = element(a, left, row, k);
-  return {std::move(first), element(b, right, k, column), row, column};
+  std::string second = turned ? element(b, right, column, k) : element(b, right, k, column);
+  return {std::move(first), std::move(second), row, column};
 }
 
 std::string literal(double value) {
@@ -159,6 +161,12 @@ Draft IndexExpr::finish(const std::string& statements) const {
     d.spec.sizes("shapes." + o.name, dim_sizes(o.sizes));
     d.layer.operands[o.name] = o.value;
   }
+  for (const auto& [tensor, type] : types_) d.spec.text("dtypes." + tensor, to_string(type));
+  std::vector<std::string> weights;
+  for (const Operand& o : operands_) {
+    if (std::ranges::count(weights_, o.value) > 0) weights.push_back(o.name);
+  }
+  if (!weights.empty()) d.spec.texts("weights", weights);
   d.spec.text("out", to_string(type_));
   return d;
 }

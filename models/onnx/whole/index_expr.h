@@ -37,6 +37,10 @@ class IndexExpr {
                     const std::string& index);
   // Sums in this type; else in f32, f64 or i64, by the operands.
   void accumulate(ElemType type) { acc_ = type; }
+  // The type of a tensor between the operands and Y.
+  void give_type(const std::string& tensor, ElemType type) { types_.emplace_back(tensor, type); }
+  // The operand that this value is stays the same over launches.
+  void mark_weight(const std::string& value) { weights_.push_back(value); }
 
   // `statements` compute Y.
   Draft finish(const std::string& statements) const;
@@ -59,6 +63,8 @@ class IndexExpr {
   };
   std::vector<Operand> operands_;
   std::vector<MadeConstant> made_;
+  std::vector<std::pair<std::string, ElemType>> types_;
+  std::vector<std::string> weights_;
 };
 
 // The sizes of a value as numbers (Mapping::number).
@@ -70,7 +76,9 @@ struct Factors {
   std::string a, b;
   std::string row, column;  // their indices
 };
-Factors factors_of(IndexExpr& e, const Mapping& m, const std::string& a, const std::string& b);
+// `turned`: the second one has its last two axes exchanged.
+Factors factors_of(IndexExpr& e, const Mapping& m, const std::string& a, const std::string& b,
+                   bool turned = false);
 // The numbers of an attribute, or of an input that the model knows; nothing where both are absent.
 std::optional<Sizes> known_numbers(const Mapping& m, const Node& node, const std::string& attribute,
                                    size_t input);

@@ -4,164 +4,111 @@
 
 #include <algorithm>
 
+#include "models/onnx/whole/codes.h"
 #include "models/onnx/whole/index_expr.h"
+#include "models/onnx/whole/integer_sums.h"
 #include "models/onnx/whole/whole.h"
-#include "models/onnx/window.h"
 
 namespace tilewright::onnx {
 namespace {
 
-std::string within_limits(ElemType type, const std::string& x) {
-  if (type == ElemType::u8) return fmt::format("max(min({}, 255), 0)", x);
-  if (type == ElemType::i8) return fmt::format("max(min({}, 127), (-128))", x);
-  throw NotMapped(fmt::format("its results are {}; expected u8 or i8", to_string(type)));
-}
-
-// A scale or a zero point: one for all, or one for each place along an axis.
-std::string parameter_at(IndexExpr& e, const Mapping& m, const std::string& value,
-                         const std::string& index) {
-  const Sizes sizes = sizes_of_value(m, value);
-  if (sizes.size() > 1) throw NotMapped("its scales or zero points have several axes");
-  const bool one = sizes.empty() || sizes[0] == 1;
-  return e.at(value, sizes.empty() ? std::vector<std::string>{} : std::vector{one ? "0" : index});
-}
-
-// "(x - zero)", or x without a zero point.
-std::string without_zero(IndexExpr& e, const Mapping& m, const Node& node, size_t zero,
-                         const std::string& x, const std::string& index) {
-  if (!node.has_input(zero)) return x;
-  return fmt::format("({} - {})", x, parameter_at(e, m, node.inputs[zero], index));
-}
-
 Mapped express_quantization(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
   if (node.integer("block_size", 0) != 0) throw NotMapped("its scales are those of blocks");
-  const std::string& scale = node.inputs.at(1);
-  const bool one = sizes_of_value(m, scale).empty() || sizes_of_value(m, scale) == Sizes{1};
+  const Sizes scales = sizes_of_value(m, node.inputs.at(1));
   const std::string index =
-      one ? "0" : e.indices()[checked_axis(node.integer("axis", 1), e.sizes().size())];
-  std::string text =
-      fmt::format("round({} / {})", e.element(node.inputs[0]), parameter_at(e, m, scale, index));
-  if (node.has_input(2)) text += " + " + parameter_at(e, m, node.inputs[2], index);
-  return {
-      e.finish(fmt::format("{} = {}", e.left(), within_limits(m.elem(node.outputs.at(0)), text)))};
+      scales.empty() || scales == Sizes{1}
+          ? "0"
+          : e.indices()[checked_axis(node.integer("axis", 1), e.sizes().size())];
+  const std::string code = code_of(e, m, node, e.element(node.inputs[0]), 1, 2, index);
+  return {e.finish(fmt::format("{} = {}", e.left(), code))};
 }
 
-// The largest and the smallest of all elements and of 0, as statements, and their names.
-std::string extremes_of(IndexExpr& e, const Mapping& m, const std::string& x) {
-  std::vector<std::string> at;
-  for (int64_t size : sizes_of_value(m, x)) at.push_back(e.reduced(size));
-  const std::string element = e.at(x, at);
-  return fmt::format("H[i0] max= {0}; L[i0] min= {0}; ", element);
+// The largest or the smallest elements of rows, as a layer.
+Draft extremes_of_rows(const Mapping& m, const Node& node, const std::string& x,
+                       const std::string& assignment, const std::string& output) {
+  const Sizes sizes = sizes_of_value(m, x);
+  IndexExpr e(m, node, output, Sizes(sizes.begin(), sizes.end() - 1), m.elem(x));
+  std::vector<std::string> at(e.indices().begin(),
+                              e.indices().begin() + static_cast<int64_t>(sizes.size()) - 1);
+  at.push_back(e.reduced(sizes.back()));
+  return e.finish(
+      fmt::format("{} {} {}", e.left(), assignment, e.made_at(x, sizes, m.elem(x), at)));
 }
 
-// Scale and zero point of all elements together, so that 0 is exact.
+// Scale and zero point of all elements together, so that 0 is exact. Rows come first: their extremes are found
+// in vectors.
 Mapped express_dynamic_quantization(const Mapping& m, const Node& node) {
   if (node.outputs.size() < 3 || node.outputs[1].empty() || node.outputs[2].empty()) {
     throw NotMapped("its scale and zero point are left out");
   }
   const std::string &x = node.inputs.at(0), &scale = node.outputs[1], &zero = node.outputs[2];
-  const std::string span = "(max(H[i0], 0) - min(L[i0], 0))";
+  const std::string most = scale + "/most", least = scale + "/least";
+  Sizes rows = sizes_of_value(m, x);
+  if (rows.empty()) throw NotMapped("it quantizes a number");
+  rows.pop_back();
+  if (rows.empty()) rows = {1};
+  const auto extreme = [&](IndexExpr& e, const std::string& name, const std::string& assignment,
+                           const std::string& of) {
+    std::vector<std::string> at;
+    for (int64_t size : rows) at.push_back(e.reduced(size));
+    return fmt::format("{}[i0] {} {}; ", name, assignment, e.made_at(of, rows, m.elem(x), at));
+  };
   IndexExpr s(m, node, 1);
-  const std::string extremes = extremes_of(s, m, x);
+  const std::string span = "(max(H[i0], 0) - min(L[i0], 0))";
+  const std::string both = extreme(s, "H", "max=", most) + extreme(s, "L", "min=", least);
   Draft first =
-      s.finish(fmt::format("{0}{1} = select({2} == 0, 1, {2} / 255)", extremes, s.left(), span));
+      s.finish(fmt::format("{0}{1} = select({2} == 0, 1, {2} / 255)", both, s.left(), span));
   IndexExpr z(m, node, 2);
-  std::vector<std::string> at;
-  for (int64_t size : sizes_of_value(m, x)) at.push_back(z.reduced(size));
-  const std::string least = fmt::format("L[i0] min= {}; ", z.at(x, at));
+  const std::string lowest = extreme(z, "L", "min=", least);
   const std::string off = fmt::format("round(-(min(L[i0], 0) / {}))", z.at(scale, {}));
   Draft second =
-      z.finish(fmt::format("{}{} = {}", least, z.left(), within_limits(ElemType::u8, off)));
+      z.finish(fmt::format("{}{} = {}", lowest, z.left(), within_limits(ElemType::u8, off)));
   IndexExpr y(m, node);
   const std::string code =
       fmt::format("round({} / {}) + {}", y.element(x), y.at(scale, {}), y.at(zero, {}));
   Draft third = y.finish(fmt::format("{} = {}", y.left(), within_limits(ElemType::u8, code)));
-  return {first, second, third};
+  return {extremes_of_rows(m, node, x, "max=", most), extremes_of_rows(m, node, x, "min=", least),
+          first, second, third};
 }
 
-// Places of the operands of a quantized product among the inputs.
-struct QuantizedInputs {
-  size_t a, a_zero, b, b_zero;
-};
-
-Draft integer_sums(const Mapping& m, const Node& node, const QuantizedInputs& in,
-                   const std::string& output) {
-  IndexExpr e(m, node, output, sizes_of_value(m, node.outputs.at(0)), ElemType::i32);
-  e.accumulate(ElemType::i32);
-  const Factors f = factors_of(e, m, node.inputs.at(in.a), node.inputs.at(in.b));
-  const std::string x = without_zero(e, m, node, in.a_zero, f.a, f.row);
-  const std::string w = without_zero(e, m, node, in.b_zero, f.b, f.column);
-  return e.finish(fmt::format("{} += {} * {}", e.left(), x, w));
+// a * b / c in f32, each a scale or one scale for each place of `index`. "" for no c.
+std::string factor(IndexExpr& e, const Mapping& m, const std::string& a, const std::string& b,
+                   const std::string& c, const std::string& index) {
+  const auto x = known_elements(m, a), y = known_elements(m, b);
+  const auto z = c.empty() ? std::vector<double>{1} : known_elements(m, c);
+  if (x && y && z && x->size() == 1 && z->size() == 1) {
+    std::vector<double> all;
+    for (double own : *y) {
+      const float product = static_cast<float>((*x)[0]) * static_cast<float>(own);
+      all.push_back(product / static_cast<float>((*z)[0]));
+    }
+    return all.size() == 1 ? literal(all[0]) : e.table("factor", ElemType::f32, all, index);
+  }
+  std::string text =
+      fmt::format("{} * {}", parameter_at(e, m, a, index), parameter_at(e, m, b, index));
+  if (!c.empty()) text += " / " + parameter_at(e, m, c, index);
+  return "(" + text + ")";
 }
 
-// Sums of windows in 32 bits, with a bias where there is one. The codes around the map are those of 0.
-Mapped integer_windows(const Mapping& m, const Node& node, const QuantizedInputs& in, size_t bias,
-                       const std::string& output) {
-  const Sizes w = sizes_of_value(m, node.inputs.at(in.b));
-  Sizes x = sizes_of_value(m, node.inputs.at(in.a));
-  if (x.size() < 3 || x.size() != w.size()) throw NotMapped("its operands are no maps");
-  const Shape sizes(m.shape(node.inputs[in.a]).begin() + 2, m.shape(node.inputs[in.a]).end());
-  const auto window = window_of(node, sizes, Sizes(w.begin() + 2, w.end()));
-  const int64_t groups = node.integer("group", 1);
-  if (!window || groups < 1 || w[0] % groups != 0 || w[1] * groups != x[1]) {
-    throw NotMapped("its window or its groups are not such as were expected");
-  }
-  Mapped drafts;
-  std::string map = node.inputs[in.a];
-  const ElemType type = m.elem(map);
-  std::vector<int64_t> front(2, 0), behind = front;
-  front.insert(front.end(), window->before.begin(), window->before.end());
-  behind.insert(behind.end(), window->after.begin(), window->after.end());
-  if (std::ranges::any_of(front, [](int64_t p) { return p > 0; }) ||
-      std::ranges::any_of(behind, [](int64_t p) { return p > 0; })) {
-    const auto zero = node.has_input(in.a_zero) ? m.input(node, in.a_zero).scalar() : 0;
-    if (!zero) throw NotMapped("it pads, and its zero point is calculated");
-    const std::string padded = output + "/padded";
-    drafts.push_back(zero_padded(m, node, map, front, behind, literal(*zero), padded));
-    map = padded;
-    for (size_t d = 0; d < x.size(); ++d) x[d] += front[d] + behind[d];
-  }
-  IndexExpr e(m, node, output, sizes_of_value(m, node.outputs.at(0)), ElemType::i32);
-  e.accumulate(ElemType::i32);
-  std::vector<std::string> at = {"i0"}, weight = {"i1"};
-  weight.push_back(e.reduced(w[1]));
-  at.push_back(groups == 1 ? weight[1]
-                           : fmt::format("i1 // {} * {} + {}", w[0] / groups, w[1], weight[1]));
-  for (size_t d = 0; d < window->rank(); ++d) {
-    weight.push_back(e.reduced(w[d + 2]));
-    at.push_back(fmt::format("{} * {} + {} * {}", e.indices().at(d + 2), window->stride[d],
-                             weight.back(), window->dilation[d]));
-  }
-  const std::string element = without_zero(e, m, node, in.a_zero, e.made_at(map, x, type, at), "0");
-  const std::string code = e.made_at(node.inputs[in.b], w, m.elem(node.inputs[in.b]), weight);
-  const std::string term =
-      fmt::format("{} * {}", element, without_zero(e, m, node, in.b_zero, code, "i1"));
-  const bool has_bias = node.has_input(bias);
-  drafts.push_back(e.finish(has_bias ? fmt::format("{0} += {1}; {2} = {0} + {3}", e.left("S"), term,
-                                                   e.left(), e.at(node.inputs[bias], {"i1"}))
-                                     : fmt::format("{} += {}", e.left(), term)));
-  return drafts;
-}
-
-// The codes of sums: times both scales, over that of the results, which stand behind in.b_zero.
-Draft requantized(const Mapping& m, const Node& node, const QuantizedInputs& in,
-                  const std::string& sums, bool by_channel) {
+// The codes of sums: times both scales, over that of the results.
+Draft requantized(const Mapping& m, const Node& node, const std::string& sums, size_t a_scale,
+                  size_t b_scale, size_t scale, const std::string& index) {
   IndexExpr e(m, node);
   e.accumulate(ElemType::f32);
-  const std::string& index = by_channel ? e.indices().at(1) : e.indices().back();
   const std::string sum = e.made_at(sums, e.sizes(), ElemType::i32, e.indices());
-  const auto scale = [&](size_t i) { return parameter_at(e, m, node.inputs.at(i), index); };
-  const std::string code = fmt::format("round({} * ({} * {} / {})) + {}", sum, scale(in.a + 1),
-                                       scale(in.b + 1), scale(in.b_zero + 1), scale(in.b_zero + 2));
+  std::string code = fmt::format(
+      "round({} * {})", sum,
+      factor(e, m, node.inputs.at(a_scale), node.inputs.at(b_scale), node.inputs.at(scale), index));
+  const Codes made = codes_at(m, node, scale, scale + 1);
+  if (!made.zero.empty()) code += " + " + parameter_at(e, m, made.zero, index);
   return e.finish(
       fmt::format("{} = {}", e.left(), within_limits(m.elem(node.outputs.at(0)), code)));
 }
 
-constexpr QuantizedInputs kInteger = {0, 2, 1, 3}, kLinear = {0, 2, 3, 5};
-
 Mapped express_integer_matmul(const Mapping& m, const Node& node) {
-  return {integer_sums(m, node, kInteger, node.outputs.at(0))};
+  return integer_product(m, node, codes_at(m, node, 0, 2), codes_at(m, node, 1, 3),
+                         node.outputs.at(0));
 }
 
 Mapped express_linear_matmul(const Mapping& m, const Node& node) {
@@ -170,21 +117,117 @@ Mapped express_linear_matmul(const Mapping& m, const Node& node) {
     throw NotMapped("it scales each row by itself");
   }
   const std::string sums = node.outputs.at(0) + "/sums";
-  return {integer_sums(m, node, kLinear, sums), requantized(m, node, kLinear, sums, false)};
+  Mapped drafts = integer_product(m, node, codes_at(m, node, 0, 2), codes_at(m, node, 3, 5), sums);
+  const std::string column =
+      fmt::format("i{}", std::max<size_t>(1, sizes_of_value(m, node.outputs[0]).size()) - 1);
+  drafts.push_back(requantized(m, node, sums, 1, 4, 6, column));
+  return drafts;
 }
 
 Mapped express_integer_convolution(const Mapping& m, const Node& node) {
-  return integer_windows(m, node, kInteger, 4, node.outputs.at(0));
+  return integer_convolution(m, node, codes_at(m, node, 0, 2), codes_at(m, node, 1, 3), "",
+                             node.outputs.at(0));
 }
 
 Mapped express_linear_convolution(const Mapping& m, const Node& node) {
   const std::string sums = node.outputs.at(0) + "/sums";
-  Mapped drafts = integer_windows(m, node, kLinear, 8, sums);
-  drafts.push_back(requantized(m, node, kLinear, sums, true));
+  Mapped drafts = integer_convolution(m, node, codes_at(m, node, 0, 2), codes_at(m, node, 3, 5),
+                                      node.has_input(8) ? node.inputs[8] : "", sums);
+  drafts.push_back(requantized(m, node, sums, 1, 4, 6, "i1"));
   return drafts;
 }
 
+// A product of matrices with a bias of the sums' type. Without a scale of the results, these are floats.
+Mapped express_codes_gemm(const Mapping& m, const Node& node) {
+  if (node.integer("transA", 0) != 0 || node.real("alpha", 1) != 1) {
+    throw NotMapped("it turns or scales its first operand");
+  }
+  Codes b = codes_at(m, node, 3, 5);
+  b.turned = node.integer("transB", 0) != 0;
+  const std::string product = node.outputs.at(0) + "/product";
+  std::string sums = product;
+  Mapped drafts = integer_product(m, node, codes_at(m, node, 0, 2), b, product);
+  if (node.has_input(6)) {
+    sums = node.outputs[0] + "/sums";
+    IndexExpr e(m, node, sums, sizes_of_value(m, node.outputs[0]), ElemType::i32);
+    e.accumulate(ElemType::f32);
+    const std::string sum = e.made_at(product, e.sizes(), ElemType::i32, e.indices());
+    drafts.push_back(
+        e.finish(fmt::format("{} = {} + {}", e.left(), sum, e.element(node.inputs[6]))));
+  }
+  if (node.has_input(7)) {
+    drafts.push_back(requantized(m, node, sums, 1, 4, 7, "i1"));
+    return drafts;
+  }
+  IndexExpr e(m, node);
+  const std::string sum = e.made_at(sums, e.sizes(), ElemType::i32, e.indices());
+  const std::string scale = factor(e, m, node.inputs.at(1), node.inputs.at(4), "", "i1");
+  drafts.push_back(e.finish(fmt::format("{} = {} * {}", e.left(), sum, scale)));
+  return drafts;
+}
+
+// A value that a model dequantizes: (codes - zero) * scale.
+struct Dequantized {
+  Codes codes;
+  std::string scale;
+};
+
+// Nothing for values that are none, or that have other scales than one or one for each place along an axis.
+std::optional<Dequantized> dequantized(const Mapping& m, const std::string& value,
+                                       std::optional<size_t> axis) {
+  const Node* node = m.graph.producer(value);
+  if (node == nullptr || node->op != "DequantizeLinear" || node->inputs.size() < 2 ||
+      node->integer("block_size", 0) != 0) {
+    return std::nullopt;
+  }
+  const ElemType type = m.elem(node->inputs[0]);
+  if (type != ElemType::i8 && type != ElemType::u8) return std::nullopt;
+  if (m.elem(value) != ElemType::f32 || !known_elements(m, node->inputs[1])) return std::nullopt;
+  const Sizes scales = sizes_of_value(m, node->inputs[1]);
+  const size_t rank = m.shape(value).size();
+  const bool one = scales.empty() || scales == Sizes{1};
+  const bool along =
+      axis && scales.size() == 1 && checked_axis(node->integer("axis", 1), rank) == *axis;
+  if (!one && !along) return std::nullopt;
+  return Dequantized{codes_at(m, *node, 0, 2), node->inputs[1]};
+}
+
+// Sums of products of codes as floats, with a bias along `index`.
+Draft rescaled(const Mapping& m, const Node& node, const std::string& sums, const Dequantized& a,
+               const Dequantized& b, const std::string& index) {
+  IndexExpr e(m, node);
+  const std::string sum = e.made_at(sums, e.sizes(), ElemType::i32, e.indices());
+  std::string text = fmt::format("{} * {}", sum, factor(e, m, a.scale, b.scale, "", index));
+  if (node.has_input(2)) {
+    text += " + " + (node.op == "Gemm" ? e.element(node.inputs[2]) : e.at(node.inputs[2], {index}));
+  }
+  return e.finish(fmt::format("{} = {}", e.left(), text));
+}
+
 }  // namespace
+
+std::optional<Mapped> product_of_codes(const Mapping& m, const Node& node) {
+  const std::string op = node.full_op();
+  const bool convolves = op == "Conv";
+  if (!convolves && op != "MatMul" && op != "Gemm") return std::nullopt;
+  if (!m.graph.value(node.inputs.at(1)).constant) return std::nullopt;
+  const bool plain =
+      node.real("alpha", 1) == 1 && node.real("beta", 1) == 1 && node.integer("transA", 0) == 0;
+  const bool turned = node.integer("transB", 0) != 0;
+  const size_t rank = m.shape(node, 1).size();
+  if (!plain || rank < 2 || m.shape(node, 0).size() < 2) return std::nullopt;
+  const auto a = dequantized(m, node.inputs[0], std::nullopt);
+  auto b = dequantized(m, node.inputs[1], convolves ? 0 : rank - (turned ? 2 : 1));
+  if (!a || !b) return std::nullopt;
+  b->codes.turned = turned;
+  const std::string sums = node.outputs.at(0) + "/sums";
+  const std::string channel =
+      convolves ? "i1" : fmt::format("i{}", m.shape(node.outputs[0]).size() - 1);
+  Mapped drafts = convolves ? integer_convolution(m, node, a->codes, b->codes, "", sums)
+                            : integer_product(m, node, a->codes, b->codes, sums);
+  drafts.push_back(rescaled(m, node, sums, *a, *b, channel));
+  return drafts;
+}
 
 const MapFns& whole_quantized_mappings() {
   static const MapFns kMappings = {{"QuantizeLinear", express_quantization},
@@ -192,7 +235,8 @@ const MapFns& whole_quantized_mappings() {
                                    {"MatMulInteger", express_integer_matmul},
                                    {"QLinearMatMul", express_linear_matmul},
                                    {"ConvInteger", express_integer_convolution},
-                                   {"QLinearConv", express_linear_convolution}};
+                                   {"QLinearConv", express_linear_convolution},
+                                   {"com.microsoft.QGemm", express_codes_gemm}};
   return kMappings;
 }
 

@@ -11,7 +11,12 @@ const MapFns& whole_row_mappings();        // reductions and normalizations
 const MapFns& whole_window_mappings();     // pools, resizing, padding, convolutions
 const MapFns& whole_recurrent_mappings();  // LSTM, GRU, RNN
 const MapFns& whole_quantized_mappings();  // products of integers, and what their codes are worth
+const MapFns& whole_code_mappings();       // other functions of codes
 const MapFns& whole_product_mappings();    // products with broadcasting
+
+// A product or a convolution of a value that the model dequantizes with a constant that it dequantizes, as sums
+// of products of their codes. Nothing for other nodes.
+std::optional<Mapped> product_of_codes(const Mapping& m, const Node& node);
 
 // Layers that calculate `NAME/factor` and `NAME/shift`, by which a normalization with fixed statistics
 // multiplies and shifts each channel.

@@ -152,6 +152,42 @@ TEST(ExprOp, TypesByTensor) {
   run.check(1e-3);
 }
 
+TEST(ExprOp, SumsOfIntegersAreExactInTheirType) {
+  // A float of 32 bits has gaps from 2^24 on.
+  OpRun run(
+      spec("P[i,k] = select(k < 1800, A[i,k], 200); S[i,j] += P[i,k] * B[j,k]; "
+           "T[i,j] = S[i,j] - 3 * R[j]; C[i,j] = T[i,j] * 0.5",
+           "dims.i=2,dims.j=3,dims.k=2000,dtypes.A=u8,dtypes.B=u8,dtypes.P=u8,dtypes.R=i32,"
+           "dtypes.S=i32,dtypes.T=i32,out=f32"));
+  std::string types;
+  for (const Stage& stage : run.workload().stages) types += to_string(stage.output->elem) + " ";
+  EXPECT_EQ(types, "u8 i32 i32 f32 ");
+  EXPECT_THAT(to_string(run.workload()), HasSubstr("S[i, j] += i32(P[i, k]) * i32(B[j, k])"));
+  EXPECT_THAT(to_string(run.workload()), HasSubstr("P[i, k] = select(k < 1800, A[i, k], 200)"));
+}
+
+TEST(ExprOp, OtherStatementsOfIntegersAreInTheAccumulatorsType) {
+  const auto made_in = [](const std::string& expr, const std::string& types) {
+    const Workload w =
+        make_workload(parse_spec(spec(expr, "dims.i=2,dims.k=9,dtypes.A=u8,out=u8" + types)));
+    return std::string(to_string(w.stages[0].output->elem));
+  };
+  EXPECT_EQ(made_in("C[i] += A[i,k]", ""), "f32") << "a byte does not hold the sum";
+  EXPECT_EQ(made_in("C[i] max= A[i,k]", ""), "u8");
+  EXPECT_EQ(made_in("C[i] = select(i < 1, A[i,0], 200)", ""), "u8");
+  const std::string sums = ",dtypes.S=i32", rest = "; C[i] = S[i] * 2";
+  EXPECT_EQ(made_in("S[i] += A[i,k] * B[i,k]" + rest, sums + ",dtypes.B=i32"), "i32");
+  EXPECT_EQ(made_in("S[i] += A[i,k] * B[i,k]" + rest, sums), "f32");
+  EXPECT_EQ(made_in("S[i] += A[i,k] * 0.5" + rest, sums), "f32");
+  EXPECT_EQ(made_in("S[i] += A[i,k] * 4000000000" + rest, sums), "f32");
+}
+
+TEST(ExprOp, ElementsAreComparedInTheAccumulatorsType) {
+  OpRun run(spec("C[i] = select(A[i] < 0.25, 1, 0)", "dims.i=9,out=u8"));
+  for (int i = 0; i < 9; ++i) run.expected()(i) = run.in("A")(i) < 0.25 ? 1 : 0;
+  run.check(0);
+}
+
 TEST(ExprOp, DynamicDimensions) {
   OpRun run(spec("C[i,j] += A[i,k] * B[j,k]", "dims.i=1..8,dims.j=3,dims.k=4"), {{"i", 5}});
   EXPECT_EQ(operands(run), "A:f32 i 4; B:f32 3 4; ");
