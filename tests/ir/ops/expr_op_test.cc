@@ -174,7 +174,7 @@ TEST(ExprOp, OtherStatementsOfIntegersAreInTheAccumulatorsType) {
   };
   EXPECT_EQ(made_in("C[i] += A[i,k]", ""), "f32") << "a byte does not hold the sum";
   EXPECT_EQ(made_in("C[i] max= A[i,k]", ""), "u8");
-  EXPECT_EQ(made_in("C[i] = select(i < 1, A[i,0], 200)", ""), "u8");
+  EXPECT_EQ(made_in("C[i] max= select(k < 4, A[i,k], 200)", ""), "u8");
   const std::string sums = ",dtypes.S=i32", rest = "; C[i] = S[i] * 2";
   EXPECT_EQ(made_in("S[i] += A[i,k] * B[i,k]" + rest, sums + ",dtypes.B=i32"), "i32");
   EXPECT_EQ(made_in("S[i] += A[i,k] * B[i,k]" + rest, sums), "f32");
