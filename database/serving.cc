@@ -177,7 +177,7 @@ void write_file(const StoreImpl& from, const Selection& selection, const Serving
     transaction.commit();
   }
   if (content.index) {
-    // What was chosen for the file is not always the best of the store that it comes from.
+    // A chosen kernel is not always the best of the store that it comes from.
     const Store made = Store::open(path, Mode::ReadOnly);
     if (made.distrust().empty()) {
       write_part(to, content.index_name, content.index(made, selection.artifacts));
@@ -274,14 +274,14 @@ Lookup<std::string> Store::part(const std::string& name) const {
 }
 
 std::string Store::read_part(const std::string& name, std::span<std::byte> place) const {
-  constexpr size_t kLarge = size_t{1}
-                            << 16;  // SQLite takes longer to find a value twice than to copy less
+  // SQLite takes longer to find a value twice than to copy less.
+  constexpr size_t kLarge = size_t{1} << 16;
   const std::string said = "part '" + name + "' of '" + path() + "'";
   Statement found(impl_->connection,
                   "SELECT name, checksum, rowid, length(bytes), "
-                  "CASE WHEN length(bytes) < 65536 THEN bytes END FROM parts WHERE name = ?1",
+                  "CASE WHEN length(bytes) < " +
+                      std::to_string(kLarge) + " THEN bytes END FROM parts WHERE name = ?1",
                   "reading a part");
-  static_assert(kLarge == 65536);
   found.bind(1, std::string_view(name));
   if (!found.step()) return said + " is missing";
   const int64_t bytes = found.integer(3);

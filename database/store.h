@@ -138,7 +138,7 @@ struct ServingContent {
 // The hash under which an artifact is stored.
 std::string content_hash(const Artifact& artifact);
 
-// Of its bytes and description, to find damage.
+// The checksum of its bytes and description, to find damage.
 int64_t code_checksum(const Artifact& artifact);
 
 // The id under which a record is stored. `created` must be set, since it is part of the id.

@@ -147,7 +147,7 @@ std::optional<Grouped> grouped_index(const Text& text) {
   return std::nullopt;
 }
 
-// Where the input is read at that index alone: its axis.
+// The axis at which the input is read at that index alone.
 std::optional<size_t> grouped_axis(Text* text, const TextInput& input, const Grouped& g) {
   const int64_t all = text->stages[g.stage].indices[g.axis].second;
   for (size_t k = 0; k < input.shape.size(); ++k) {

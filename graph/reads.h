@@ -1,4 +1,4 @@
-// What an `expr` reads, in the form in which kernels read it best.
+// Reads of an `expr`, in the form in which kernels do them best.
 #pragma once
 
 #include "graph/graph.h"

@@ -343,15 +343,19 @@ Spec fixed_at(const Spec& spec, const database::Sizes& sizes) {
   return fixed;
 }
 
+SpecFacts facts_of(const std::string& text, const Workload& workload) {
+  SpecFacts facts{text, workload.hash(), {}, {}};
+  for (const DimVar& d : workload.dims) facts.dims.push_back({d.var.name(), d.min, d.max});
+  for (const Param& p : workload.inputs) facts.operands.push_back(p.buffer->name);
+  facts.operands.push_back(workload.output()->name);
+  return facts;
+}
+
 Request make_request(const std::string& text, const Target& target,
                      const database::TargetIdentity& identity,
                      const database::ThreadsAsked& threads) {
-  Request request{text, "", {}, {}, target, identity, threads};
-  Workload workload = make_workload(request.spec());
-  request.hash = workload.hash();
-  for (const DimVar& d : workload.dims) request.dims.push_back({d.var.name(), d.min, d.max});
-  for (const Param& p : workload.inputs) request.operands.push_back(p.buffer->name);
-  request.operands.push_back(workload.output()->name);
+  auto spec = std::make_shared<const Spec>(parse_spec(text));
+  Request request{facts_of(text, make_workload(*spec)), target, identity, threads, std::move(spec)};
   if (request.dims.size() > kMaxDims) {
     throw ServingError(TW_ERROR_SPEC,
                        fmt::format("{}: {} dynamic dimensions; at most {} are served", text,

@@ -21,27 +21,24 @@ struct Dim {
   int64_t min = 1, max = 1;
 };
 
-// A spec that is asked for, and for what.
-struct Request {
+// A spec's text, and all that a launch needs of it: a model file's index has them, so that nothing is parsed.
+struct SpecFacts {
   std::string text;  // as it was given
   std::string hash;
   std::vector<Dim> dims;              // dynamic ones
   std::vector<std::string> operands;  // inputs, then the output
+};
+SpecFacts facts_of(const std::string& text, const Workload& workload);
+
+// A spec that is asked for, and for what.
+struct Request : SpecFacts {
   Target target;
   database::TargetIdentity identity;
   database::ThreadsAsked threads;
 
-  // Parsed when it is asked for: a model file's index says what else follows from the text. One thread at
-  // a time.
+  // Parsed when it is asked for, by one thread at a time.
   const Spec& spec() const;
   mutable std::shared_ptr<const Spec> parsed = nullptr;
-};
-
-// What follows from a spec's text alone, so that it need not be parsed.
-struct SpecFacts {
-  std::string text, hash;
-  std::vector<Dim> dims;
-  std::vector<std::string> operands;
 };
 
 // Throws SpecError, and ServingError for more dynamic dimensions than a launch takes.

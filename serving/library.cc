@@ -190,8 +190,7 @@ std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options,
   device.code = std::make_shared<CodeMemory>(kStep);
   std::vector<Request> requests;
   for (const SpecFacts& spec : specs) {
-    requests.push_back({spec.text, spec.hash, spec.dims, spec.operands, device.target,
-                        device.identity, threads_of(device.target, options)});
+    requests.push_back({spec, device.target, device.identity, threads_of(device.target, options)});
   }
   auto prepared = prepare(options, device, requests);
   device.code->seal();

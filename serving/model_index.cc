@@ -258,12 +258,7 @@ ModelIndex make_index(const graph::Graph& graph, StoredWorkloads workloads) {
   index.workloads = std::move(workloads);
   number_specs(graph, [&](const graph::Node& node) {
     graph::RangedSpec spec = graph::ranged(graph, node);
-    const Workload workload = parse_workload(spec.spec);
-    NodeSpec own{{spec.spec, workload.hash(), {}, {}}, std::move(spec.sizes)};
-    for (const DimVar& d : workload.dims) own.facts.dims.push_back({d.var.name(), d.min, d.max});
-    for (const Param& p : workload.inputs) own.facts.operands.push_back(p.buffer->name);
-    own.facts.operands.push_back(workload.output()->name);
-    index.specs.push_back(std::move(own));
+    index.specs.push_back({facts_of(spec.spec, parse_workload(spec.spec)), std::move(spec.sizes)});
   });
   return index;
 }

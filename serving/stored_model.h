@@ -15,7 +15,7 @@ namespace tilewright::serving {
 // The part of a model file that is its program.
 inline constexpr const char* kProgramPart = "program";
 
-// What a model file holds besides the kernels of its workloads: the program, the constants, and the index, which
+// The parts of a model file besides the kernels of its workloads: the program, the constants, and the index, which
 // is made while the file is written. Constants have their data.
 database::ServingContent model_content(const graph::Graph& graph);
 

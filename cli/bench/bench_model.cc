@@ -91,7 +91,7 @@ std::vector<std::string> command_of(const CommonOptions& options, const ModelBen
   return command;
 }
 
-// What the script said last.
+// The last line that the script said.
 std::string last_line(std::string text) {
   while (text.ends_with('\n')) text.pop_back();
   return text.substr(text.rfind('\n') + 1);

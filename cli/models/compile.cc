@@ -290,6 +290,11 @@ int report_made(const CompileArguments& a, Json said, const std::optional<ModelE
   return kDone;
 }
 
+int note_interruption(const CompileArguments& a) {
+  note(a.common, "interrupted; all finished trials are kept, and the same command goes on");
+  return kInterrupted;
+}
+
 int run_compile(const CompileArguments& a) {
   const graph::Graph model = read_graph(a, onnx::kStandIns);
   const graph::Graph graph = optimized(model, a);
@@ -307,10 +312,7 @@ int run_compile(const CompileArguments& a) {
   const graph::Plan plan = graph::plan_memory(graph);
   database::Store store = database::Store::open(a.common.db, database::Mode::Create);
   Tuning tuning(a, uses, store);
-  if (tuning.run()) {
-    note(a.common, "interrupted; all finished trials are kept, and the same command goes on");
-    return kInterrupted;
-  }
+  if (tuning.run()) return note_interruption(a);
   if (const std::vector<size_t> lacking = tuning.lacking(); !lacking.empty()) {
     const Workload& w = uses.workloads[lacking[0]];
     fmt::print(stderr,
@@ -323,6 +325,7 @@ int run_compile(const CompileArguments& a) {
   const double seconds = a.time.empty() ? kPlacedSeconds : kPlacedShare * parse_time_limit(a.time);
   const PlacedKernels placed =
       choose_in_place(store, uses.workloads, content, a.out, a.common, seconds, catch_interrupts());
+  if (catch_interrupts()) return note_interruption(a);
   content.chosen = placed.records;
   const database::ServingReport written = store.export_serving(a.out, content);
   std::optional<ModelError> error;

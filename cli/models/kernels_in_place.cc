@@ -19,12 +19,6 @@ constexpr double kFaster = 0.98;  // of its time, from where on another one is t
 constexpr size_t kRounds = 15, kLeastRounds = 7;
 constexpr int kWarm = 2;  // runs of a round before the one that counts
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // Kernels of a workload for these threads, the best one first. None where nothing can be compared.
 std::vector<std::string> rivals_of(const database::Store& store, const Lookup& lookup,
                                    const Workload& w) {
@@ -38,7 +32,7 @@ std::vector<std::string> rivals_of(const database::Store& store, const Lookup& l
                                          .by_time = true};
   for (const Record& r : store.records(filter).records) {
     if (r.threads != best.record->threads || r.offline || r.artifact_hash.empty()) continue;
-    // Of the records in a file the fastest one counts: none that is slower than the default would.
+    // A reader takes the fastest record of a file: one that is slower than the default would not count.
     if (r.is_default || r.median_seconds > kClose * best.record->median_seconds) break;
     if (ids.size() == kMost) break;
     if (!artifacts.insert(r.artifact_hash).second || !store.artifact(r)) continue;
@@ -95,7 +89,7 @@ struct Times {
     size_t won = 0;
     for (size_t i = 0; i < best.size(); ++i) won += other[i] < best[i] ? 1 : 0;
     return best.size() >= kLeastRounds && 4 * won >= 3 * best.size() &&
-           median(other) < kFaster * median(best);
+           median_of(other) < kFaster * median_of(best);
   }
 };
 
@@ -160,9 +154,9 @@ PlacedKernels Race::run(const std::vector<Workload>& workloads, double seconds) 
     }
     for (const auto& [spec, times] :
          times_of(placed.records, others, seconds / static_cast<double>(most - 1))) {
-      if (spec.empty()) continue;  // writes
+      if (spec.empty() || !times.other_wins()) continue;  // no spec: writes
       const std::string workload = parse_workload(spec).hash();
-      if (times.other_wins()) placed.records[workload] = others[workload];
+      if (rivals.contains(workload)) placed.records[workload] = others.at(workload);
     }
   }
   for (const auto& [workload, ids] : rivals) {

@@ -15,7 +15,6 @@
 #include "cli/run/model_tensors.h"
 #include "cli/run/run_inputs.h"
 #include "database/serving.h"
-#include "graph/sizes.h"
 #include "runtime/error.h"
 #include "runtime/tensor/npy.h"
 #include "runtime/thread_pool.h"
@@ -96,10 +95,8 @@ std::vector<std::string> workloads_of_model(const CommonOptions& options) {
   require_model_file(options.specs[0]);
   const serving::StoredModel stored(options.specs[0], trust_of(options));
   std::vector<std::string> specs;
-  for (const graph::Node& node : stored.graph().nodes) {
-    if (!node.is_workload()) continue;
-    const std::string spec = graph::ranged(stored.graph(), node).spec;
-    if (std::ranges::find(specs, spec) == specs.end()) specs.push_back(spec);
+  for (const serving::NodeSpec& spec : stored.index().specs) {
+    if (std::ranges::find(specs, spec.facts.text) == specs.end()) specs.push_back(spec.facts.text);
   }
   return specs;
 }

@@ -20,12 +20,6 @@ constexpr int kCutoffSamples = 2;
 constexpr double kHopeless = 4;    // times the cut-off: the warm-up alone says enough
 constexpr int kFewestSamples = 3;  // taken however slow the runs are
 
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  size_t n = values.size();
-  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 // Seconds of a run that took so long by the wall's clock and had the calling thread's processor for
 // so long.
 double believed(double wall, double ran, int threads) {
@@ -114,6 +108,12 @@ double thread_cpu_seconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  size_t n = values.size();
+  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 void summarize(Timing* timing) {

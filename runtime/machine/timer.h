@@ -103,6 +103,9 @@ std::vector<Timing> measure_interleaved(const std::vector<std::function<void()>>
 // timings of one measure_interleaved call.
 double median_ratio(const Timing& a, const Timing& b);
 
+// The mean of both middle values of an even number. Requires a value.
+double median_of(std::vector<double> values);
+
 // Fills median, mean, min and the interval from the samples; there is at least one.
 void summarize(Timing* timing);
 

@@ -1,4 +1,4 @@
-// What nodes read: axes of one element, and constants of sums.
+// Reads of nodes: axes of one element, and constants of sums.
 #include "graph/reads.h"
 
 #include <gmock/gmock.h>

@@ -43,7 +43,7 @@ TEST(ShareWorkloads, EachPlaceHasItsNumber) {
   EXPECT_EQ(after.nodes[0].operands.size(), 4u);
 }
 
-// Where a stage of integers would read a float, it would be calculated in floats.
+// A stage of integers that reads a float is calculated in floats.
 TEST(ShareWorkloads, StagesOfIntegersStaySuch) {
   std::string text = "input \"x\": u8[3]\n";
   for (const char* zero : {"3", "128"}) {

@@ -16,7 +16,7 @@ struct Codes {
   bool turned = false;  // the last two axes are exchanged
 };
 
-// Those among the inputs of a node. The zero point may be left out.
+// Codes among the inputs of a node. The zero point may be left out.
 Codes codes_at(const Mapping& m, const Node& node, size_t value, size_t zero);
 // A scale or a zero point: one for all, or one for each place along an axis.
 std::string parameter_at(IndexExpr& e, const Mapping& m, const std::string& value,

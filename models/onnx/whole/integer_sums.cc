@@ -10,7 +10,7 @@
 namespace tilewright::onnx {
 namespace {
 
-// What a sum of plain products lacks: "" where nothing does.
+// The terms that a sum of plain products lacks: "" for those that are 0.
 struct Correction {
   std::string a_zero, b_zero;  // elements
   std::string b_sum, a_sum;    // sums of the codes that they multiply

@@ -9,7 +9,7 @@
 namespace tilewright::onnx {
 namespace {
 
-// What codes are worth: "(x - 128) * 0.5". Scale and zero point stand behind the codes among the inputs.
+// The reals of codes: "(x - 128) * 0.5". Scale and zero point stand behind the codes among the inputs.
 std::string real_of(IndexExpr& e, const Mapping& m, const Node& node, size_t input,
                     const std::string& code) {
   const Codes c = codes_at(m, node, input, input + 2);

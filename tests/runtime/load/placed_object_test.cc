@@ -108,7 +108,7 @@ TEST(CodeMemory, IsFixedWhenItIsSealed) {
   EXPECT_EQ(*first, 1);
 }
 
-// What the loader would refuse is not placed either.
+// An object that the loader would refuse is not placed either.
 TEST(PlacedObject, RefusesWhatTheLoaderIsNotGiven) {
   const KernelSource source = scaling("1");
   const std::string object = compile(source).object;
