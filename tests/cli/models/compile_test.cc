@@ -71,7 +71,7 @@ TEST_F(Compile, ChoosesKernelsByTheirTimesInsideTheModel) {
   write("big.onnx", file.bytes());
   const std::string compile = "compile big.onnx --db k.db --threads 1 --quiet --json -o big.tw ";
   ASSERT_EQ(run(compile + "--trials 4").code, 0);
-  std::string fast;
+  std::string slow_code;
   double best_seconds = 0;
   {
     auto store = database::Store::open(dir_ / "k.db", database::Mode::ReadWrite);
@@ -80,7 +80,7 @@ TEST_F(Compile, ChoosesKernelsByTheirTimesInsideTheModel) {
     auto slow = std::ranges::find_if(records.records, [](const auto& r) { return r.is_default; });
     ASSERT_NE(slow, records.records.end());
     ASSERT_GT(slow->median_seconds, 2 * best.median_seconds);
-    fast = best.artifact_hash;
+    slow_code = slow->artifact_hash;
     best_seconds = best.median_seconds;
     database::Record forged = *slow;
     forged.is_default = false;
@@ -93,8 +93,9 @@ TEST_F(Compile, ChoosesKernelsByTheirTimesInsideTheModel) {
   const Json said = run(compile + "--trials 0").json();
   EXPECT_EQ(said["changed_in_place"], 1);
   const auto made = database::Store::open(dir_ / "big.tw", database::Mode::ReadOnly);
+  // Another kernel may be as fast as the best one was.
   for (const database::Record& r : made.records({}).records) {
-    EXPECT_TRUE(r.is_default || r.artifact_hash == fast);
+    EXPECT_TRUE(r.is_default || r.artifact_hash != slow_code);
   }
   // That is what the file runs.
   const Json node = run("explain big.tw --json").json()["nodes"][0];
