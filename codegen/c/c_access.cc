@@ -231,6 +231,7 @@ std::string CExpr::load_text(const LoadNode& n) {
   }
   if (std::string vector = table_load(n); !vector.empty()) return vector;
   if (std::string vector = window(n); !vector.empty()) return decode(elem, lanes, vector);
+  if (std::string vector = every_second(n); !vector.empty()) return decode(elem, lanes, vector);
   std::vector<std::string> items;
   for (int i = 0; i < lanes; ++i) {
     std::string value = decode(elem, 1, stored(n.buffer, lane(index, i)));

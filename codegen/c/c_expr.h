@@ -88,6 +88,7 @@ class CExpr {
   std::string head_or_zeros(const StoreNode& n);
   std::string table_load(const LoadNode& n);
   std::string window(const LoadNode& n);
+  std::string every_second(const LoadNode& n);
   std::string neighbours(const LoadNode& n);
   std::string lane(const Expr& vector, int i);
   std::string splat(const std::string& scalar, Type type);

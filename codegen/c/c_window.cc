@@ -26,6 +26,15 @@ constexpr const char* kFirstLanes =
     "__builtin_shufflevector(__builtin_shuffle(low, high, "
     "__builtin_shufflevector(order, order{WIDENED})), low{FIRST})";
 
+// {L} elements of 2 {L} - 1 that stand side by side: the first and last of these are read, and no byte beside
+// them. {LOW} and {HIGH} are the addresses or heads of both halves.
+constexpr const char* kSecond =
+    R"(static inline {M} {name}(const {E}* p{COUNT}) {
+  {M} low = {LOW}, high = {HIGH};
+  return __builtin_shufflevector(low, high{EVERY});
+}
+)";
+
 // The position of each lane among its neighbours: a part known per lane, plus a loaded part below
 // `bound`.
 struct WindowPlaces {
@@ -68,6 +77,22 @@ std::string numbers(int count, int repeat) {
   return text;
 }
 
+std::string second_helper(Prelude& prelude, bool head, Type type,
+                          std::map<std::string, std::string> values) {
+  const int lanes = type.lanes;
+  values["M"] = prelude.memory_type(type.elem, lanes);
+  values["E"] = storage_type(type.elem);
+  for (int i = 0; i < lanes; ++i) {
+    values["EVERY"] += fmt::format(", {}", 2 * i < lanes ? 2 * i : 2 * i + 1);
+  }
+  const std::string load = head ? prelude.helper("load_head", type) : "";
+  values["COUNT"] = head ? ", int64_t n" : "";
+  values["LOW"] = head ? load + "(p, 2 * n - 1)" : fill_template("*(const {M}*)p", values);
+  values["HIGH"] = head ? fmt::format("{}(p + {}, 2 * n - {})", load, lanes - 1, lanes)
+                        : fill_template(fmt::format("*(const {{M}}*)(p + {})", lanes - 1), values);
+  return fill_template(kSecond, values);
+}
+
 }  // namespace
 
 std::optional<ElemType> word_of_element(ElemType elem) {
@@ -78,6 +103,7 @@ std::optional<ElemType> word_of_element(ElemType elem) {
 
 std::string window_helper(Prelude& prelude, const std::string& op, Type type,
                           std::map<std::string, std::string> values) {
+  if (op.starts_with("second")) return second_helper(prelude, op == "second_head", type, values);
   if (!op.starts_with("pick")) return "";
   const int half = std::stoi(op.substr(4)) / 2;
   const ElemType word = *word_of_element(type.elem);
@@ -122,6 +148,21 @@ std::string CExpr::window(const LoadNode& n) {
                      prelude_.helper(fmt::format("pick{}", 2 * half), n.type),
                      element(n.buffer, first), load_text(*places.loaded), type, places.bound - 1,
                      type, order);
+}
+
+// Every second element, in stored form. "" for others.
+std::string CExpr::every_second(const LoadNode& n) {
+  const auto* r = n.indices[0].as<RampNode>();
+  const bool fits = r && is_int(r->stride, 2) && n.type.lanes >= 4 &&
+                    word_of_element(n.type.elem) && buffers.at(n.buffer.get()).variables.empty();
+  if (!fits) return "";
+  const std::string at = "&" + element(n.buffer, r->base);
+  if (!n.predicate.defined()) {
+    return fmt::format("{}({})", prelude_.helper("second", n.type), at);
+  }
+  const std::string head = head_lanes(n.predicate);
+  if (head.empty()) return "";
+  return fmt::format("{}({}, {})", prelude_.helper("second_head", n.type), at, head);
 }
 
 }  // namespace tilewright

@@ -10,9 +10,10 @@
 
 namespace tilewright {
 
-// The text of helper "pick<N>" for a vector of type's elements, "" for other ops. The helper takes
-// the address of N neighbours, and each lane's position among them as unsigned integers as wide as
-// an element. It returns elements in stored form.
+// The text of a helper for a vector of type's elements in stored form, "" for other ops.
+// "pick<N>" takes the address of N neighbours, and each lane's position among them as unsigned integers as wide
+// as an element. "second" takes the address of an element, and gives this and every second one behind it;
+// "second_head" takes the number of lanes, too, and gives zeros in the others.
 std::string window_helper(Prelude& prelude, const std::string& op, Type type,
                           std::map<std::string, std::string> values);
 

@@ -16,7 +16,7 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kLimits[] = {256, 128, 64, 32, 16, 8};
-constexpr int64_t kLongLimits[] = {1024, 2048, 4096};
+constexpr int64_t kLongLimits[] = {1024, 2048, 4096, 8192};
 constexpr int64_t kWide = 256;  // columns of the widest tiles
 // Pages of a cache. Tables name them in any order and as often as they like, so a few pages serve.
 // The number of keys per page is kept, since tiles begin and end within a page.

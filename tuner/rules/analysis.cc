@@ -229,6 +229,18 @@ bool contiguous(const std::vector<Expr>& indices, const IterVar& iter) {
   return !indices.empty() && indices.back().same_as(iter.var);
 }
 
+// Whether a window moves along memory with `iter`, by one element or two: a vector of windows is read as one or
+// two vectors of elements.
+bool moves_a_window(const std::vector<Expr>& indices, const IterVar& iter) {
+  if (indices.empty()) return false;
+  for (size_t d = 0; d + 1 < indices.size(); ++d) {
+    if (uses_var(indices[d], iter.var)) return false;
+  }
+  const Expr& at = indices.back();
+  const auto step = as_int(simplify(substitute(at, {{iter.var.get(), iter.var + 1}}) - at));
+  return step && (*step == 1 || *step == 2);
+}
+
 }  // namespace
 
 BlockFacts analyze(const Schedule& s, const Block& block) {
@@ -256,7 +268,7 @@ BlockFacts analyze(const Schedule& s, const Block& block) {
       // tiling.
       if (!reduced) continue;
       bool reused = !uses_iterator(indices, n.iters[i]);
-      bool reads_along = contiguous(indices, n.iters[i]);
+      bool reads_along = moves_a_window(indices, n.iters[i]);
       if (reused || (writes_along && reads_along)) facts.role = BlockRole::Contraction;
     }
   }

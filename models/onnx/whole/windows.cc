@@ -99,23 +99,41 @@ struct Pool {
   Sizes sizes;  // of the input, the window's axes
 };
 
-// The element of the input under the window, and whether it lies there.
-std::pair<std::string, std::string> under(IndexExpr& e, const std::string& x, const Pool& p) {
-  std::vector<std::string> at = {e.indices()[0], e.indices()[1]}, tests;
+// The element under the window. A padded input is a stage of its own, as for convolutions, so that kernels need
+// no condition for each element and place of the window: `stage` is its statement, or "".
+struct Under {
+  std::string element, stage;
+};
+
+Under under(IndexExpr& e, const std::string& x, ElemType type, const Pool& p,
+            const std::string& padding) {
+  std::vector<std::string> at = {e.indices()[0], e.indices()[1]}, inner = at, outer = at, tests;
+  std::vector<int64_t> front = p.window.before, behind;
   for (size_t d = 0; d < p.window.rank(); ++d) {
     const std::string r = e.reduced(p.window.kernel[d]);
     const std::string& i = e.indices()[d + 2];
     std::string place = p.window.stride[d] == 1 ? i : fmt::format("{} * {}", i, p.window.stride[d]);
     place += p.window.dilation[d] == 1 ? fmt::format(" + {}", r)
                                        : fmt::format(" + {} * {}", r, p.window.dilation[d]);
+    at.push_back(place);
     const int64_t most = (e.sizes()[d + 2] - 1) * p.window.stride[d] +
                          (p.window.kernel[d] - 1) * p.window.dilation[d];
-    const int64_t front = p.window.before[d];
-    tests.push_back(
-        inside(place, front, p.sizes[d], std::max<int64_t>(0, most - front - p.sizes[d] + 1)));
-    at.push_back(back(place, front));
+    behind.push_back(most + 1 - front[d] - p.sizes[d]);
   }
-  return {e.at(x, at), joined(tests)};
+  auto positive = [](int64_t size) { return size > 0; };
+  if (std::ranges::none_of(front, positive) && std::ranges::none_of(behind, positive)) {
+    return {e.at(x, at), ""};
+  }
+  for (size_t d = 0; d < p.window.rank(); ++d) {
+    const std::string i = e.reduced(front[d] + p.sizes[d] + behind[d]);
+    tests.push_back(inside(i, front[d], p.sizes[d], behind[d]));
+    inner.push_back(i);
+    outer.push_back(back(i, front[d]));
+  }
+  e.give_type("P", type);
+  return {fmt::format("P[{}]", fmt::join(at, ", ")),
+          fmt::format("P[{}] = {}; ", fmt::join(inner, ", "),
+                      chosen(joined(tests), e.at(x, outer), padding))};
 }
 
 // How many elements of the input, or of the padded one, lie under the window at each place of an axis.
@@ -146,12 +164,12 @@ Mapped express_pool(const Mapping& m, const Node& node) {
   if (!window) throw NotMapped("its window is not such as was expected");
   p.window = *window;
   IndexExpr e(m, node);
-  const auto [x, test] = under(e, node.inputs[0], p);
-  if (node.op == "MaxPool") {
-    const bool real = is_float(m.elem(node.inputs[0]));
-    return {e.finish(
-        fmt::format("{} max= {}", e.left(), chosen(test, x, real ? "(-3.4028234e38)" : "(-128)")))};
-  }
+  const ElemType elem = m.elem(node.inputs[0]);
+  const bool maximum = node.op == "MaxPool";
+  const bool least_is_zero = !maximum || elem == ElemType::u8;
+  const std::string padding = least_is_zero ? "0" : is_float(elem) ? "(-3.4028234e38)" : "(-128)";
+  const auto [x, stage] = under(e, node.inputs[0], elem, p, padding);
+  if (maximum) return {e.finish(fmt::format("{}{} max= {}", stage, e.left(), x))};
   const bool padded = node.integer("count_include_pad", 0) != 0;
   double same = 1;
   std::string divisor;
@@ -164,8 +182,8 @@ Mapped express_pool(const Mapping& m, const Node& node) {
     }
   }
   if (same != 1) divisor += " / " + literal(same);
-  return {e.finish(fmt::format("{} += {}; {} = {}{}", e.left("S"), chosen(test, x, "0"), e.left(),
-                               e.left("S"), divisor))};
+  return {e.finish(
+      fmt::format("{}{} += {}; {} = {}{}", stage, e.left("S"), x, e.left(), e.left("S"), divisor))};
 }
 
 // The place of the input that an element of a resized axis comes from.

@@ -233,6 +233,26 @@ TEST(TileContraction, KeepsWhatIsReadInVectorsForSeveralChannels) {
   EXPECT_EQ(choice_of(first, "vco.rows"), "4");
 }
 
+// Windows that move along memory by one element or two are computed a vector at a time, and their padding is
+// not tested for each of them.
+TEST(TileContraction, TakesWindowsThatMoveAlongMemory) {
+  for (int stride : {1, 2}) {
+    const std::string s = std::to_string(stride), size = std::to_string(20 * stride + 2);
+    const Workload w = make_workload(
+        parse_spec("expr:expr=\"P[c, y, x] = select(y >= 1 && x >= 1, X[c, y - 1, x - 1], -9); "
+                   "Y[c, h, w] max= P[c, h * " +
+                   s + " + p, w * " + s + " + q]\",dims.c=3,dims.y=" + size + ",dims.x=" + size +
+                   ",dims.h=20,dims.w=20,dims.p=3,dims.q=3"));
+    const auto c = candidate(w, {});
+    ASSERT_TRUE(c);
+    EXPECT_NE(c->config.find("Y.vw.vectors"), std::string::npos) << c->config;
+    expect_same_results(w, c->module);
+  }
+  const Schedule s(lower(make_workload(
+      parse_spec("expr:expr=\"Y[c, w] max= X[c, w * 3 + q]\",dims.c=4,dims.w=16,dims.q=3"))));
+  EXPECT_EQ(analyze(s, s.block("Y")).role, BlockRole::RowReduction) << "lanes lie three apart";
+}
+
 // The rows of a small matrix, and places in a tile: each value has conditions of its own, which are known once
 // it is unrolled. The last tile is a partial one.
 TEST(Injective, UnrollsValuesThatAreToldApart) {
