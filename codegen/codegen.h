@@ -11,6 +11,9 @@
 
 namespace tilewright {
 
+// The annotation of a CPU's loop, a number: its iterations fetch what they read of weights so many bytes ahead.
+inline constexpr const char* kFetchAhead = "fetch_ahead";
+
 // Describes the parameters that a caller of the kernel must pass. Throws LoweringError for a size
 // that the caller cannot compute. A size known only at launch must be a sum of dynamic dimensions
 // times constants, or its quotient by a constant.

@@ -69,6 +69,7 @@ void schedule_tiles(Schedule& s, Trial& t, const SketchInput& input) {
   // A maximum of scores to which a mask of keys was added counts as a contraction, too.
   if (contractions.size() >= 2 && fuse_attention(c)) return;
   for (const Block& b : contractions) tile_contraction(WeightContext(c, b).context(), b);
+  fetch_weights_ahead(c);
   for (const Block& b : s.blocks()) {
     // Blocks fused into a contraction already stand under a parallel loop.
     std::vector<Loop> loops = s.loops(b);
@@ -132,7 +133,7 @@ const Sketch& default_sketch() {
 }
 
 const std::vector<Sketch>& cpu_sketches() {
-  static const std::vector<Sketch> sketches = {{"cpu_tiles", 7, schedule_tiles}};
+  static const std::vector<Sketch> sketches = {{"cpu_tiles", 8, schedule_tiles}};
   return sketches;
 }
 

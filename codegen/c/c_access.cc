@@ -15,16 +15,6 @@ namespace {
 
 bool packed(ElemType elem) { return bits_of(elem) < 8; }
 
-// Splits an index into its variable part and its constant offset.
-std::pair<Expr, int64_t> split_constant(const Expr& index) {
-  if (auto value = as_int(index)) return {Expr(0), *value};
-  auto* n = index.as<BinaryNode>();
-  if (n && (n->op == BinaryOp::Add || n->op == BinaryOp::Sub)) {
-    if (auto value = as_int(n->b)) return {n->a, n->op == BinaryOp::Add ? *value : -*value};
-  }
-  return {index, 0};
-}
-
 // The first index of an access to consecutive elements; undefined for other accesses.
 Expr start_of(const Expr& index) {
   if (index.type().is_scalar()) return index;
@@ -33,6 +23,15 @@ Expr start_of(const Expr& index) {
 }
 
 }  // namespace
+
+std::pair<Expr, int64_t> split_constant(const Expr& index) {
+  if (auto value = as_int(index)) return {Expr(0), *value};
+  auto* n = index.as<BinaryNode>();
+  if (n && (n->op == BinaryOp::Add || n->op == BinaryOp::Sub)) {
+    if (auto value = as_int(n->b)) return {n->a, n->op == BinaryOp::Add ? *value : -*value};
+  }
+  return {index, 0};
+}
 
 std::vector<std::string> CExpr::open_pointers(const std::vector<const StoreNode*>& stores) {
   struct Base {

@@ -25,10 +25,15 @@ struct CBuffer {
   bool as_stored = false;
   // The variables are tile registers, the n-th one register n.
   bool tiles = false;
+  // A weight, which stays the same over launches.
+  bool weight = false;
 };
 
 // Lane i of a vector of indices or booleans as a scalar expression; undefined for others.
 Expr lane_of(const Expr& v, int i);
+
+// Splits an index into its variable part and its constant offset.
+std::pair<Expr, int64_t> split_constant(const Expr& index);
 
 // Prints expressions over flat buffers. Values of narrow float types are C floats that hold an
 // exactly rounded value.
@@ -48,6 +53,9 @@ class CExpr {
     factors_.clear();
     tile_operands_.forget();
   }
+  // Statements that fetch what an iteration reads of weights some bytes before it does, by the loop's annotation
+  // kFetchAhead. They go to the front of its body.
+  std::vector<std::string> fetches_ahead(const ForNode& loop);
   // Operands of products of tiles come into the registers behind the first `accumulators` ones.
   void hold_tiles(size_t accumulators) { tile_operands_.reset(static_cast<int>(accumulators)); }
 
@@ -92,6 +100,7 @@ class CExpr {
   std::string neighbours(const LoadNode& n);
   std::string lane(const Expr& vector, int i);
   std::string splat(const std::string& scalar, Type type);
+  bool is_bound(const Expr& e) const;
 
   Prelude& prelude_;
   Analyzer& known_;

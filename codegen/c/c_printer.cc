@@ -6,6 +6,7 @@
 #include <set>
 
 #include "codegen/c/c_expr.h"
+#include "codegen/c/c_variables.h"
 #include "codegen/codegen.h"
 #include "codegen/own_stretch.h"
 #include "ir/arith/simplify.h"
@@ -33,71 +34,6 @@ typedef struct tw_context {
 )";
 
 int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-bool holds_parallel(const Stmt& s) {
-  bool found = false;
-  for_each_stmt(s, [&](const Stmt& x) {
-    auto* loop = x.as<ForNode>();
-    found |= loop && loop->for_kind == ForKind::Parallel;
-  });
-  return found;
-}
-
-// The elements of a buffer as variables: first index -> lanes. Empty unless every access is at a
-// constant index and accesses of different widths do not overlap.
-std::map<int64_t, int> as_variables(const Buffer& buffer, const Stmt& body) {
-  std::map<int64_t, int> slots;
-  bool ok = !holds_parallel(body);
-  auto use = [&](const Buffer& b, const Expr& index) {
-    if (b != buffer || !ok) return;
-    auto* r = index.as<RampNode>();
-    auto base = as_int(r ? r->base : index);
-    int lanes = index.type().lanes;
-    if (!base || (r && !is_int(r->stride, 1)) || (!r && lanes > 1)) {
-      ok = false;
-      return;
-    }
-    auto [it, added] = slots.emplace(*base, lanes);
-    ok &= added || it->second == lanes;
-  };
-  for_each_expr(body, [&](const Expr& e) {
-    if (auto* n = e.as<LoadNode>()) use(n->buffer, n->indices[0]);
-  });
-  for_each_stmt(body, [&](const Stmt& s) {
-    if (auto* n = s.as<StoreNode>()) use(n->buffer, n->indices[0]);
-  });
-  int64_t end = INT64_MIN;
-  for (auto [base, lanes] : slots) {
-    ok &= base >= end;
-    end = base + lanes;
-  }
-  return ok && slots.size() <= 256 ? slots : std::map<int64_t, int>{};
-}
-
-// True when a store writes only the lanes that its predicate enables. Such a store merges new lanes
-// with the old value of a variable. Where the variable was never set, the compiler may drop the new
-// lanes as well.
-bool stored_in_part(const Buffer& buffer, const Stmt& body) {
-  bool found = false;
-  for_each_stmt(body, [&](const Stmt& s) {
-    auto* n = s.as<StoreNode>();
-    found |= n && n->buffer == buffer && n->predicate.defined();
-  });
-  return found;
-}
-
-bool is_dot_operand(const Buffer& buffer, const Stmt& body) {
-  bool found = false;
-  for_each_expr(body, [&](const Expr& e) {
-    auto* n = e.as<CallNode>();
-    if (!n || n->op != CallOp::Dot) return;
-    for (size_t i : {1, 2}) {
-      auto* load = n->args[i].as<LoadNode>();
-      found |= load && load->buffer == buffer;
-    }
-  });
-  return found;
-}
 
 // How many stores from `first` on write one buffer, of which their long values read nothing. Behind these
 // values they keep no compiler from computing common parts once.
@@ -248,6 +184,7 @@ void FunctionPrinter::for_stmt(const ForNode& n) {
   std::string var = expr_.bind(n.var, n.var.name());
   line(fmt::format("for (int64_t {0} = {1}; {0} < {2}; ++{0}) {{", var, min, end));
   captured_.push_back({"int64_t", var});
+  for (const std::string& text : expr_.fetches_ahead(n)) line("  " + text);
   block(n.body);
   captured_.pop_back();
   known_.pop();
@@ -417,6 +354,7 @@ KernelFunction FunctionPrinter::print(std::string& out) {
     CBuffer& c = expr_.buffers[p.buffer.get()];
     c.name = expr_.fresh(p.buffer->name);
     c.element_type = (p.role == ParamRole::Output ? "" : "const ") + storage_type(p.buffer->elem);
+    c.weight = p.role == ParamRole::Weight;
   }
   unpack_arguments("args", "dims");
   size_t begin = out_.size();

@@ -144,15 +144,21 @@ std::optional<SmallInstance> applied(const Workload& w, const std::vector<Target
   return best;
 }
 
-// The size at which a ring has just enough iterations: between sizes with those of `small` and `next`.
-// Nothing where the size is not of the ring's loop, or iterations are not in proportion to it.
-std::optional<int64_t> size_for_ring(const Exercise& small, const Exercise& next,
-                                     const LongerInstance& instance) {
+// Sizes at which a ring has enough iterations and leaves a remainder, the least one first: between sizes with those
+// of `small` and `next`. More than one, since a size may have to be a multiple of groups. None where the size is not
+// of the ring's loop, or iterations are not in proportion to it.
+std::vector<int64_t> sizes_for_ring(const Exercise& small, const Exercise& next,
+                                    const LongerInstance& instance) {
+  constexpr int64_t kTried = 4;
   const int64_t more = next.iterations - small.iterations, step = instance.to - instance.from;
-  if (small.stages == 0 || next.stages != small.stages || more <= 0 || step % more != 0) {
-    return std::nullopt;
+  std::vector<int64_t> sizes;
+  if (small.stages == 0 || next.stages != small.stages || more <= 0 || step % more != 0) return {};
+  for (int64_t n = small.next_iterations(); std::ssize(sizes) < kTried; ++n) {
+    if (n % small.stages != 0) {
+      sizes.push_back(instance.from + (n - small.iterations) * (step / more));
+    }
   }
-  return instance.from + (small.next_iterations() - small.iterations) * (step / more);
+  return sizes;
 }
 
 // Lets one size after the other grow until the config is exercised enough, or none helps.
@@ -173,9 +179,13 @@ SmallInstance longer(SmallInstance small, const Workload& large, const std::vect
     for (const LongerInstance& instance : longer_instances(small.workload, large)) {
       auto next = applied(instance.workload, chips, sketch, config);
       if (!next) continue;
-      const auto size = size_for_ring(small.exercise, next->exercise, instance);
-      const auto w = size ? with_size(small.workload, instance.size, *size) : std::nullopt;
-      if (w) consider(applied(*w, chips, sketch, config));
+      for (int64_t size : sizes_for_ring(small.exercise, next->exercise, instance)) {
+        const auto w = with_size(small.workload, instance.size, size);
+        auto exact = w ? applied(*w, chips, sketch, config) : std::nullopt;
+        if (!exact) continue;
+        consider(std::move(exact));
+        break;
+      }
       consider(std::move(next));
     }
     if (!best) break;

@@ -24,6 +24,10 @@ void inline_stages(RuleContext& c);
 // elementwise epilogue.
 void tile_contraction(RuleContext& c, const Block& block);
 
+// Has the loops of large weights that are used a few times fetch them ahead, if the trial chooses so. Comes after
+// contractions are tiled.
+void fetch_weights_ahead(RuleContext& c);
+
 // Split-K: cuts the long reduction of a contraction with few results into parallel parts, if the
 // trial chooses so. The parts are added in order at the end. Returns the block of the parts' sums,
 // or the contraction itself.

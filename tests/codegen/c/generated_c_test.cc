@@ -73,6 +73,21 @@ TEST(GeneratedC, OfAWeightThatIsUnpackedInRegisters) {
   EXPECT_GOLDEN(functions_of(s, {"avx512bf16"}));
 }
 
+// A line of the weight is fetched as often as one begins: once for two vectors of 16 bits.
+TEST(GeneratedC, OfAWeightThatIsFetchedAhead) {
+  Schedule s(lower(make_workload(parse_spec("matmul:m=1,n=64,k=12,dtype=bf16,out=f32"))));
+  s.prepack("B", IndexMap::parse("(k, j) -> (floordiv(j, 32), k, floormod(j, 32))"));
+  std::vector<Loop> loops = s.loops({"C"});  // i, j, k
+  std::vector<Loop> columns = s.split(loops[1], {2, 2, 16}), steps = s.split(loops[2], {-1, 3});
+  s.reorder({columns[0], steps[0], steps[1], columns[1], columns[2]});
+  Block init = s.decompose_reduction({"C"}, steps[0]);
+  for (const Block& b : {init, Block{"C"}}) s.vectorize(s.loops(b).back());
+  s.unroll(steps[1]);
+  s.unroll(columns[1]);
+  s.annotate(steps[0], kFetchAhead, 4096);
+  EXPECT_GOLDEN(functions_of(s));
+}
+
 // A chain of reductions over the rows, unscheduled.
 TEST(GeneratedC, OfASoftmax) {
   Schedule s(lower(make_workload(parse_spec("softmax:m=3,n=20"))));

@@ -220,17 +220,29 @@ TEST(EmulatedCheck, WhatNoSmallInstanceTakesIsNotChecked) {
   EXPECT_EQ(check.instance, "");
 }
 
+Exercise exercise_of_stored(const GoldenKernel& k) {
+  Trial trial = Trial::replay(k.config);
+  const Workload w = parse_workload(k.spec);
+  return exercise_of(apply_sketch(cuda_sketches().front(), {w, k.target, 1}, trial).program());
+}
+
 // Rings wrap twice and leave a remainder, persistent blocks go on to a second tile, and curves turn, so
-// that a stage that is never released, or is taken for its neighbour, hangs there, too.
+// that a stage that is never released, or is taken for its neighbour, hangs there, too. Where the kernel itself
+// does less of that, its instance does as much.
 TEST(EmulatedCheck, InstancesExerciseThePipelineOfStoredKernels) {
   int rings = 0, persistent = 0, curves = 0;
+  std::vector<std::string> short_ones;
   for (const GoldenKernel& k : golden_gpu_kernels()) {
-    if (k.family != "hopper") continue;
     EmulatedInstances instances(parse_workload(k.spec));
     const auto small = small_instance_for(instances, k.target, cuda_sketches().front(), k.config);
     ASSERT_TRUE(small) << k.name;
     const Exercise& e = small->exercise;
-    EXPECT_TRUE(e.is_whole()) << k.name << " on " << small->workload.canonical;
+    if (!e.is_whole()) {
+      EXPECT_LE(e.missing(), exercise_of_stored(k).missing())
+          << k.name << " on " << small->workload.canonical;
+      short_ones.push_back(k.name);
+      continue;
+    }
     if (e.stages > 0) {
       EXPECT_GE(e.iterations, 2 * e.stages + 1) << k.name;
       EXPECT_NE(e.iterations % e.stages, 0) << k.name;
@@ -243,9 +255,24 @@ TEST(EmulatedCheck, InstancesExerciseThePipelineOfStoredKernels) {
     persistent += e.turns > 0 ? 1 : 0;
     curves += e.curve_rows > 1 && e.curve_columns > 1 ? 1 : 0;
   }
-  EXPECT_GE(rings, 8);
+  EXPECT_THAT(short_ones, ::testing::UnorderedElementsAre("attention_wgmma_cp_async",
+                                                          "mma_stream_k", "mma_conv_gathered",
+                                                          "mma_back_to_back", "mma_gated_layer"));
+  EXPECT_GE(rings, 40);
   EXPECT_GE(persistent, 3);
   EXPECT_GE(curves, 3);
+}
+
+// A ring of eight stages needs 17 iterations. Two of them are a group of the weight, so it gets 18.
+TEST(EmulatedCheck, RingsOfGroupsGetMoreIterations) {
+  const auto stored = golden_gpu_kernels();
+  const auto k = std::ranges::find(stored, "wgmma_packed_bulk", &GoldenKernel::name);
+  ASSERT_NE(k, stored.end());
+  EmulatedInstances instances(parse_workload(k->spec));
+  const auto small = small_instance_for(instances, k->target, cuda_sketches().front(), k->config);
+  ASSERT_TRUE(small);
+  EXPECT_EQ(small->exercise.stages, 8);
+  EXPECT_EQ(small->exercise.iterations, 18);
 }
 
 TEST(EmulatedCheck, OneSizeGrowsAtATime) {

@@ -84,6 +84,9 @@ class ContractionTiler {
         widen_row(name);
       } else if (is_weight(c_.s, name) && (plain || stacked)) {
         pack_weight(name, indices);
+      } else if (is_weight(c_.s, name) && belongs_to_groups(name, indices)) {
+        // Elsewhere each group's scales would be a few lines of another page.
+        c_.s.prepack(name, plan_.packing(indices));
       } else if (!plain) {
         pack_looked_up(name, indices);
       } else if (plan_.reuse(indices) >= kWorthACopy) {
@@ -108,6 +111,14 @@ class ContractionTiler {
     schedule_injective(c_, copy);
     copies_.push_back(copy);
     rows_.push_back(copy);
+  }
+
+  // Whether these are whole bytes for groups of the reduction: scales, zero points or offsets.
+  bool belongs_to_groups(const std::string& name, const std::vector<Expr>& indices) {
+    auto is_group = [&](const Expr& e) { return plan_.grouped_iterator(e) >= 0; };
+    auto fits = [&](const Expr& e) { return is_group(e) || plain_iterator(node(), e) >= 0; };
+    return std::ranges::any_of(indices, is_group) && std::ranges::all_of(indices, fits) &&
+           bits_of(find_param(c_.s, name)->buffer->elem) >= 8;
   }
 
   // An intrinsic takes operands in their own types, and so do integer sums over groups.

@@ -22,15 +22,6 @@ constexpr int64_t kPreferredTiles = 2;
 constexpr int64_t kLeastChunk = 64, kLeastTileChunk = 4;
 constexpr size_t kS0 = 0, kS1 = 1, kS2 = 2, kS3 = 3;
 
-// The digit of an index for one of its factors; undefined for a factor of 1.
-Expr digit(const Expr& x, const std::vector<int64_t>& f, size_t level) {
-  if (f[level] == 1) return {};
-  int64_t inner = std::accumulate(f.begin() + level + 1, f.end(), int64_t{1}, std::multiplies<>());
-  bool outermost = std::all_of(f.begin(), f.begin() + level, [](int64_t v) { return v == 1; });
-  Expr e = inner == 1 ? x : floordiv(x, inner);
-  return outermost ? e : floormod(e, f[level]);
-}
-
 }  // namespace
 
 size_t place_of(Level level) {
@@ -446,53 +437,6 @@ std::vector<std::pair<Level, int>> TilePlan::nest() const {
   order.emplace_back(Level::S3, vector_iter_);
   if (tensor_) order.emplace_back(Level::R2, tile ? tensor_->pairs : tensor_->terms);
   return order;
-}
-
-IndexMap TilePlan::packing(const std::vector<Expr>& indices, bool words) const {
-  std::vector<std::pair<Level, int>> order = nest();
-  if (words) {
-    std::stable_partition(order.begin(), order.end(), [&](const auto& loop) {
-      return loop.first != Level::R2 || is_terms(loop.second);
-    });
-  }
-  std::map<int, int> dimension;
-  for (size_t d = 0; d < indices.size(); ++d) {
-    dimension[plain_iterator(node(), indices[d])] = static_cast<int>(d);
-  }
-  return IndexMap::make(static_cast<int>(indices.size()), [&](const std::vector<Var>& x) {
-    std::vector<Expr> digits;
-    for (size_t d = 0; d < indices.size(); ++d) {
-      if (reads_memory(indices[d])) digits.push_back(x[d]);
-    }
-    for (auto [level, i] : order) {
-      auto it = dimension.find(i);
-      if (it == dimension.end()) continue;
-      if (Expr e = digit(x[it->second], factors(i), place_of(level)); e.defined()) {
-        digits.push_back(e);
-      }
-    }
-    return digits;
-  });
-}
-
-std::optional<IndexMap> TilePlan::rows_together(const std::vector<Expr>& indices) const {
-  std::vector<int64_t> rows;  // per dimension
-  for (const Expr& index : indices) {
-    int i = plain_iterator(node(), index);
-    bool spatial = i >= 0 && node().iters[static_cast<size_t>(i)].kind == IterKind::Spatial;
-    rows.push_back(spatial && !dynamic(i) ? factor(i, Level::S3) : 1);
-  }
-  if (std::all_of(rows.begin(), rows.end(), [](int64_t r) { return r == 1; })) return std::nullopt;
-  return IndexMap::make(static_cast<int>(indices.size()), [&](const std::vector<Var>& x) {
-    std::vector<Expr> digits;
-    for (size_t d = 0; d < x.size(); ++d) {
-      digits.push_back(rows[d] == 1 ? Expr(x[d]) : floordiv(x[d], rows[d]));
-    }
-    for (size_t d = 0; d < x.size(); ++d) {
-      if (rows[d] > 1) digits.push_back(floormod(x[d], rows[d]));
-    }
-    return digits;
-  });
 }
 
 }  // namespace tilewright

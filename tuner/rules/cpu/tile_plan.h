@@ -61,7 +61,9 @@ class TilePlan {
   bool worth_a_tile(const std::vector<Expr>& indices) const;
   // The loop order: (level, iterator) pairs, outermost first.
   std::vector<std::pair<Level, int>> nest() const;
-  // The digits of an operand's indices, each an iterator, in loop order. With `words`, the unrolled
+  // The reduction iterator that an index divides by the length of groups; -1 for other indices.
+  int grouped_iterator(const Expr& index) const;
+  // The digits of an operand's indices, each an iterator or its group, in loop order. With `words`, the unrolled
   // part of the reduction is innermost instead: each lane's elements of it share a packed word.
   IndexMap packing(const std::vector<Expr>& indices, bool words = false) const;
   // A packing for an operand with an index looked up in memory, for which the loops give no order.

@@ -312,8 +312,12 @@ TEST_P(GroupScaleMutants, AreRejected) {
     GroupScaleReadMutator mutate(buffer, fn);
     expect_wrong(name, mutate);
   };
-  read("scale of the next group", "B.scale", next_along(0));
-  read("scale of the next column", "B.scale", next_along(1));
+  // Beside an intrinsic's columns scales stay in their own order.
+  const bool packed = std::ranges::any_of(
+      right.program().params, [](const Param& p) { return p.buffer->name == "B.scale_packed"; });
+  const char* scale = packed ? "B.scale_packed" : "B.scale";
+  read("scale of the next group", scale, next_along(0));
+  read("scale of the next column", scale, next_along(1));
   read("codes of another place in the word", "B_packed", next_along(-1));
   read("sum of the next group", "C_sum", next_along(-1));
   read("no zero term", "C_sum",
@@ -351,7 +355,7 @@ TEST(CompressedGroups, WrongOnesAreRejected) {
     module.main.body = body;
     EXPECT_EQ(check_schedule(w, Schedule(module), target).verdict, Verdict::Wrong) << name;
   };
-  expect_wrong("scale of the next group", "B.scale", next_along(0));
+  expect_wrong("scale of the next group", "B.scale_packed", next_along(0));
   expect_wrong("rows of the next columns", "B_rows", next_along(0));
   expect_wrong("the row of the next element", "B_rows", next_along(-1));
 }

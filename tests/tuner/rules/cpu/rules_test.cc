@@ -233,6 +233,37 @@ TEST(TileContraction, KeepsWhatIsReadInVectorsForSeveralChannels) {
   EXPECT_EQ(choice_of(first, "vco.rows"), "4");
 }
 
+// A tile's scales and offsets lie side by side, group by group, as its codes do.
+TEST(TileContraction, PacksTheScalesOfGroups) {
+  const Workload w = make_workload(
+      parse_spec("matmul:m=2,n=40,k=64,w.dtype=u4,w.group=16,w.scale=f16,w.offset=f16"));
+  for (const char* scales : {"sums", "elements"}) {
+    const auto c = candidate(w, {{"C.scales", scales}});
+    ASSERT_TRUE(c) << scales;
+    const std::string program = to_string(c->module.main);
+    EXPECT_NE(program.find("B.scale_packed"), std::string::npos) << program;
+    EXPECT_NE(program.find("B.offset_packed"), std::string::npos) << program;
+  }
+}
+
+// One row takes each element of a weight once, which memory limits; many rows take it from a cache.
+TEST(FetchAhead, IsForLargeWeightsThatAreUsedAFewTimes) {
+  const auto fetch = [&](const std::string& spec) {
+    return choice_of(applied_trial(cpu_sketches()[0], {make_workload(parse_spec(spec)),
+                                                       Target::parse("avx512"), 1}),
+                     ".fetch");
+  };
+  EXPECT_EQ(fetch("matmul:m=1,n=512,k=512"), "ahead");
+  EXPECT_EQ(fetch("matmul:m=16,n=512,k=512"), "ahead");
+  EXPECT_EQ(fetch("matmul:m=17,n=512,k=512"), "none");
+  EXPECT_EQ(fetch("matmul:m=129,n=512,k=512"), "not asked");
+  EXPECT_EQ(fetch("matmul:m=1,n=128,k=256"), "not asked") << "it stays in a cache";
+  const Workload w = make_workload(parse_spec("matmul:m=1,n=512,k=512"));
+  const auto c = candidate(w, {{"C.fetch", "ahead"}});
+  ASSERT_TRUE(c);
+  EXPECT_NE(to_string(c->module.main).find("fetch_ahead"), std::string::npos);
+}
+
 // Windows that move along memory by one element or two are computed a vector at a time, and their padding is
 // not tested for each of them.
 TEST(TileContraction, TakesWindowsThatMoveAlongMemory) {

@@ -1,0 +1,51 @@
+// Weights that come from memory: fetched ahead of their use.
+#include <algorithm>
+
+#include "codegen/codegen.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/rules.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kAhead = 4096;            // bytes; half and four times as many are as good
+constexpr int64_t kLeastBytes = 256 << 10;  // of a weight; smaller ones stay in a cache
+
+// The loop right around the block's vectors and unrolled copies; nothing for a parallel one.
+std::optional<Loop> innermost_serial_loop(const RuleContext& c, const Block& block) {
+  std::vector<Loop> loops = c.s.loops(block);
+  for (size_t n = loops.size(); n-- > 0;) {
+    const ForNode& loop = c.s.node(loops[n]);
+    if (loop.for_kind == ForKind::Parallel) return std::nullopt;
+    if (loop.for_kind == ForKind::Serial && largest_extent(c.s, loop.extent) > 1) return loops[n];
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void fetch_weights_ahead(RuleContext& c) {
+  for (const Block& block : c.s.blocks()) {
+    double elements = 0, bits = 0;
+    for (const std::string& name : inputs_of(c.s.node(block))) {
+      const std::optional<int64_t> count =
+          is_weight(c.s, name) ? num_elements(find_param(c.s, name)->buffer) : std::nullopt;
+      if (!count || static_cast<double>(*count) <= elements) continue;
+      elements = static_cast<double>(*count);
+      bits = bits_of(find_param(c.s, name)->buffer->elem);
+    }
+    if (elements * bits < 8 * kLeastBytes) continue;
+    // Multiplications that an element takes part in. With few of them memory is the limit, with many the weight is
+    // read again from a cache.
+    const double uses = c.input.workload.flops / 2 / elements;
+    const std::optional<Loop> loop = innermost_serial_loop(c, block);
+    if (!loop || uses > 4 * bits) continue;
+    std::vector<std::string> ways = {"ahead", "none"};
+    if (uses > bits / 2) std::swap(ways[0], ways[1]);
+    if (c.t.choose(block.name + ".fetch", ways) == "ahead") {
+      c.s.annotate(*loop, kFetchAhead, kAhead);
+    }
+  }
+}
+
+}  // namespace tilewright
