@@ -1,0 +1,222 @@
+#include "provider/trial.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <sstream>
+
+#include "provider/compare.h"
+#include "tilewright/version.h"
+
+namespace tilewright::provider {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// A tensor of the sizes of a port with made-up values: floats in [-1, 1), all else 1, which is an index of most
+// tables and a mask that hides nothing.
+struct MadeInput {
+  std::vector<char> data;
+  OwnedValue value;
+};
+
+MadeInput make_input(const Runtime& runtime, const ort::MemoryInfo* memory, int32_t elem,
+                     const std::vector<int64_t>& shape, uint64_t seed) {
+  const std::optional<DLDataType> type = dl_type(elem);
+  if (!type) throw ProviderError("an input has an element type that no trial makes");
+  size_t count = 1;
+  for (const int64_t size : shape) count *= static_cast<size_t>(size);
+  MadeInput made{std::vector<char>(count * type->bits / 8), OwnedValue(runtime)};
+  fill(made.data, elem, seed);
+  runtime.checked<ort::CreateTensorWithData>(memory, static_cast<void*>(made.data.data()), made.data.size(), shape.data(),
+                                             shape.size(), static_cast<ort::Element>(elem), made.value.out());
+  return made;
+}
+
+// Both sides of a trial, and their inputs at the model file's largest or least sizes.
+class Race {
+ public:
+  Race(const GraphView& graph, const Region& region, const std::string& onnx, const Runner& runner,
+       const Options& options)
+      : runtime_(graph.runtime()),
+        graph_(graph),
+        region_(region),
+        runner_(runner),
+        cpu_(runtime_, onnx, options.threads, {region.inputs, region.outputs}),
+        own_(runtime_, context_model(graph, region, runner.path()), options.threads, {region.inputs, region.outputs},
+             {{"trial", "0"}, {"fallback", "0"}, {"threads", std::to_string(options.threads)}}),
+        memory_(runtime_) {
+    runtime_.checked<ort::CreateCpuMemoryInfo>(0, 0, memory_.out());
+  }
+
+  Verdict run(bool largest) {
+    std::vector<MadeInput> made;
+    std::vector<const ort::Value*> inputs;
+    for (const std::string& name : region_.inputs) {
+      made.push_back(make_input(runtime_, memory_.get(), graph_.type(name).elem, sizes_of(name, largest), made.size()));
+    }
+    for (const MadeInput& input : made) inputs.push_back(input.value.get());
+    Verdict verdict;
+    std::vector<OwnedValue> wanted;
+    try {
+      wanted = cpu_.run(inputs);
+    } catch (const ProviderError& e) {
+      verdict.problem = e.what();
+      return verdict;
+    }
+    verdict.difference = difference(runtime_, own_.run(inputs), wanted);
+    verdict.ratio = ratio(inputs);
+    return verdict;
+  }
+
+ private:
+  std::vector<int64_t> sizes_of(const std::string& name, bool largest) const {
+    const auto port = std::ranges::find(runner_.inputs(), name, &Port::name);
+    if (port != runner_.inputs().end()) return largest ? port->most : port->least;
+    std::vector<int64_t> sizes = graph_.type(name).sizes;  // of an input that no output depends on
+    for (int64_t& size : sizes) size = std::max<int64_t>(1, size);
+    return sizes;
+  }
+
+  double time_of(const InnerSession& session, const std::vector<const ort::Value*>& inputs, int runs) const {
+    const auto start = Clock::now();
+    for (int i = 0; i < runs; ++i) session.run(inputs);
+    return seconds_since(start) / runs;
+  }
+
+  // The median of rounds in which both run in turns.
+  double ratio(const std::vector<const ort::Value*>& inputs) const {
+    const double once = std::max(1e-7, time_of(cpu_, inputs, 1));
+    const int runs = std::clamp(static_cast<int>(2e-3 / once), 1, 1000);
+    std::vector<double> ratios;
+    const auto start = Clock::now();
+    const auto close = [&] { return std::abs(median(ratios) / kMostTime - 1) < 0.05; };
+    while (ratios.size() < 5 || seconds_since(start) < 0.3 || (close() && seconds_since(start) < 2)) {
+      const bool own_first = ratios.size() % 2 == 0;
+      const double first = time_of(own_first ? own_ : cpu_, inputs, runs);
+      const double second = time_of(own_first ? cpu_ : own_, inputs, runs);
+      ratios.push_back(own_first ? first / second : second / first);
+      if (seconds_since(start) > 20) break;
+    }
+    return median(ratios);
+  }
+
+  static double median(std::vector<double> values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::ranges::nth_element(values, middle);
+    return *middle;
+  }
+
+  const Runtime& runtime_;
+  const GraphView& graph_;
+  const Region& region_;
+  const Runner& runner_;
+  InnerSession cpu_, own_;
+  OwnedMemoryInfo memory_;
+};
+
+Verdict try_out(const GraphView& graph, const Region& region, const std::string& onnx, const Runner& runner,
+                const Options& options) {
+  Race race(graph, region, onnx, runner, options);
+  Verdict verdict = race.run(true);
+  const bool ranged = std::ranges::any_of(runner.inputs(), [](const Port& p) { return p.least != p.most; });
+  if (!ranged || !verdict.problem.empty()) return verdict;
+  const Verdict least = race.run(false);
+  verdict.ratio = std::max(verdict.ratio, least.ratio);
+  verdict.difference = std::max(verdict.difference, least.difference);
+  verdict.problem = least.problem;
+  return verdict;
+}
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 1);
+  }
+  return "";
+}
+
+// What a verdict depends on, as a digest.
+std::string key_of(const Runner& runner, const Runtime& runtime, const Options& options) {
+  Rope facts;
+  std::ifstream file(runner.path(), std::ios::binary);
+  std::ostringstream content;
+  content << file.rdbuf();
+  facts.add(content.str());
+  facts.add(runtime.release() + '\n' + TILEWRIGHT_VERSION + '\n' + processor_name() + '\n' +
+            std::to_string(options.threads) + ' ' + std::to_string(processors()));
+  return digest_of(facts);
+}
+
+// Verdicts of this process, for folders that it may not write to.
+struct Kept {
+  std::mutex mutex;
+  std::map<std::string, Verdict> by_key;
+};
+Kept& kept() {
+  static auto* all = new Kept;  // never destroyed: threads may still run when the process ends
+  return *all;
+}
+
+// Lines of a key, a ratio and a difference.
+std::string verdicts_file(const Runner& runner) { return runner.path() + ".trials"; }
+
+bool find_verdict(const Runner& runner, const std::string& key, Verdict& verdict) {
+  {
+    const std::lock_guard lock(kept().mutex);
+    if (const auto known = kept().by_key.find(key); known != kept().by_key.end()) {
+      verdict = known->second;
+      return true;
+    }
+  }
+  std::ifstream file(verdicts_file(runner));
+  bool found = false;
+  std::string own;
+  for (Verdict line; file >> own >> line.ratio >> line.difference;) {
+    if (own != key) continue;
+    verdict = line;  // the latest counts
+    found = true;
+  }
+  return found;
+}
+
+void keep_verdict(const Runner& runner, const std::string& key, const Verdict& verdict) {
+  {
+    const std::lock_guard lock(kept().mutex);
+    kept().by_key[key] = verdict;
+  }
+  char line[128];
+  const int length = std::snprintf(line, sizeof line, "%s %.4f %.3g\n", key.c_str(), verdict.ratio,
+                                   std::min(verdict.difference, 1e9));
+  // One write of a line: those of several processes do not mix.
+  const int file = open(verdicts_file(runner).c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  if (file < 0) return;
+  if (write(file, line, static_cast<size_t>(length)) != length) {
+    // The line is cut off; readers stop there and the trial is made again.
+  }
+  close(file);
+}
+
+}  // namespace
+
+Verdict verdict_on(const GraphView& graph, const Region& region, const std::string& onnx, const Runner& runner,
+                   const Options& options) {
+  const std::string key = key_of(runner, graph.runtime(), options);
+  Verdict verdict;
+  if (find_verdict(runner, key, verdict)) return verdict;
+  verdict = try_out(graph, region, onnx, runner, options);
+  if (verdict.problem.empty()) keep_verdict(runner, key, verdict);
+  return verdict;
+}
+
+}  // namespace tilewright::provider

@@ -1,0 +1,26 @@
+// Whether a model file is right and fast enough to stand for a region, found out by running both.
+#pragma once
+
+#include <string>
+
+#include "provider/region.h"
+#include "provider/runner.h"
+
+namespace tilewright::provider {
+
+// What runs of both on the same random inputs showed.
+struct Verdict {
+  double ratio = 0;       // time of the model file over that of the CPU provider, the worst of the sizes tried
+  double difference = 0;  // the largest of any output, as a share of its largest magnitude there
+  std::string problem;    // why they could not be compared; "": they were
+};
+
+// A region may take so much of the CPU provider's time.
+inline constexpr double kMostTime = 1.02;
+
+// The verdict of an earlier trial on this machine, with this runtime, file and number of threads, which
+// stands beside the file; else that of a trial, which takes about a second.
+Verdict verdict_on(const GraphView& graph, const Region& region, const std::string& onnx, const Runner& runner,
+                   const Options& options);
+
+}  // namespace tilewright::provider
