@@ -251,7 +251,8 @@ void Provider::dump(const GraphView& graph, const Region& region, const Rope& on
     const ValueType type = graph.type(input);
     for (size_t d = 0; d < type.sizes.size(); ++d) {
       if (type.sizes[d] >= 0) continue;
-      const std::string name = type.names[d].empty() ? input + "." + std::to_string(d) : type.names[d];
+      const bool unnamed = type.names[d].empty() || type.names[d] == "?";
+      const std::string name = unnamed ? input + "." + std::to_string(d) : type.names[d];
       const std::string option = " --dim '" + name + "=SIZE'";
       if (dims.find(option) == std::string::npos) dims += option;
     }

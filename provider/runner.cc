@@ -224,7 +224,9 @@ void Runner::refuse_sizes(const Instance& instance) const {
 void Runner::run(ort::KernelContext* context, Instance& instance) const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     std::vector<int64_t>& shape = instance.out_shapes[i];
-    check_tw(tw_model_output_shape(instance.model, instance.in_pointers.data(), inputs_.size(), i, shape.data()));
+    if (!shape.empty()) {
+      check_tw(tw_model_output_shape(instance.model, instance.in_pointers.data(), inputs_.size(), i, shape.data()));
+    }
     ort::Value* value = nullptr;
     runtime_.checked<ort::KernelContextGetOutput>(context, output_at_[i], static_cast<const int64_t*>(shape.data()),
                                                   shape.size(), &value);
