@@ -23,3 +23,11 @@ target_link_options(tw_provider_library PRIVATE
 if(NOT TILEWRIGHT_SANITIZE)
   target_link_options(tw_provider_library PRIVATE -Wl,-z,defs)
 endif()
+
+# The package that brings it to Python: sources of the tree with the library beside them, as in a wheel.
+set(package ${PROJECT_BINARY_DIR}/python/onnxruntime_ep_tilewright)
+file(MAKE_DIRECTORY ${package}/lib)
+foreach(file __init__.py __main__.py py.typed)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python/onnxruntime_ep_tilewright/${file} ${package}/${file} SYMBOLIC)
+endforeach()
+file(CREATE_LINK ../../../libonnxruntime_ep_tilewright.so ${package}/lib/libonnxruntime_ep_tilewright.so SYMBOLIC)

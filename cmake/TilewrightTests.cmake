@@ -299,7 +299,7 @@ if(TARGET tune-cli AND NOT TILEWRIGHT_SANITIZE)
   add_test(NAME foreign.onnxruntime COMMAND ${Python3_EXECUTABLE}
     ${PROJECT_SOURCE_DIR}/tests/foreign/onnxruntime_test.py $<TARGET_FILE:tune-cli>)
   set_tests_properties(foreign.onnxruntime PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77
-    ENVIRONMENT "TILEWRIGHT_PROVIDER=$<TARGET_FILE:tw_provider_library>")
+    ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python")
 endif()
 
 # CuTe's tables, printed again where its headers are (scripts/cutlass_headers).

@@ -138,7 +138,7 @@ void Provider::find_capability(const ort::Graph* graph, ort::Support* support) {
   bool contexts = false;
   for (const NodeView& node : view.nodes()) {
     if (node.op != kContextOp || node.domain != kContextDomain) continue;
-    if (text_attribute(runtime_, node.node, "source") != kContextSource) continue;
+    if (text_attribute(runtime_, node.node, "source") != kProviderName) continue;
     claim_context(view, graph, node, support);
     contexts = true;
   }
@@ -290,9 +290,10 @@ ort::Node* Provider::context_node(const ort::Graph* graph, const ort::Node* fuse
   add("main_context", &main, 1, ort::kInt);
   add("embed_mode", &embedded, 1, ort::kInt);
   add("ep_cache_context", path.data(), path.size(), ort::kString);
-  add("source", kContextSource, std::char_traits<char>::length(kContextSource), ort::kString);
+  add("source", kProviderName, std::char_traits<char>::length(kProviderName), ort::kString);
   std::vector<ort::Attribute*> attributes;
-  for (const OwnedAttribute& attribute : owned) attributes.push_back(attribute.get());
+  // The runtime copies them, and releases what it copied.
+  for (OwnedAttribute& attribute : owned) attributes.push_back(attribute.release());
   std::vector<const char*> inputs, outputs;
   for (const Port& port : runner.inputs()) inputs.push_back(port.name.c_str());
   for (const Port& port : runner.outputs()) outputs.push_back(port.name.c_str());

@@ -57,6 +57,5 @@ std::string context_model(const GraphView& graph, const Region& region, const st
 
 inline constexpr const char* kContextOp = "EPContext";
 inline constexpr const char* kContextDomain = "com.microsoft";
-inline constexpr const char* kContextSource = "Tilewright";
 
 }  // namespace tilewright::provider

@@ -9,6 +9,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "provider/options.h"
 #include "provider/region.h"
 
 namespace tilewright::provider {
@@ -237,7 +238,7 @@ std::string context_model(const GraphView& graph, const Region& region, const st
   add_bytes(inner, kNode,
             node_message(kContextOp, kContextDomain, "tilewright", region.inputs, region.outputs,
                          {number("embed_mode", 0), word("ep_cache_context", path), number("main_context", 1),
-                          word("source", kContextSource)}));
+                          word("source", kProviderName)}));
   add_bytes(inner, kGraphName, "context");
   inner += borders(graph, region);
   std::string model = model_head(8, {{"", 17}, {kContextDomain, 1}});

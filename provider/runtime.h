@@ -94,6 +94,8 @@ class Owned {
 
   Object* get() const { return object_; }
   Object** out() { return &object_; }
+  // Gives the object away.
+  Object* release() { return std::exchange(object_, nullptr); }
 
  private:
   const Runtime* runtime_;
