@@ -49,12 +49,31 @@ enum Severity : int32_t { kInfo = 1, kWarning = 2 };
 enum Kind : int32_t { kTensor = 1 };
 enum Hardware : int32_t { kCpu = 0 };
 enum AttributeType : int32_t {
-  kInt = 1, kInts = 2, kFloat = 3, kFloats = 4, kString = 5, kStrings = 6, kSubgraph = 7, kTensorValue = 8
+  kInt = 1,
+  kInts = 2,
+  kFloat = 3,
+  kFloats = 4,
+  kString = 5,
+  kStrings = 6,
+  kSubgraph = 7,
+  kTensorValue = 8
 };
 // Those of TensorProto, too.
 enum Element : int32_t {
-  kF32 = 1, kU8 = 2, kI8 = 3, kU16 = 4, kI16 = 5, kI32 = 6, kI64 = 7, kText = 8, kBool = 9, kF16 = 10,
-  kF64 = 11, kU32 = 12, kU64 = 13, kBf16 = 16
+  kF32 = 1,
+  kU8 = 2,
+  kI8 = 3,
+  kU16 = 4,
+  kI16 = 5,
+  kI32 = 6,
+  kI64 = 7,
+  kText = 8,
+  kBool = 9,
+  kF16 = 10,
+  kF64 = 11,
+  kU32 = 12,
+  kU64 = 13,
+  kBf16 = 16
 };
 
 // --- Tables that the provider gives to the runtime -----------------------------------------------
@@ -105,8 +124,10 @@ inline constexpr size_t kWord = sizeof(void*);
 static_assert(offsetof(ComputeInfo, release_state) == 3 * kWord);
 static_assert(offsetof(FusionOptions, drop_constants) == 4 && sizeof(FusionOptions) == 8);
 static_assert(offsetof(Ep, compile) == 3 * kWord && offsetof(Ep, not_used) == 5 * kWord);
-static_assert(offsetof(Factory, create_ep) == 4 * kWord && offsetof(Factory, own_version) == 7 * kWord);
-static_assert(offsetof(Factory, create_allocator) == 9 * kWord && offsetof(Factory, not_used) == 13 * kWord);
+static_assert(offsetof(Factory, create_ep) == 4 * kWord &&
+              offsetof(Factory, own_version) == 7 * kWord);
+static_assert(offsetof(Factory, create_allocator) == 9 * kWord &&
+              offsetof(Factory, not_used) == 13 * kWord);
 
 // --- Tables of the runtime -----------------------------------------------------------------------
 
@@ -129,13 +150,15 @@ using Release = Entry<Api, Number, void, Object*>;
 using CreateStatus = ApiEntry<0, Status*, Code, const char*>;
 using GetErrorMessage = ApiEntry<2, const char*, const Status*>;
 using CreateEnv = Checked<3, Severity, const char*, Env**>;
-using CreateSessionFromArray = Checked<8, const Env*, const void*, size_t, const SessionOptions*, Session**>;
+using CreateSessionFromArray =
+    Checked<8, const Env*, const void*, size_t, const SessionOptions*, Session**>;
 using Run = Checked<9, Session*, const RunOptions*, const char* const*, const Value* const*, size_t,
                     const char* const*, size_t, Value**>;
 using CreateSessionOptions = Checked<10, SessionOptions**>;
 using SetSessionLogSeverityLevel = Checked<22, SessionOptions*, int>;
 using SetIntraOpNumThreads = Checked<24, SessionOptions*, int>;
-using CreateTensorWithData = Checked<49, const MemoryInfo*, void*, size_t, const int64_t*, size_t, Element, Value**>;
+using CreateTensorWithData =
+    Checked<49, const MemoryInfo*, void*, size_t, const int64_t*, size_t, Element, Value**>;
 using GetTensorMutableData = Checked<51, Value*, void**>;
 using CastTypeInfoToTensorInfo = Checked<55, const TypeInfo*, const TensorInfo**>;
 using GetOnnxTypeFromTypeInfo = Checked<56, const TypeInfo*, Kind*>;
@@ -155,17 +178,20 @@ using ReleaseSessionOptions = Release<100, SessionOptions>;
 using AddSessionConfigEntry = Checked<130, SessionOptions*, const char*, const char*>;
 using CreateAttribute = Checked<211, const char*, const void*, int, AttributeType, Attribute**>;
 using ReleaseAttribute = Release<212, Attribute>;
-using LogMessage = Checked<247, const Logger*, Severity, const char*, const char*, int, const char*>;
+using LogMessage =
+    Checked<247, const Logger*, Severity, const char*, const char*, int, const char*>;
 using ReadAttribute = Checked<272, const Attribute*, AttributeType, void*, size_t, size_t*>;
-using ParallelFor = Checked<274, const KernelContext*, void (*)(void*, size_t), size_t, size_t, void*>;
+using ParallelFor =
+    Checked<274, const KernelContext*, void (*)(void*, size_t), size_t, size_t, void*>;
 using GetValueInfoName = Checked<289, const ValueInfo*, const char**>;
 using GetValueInfoTypeInfo = Checked<290, const ValueInfo*, const TypeInfo**>;
 using GetEditorApi = ApiEntry<291, const EditorApi*>;
-using GetPairs = ApiEntry<298, void, const Pairs*, const char* const**, const char* const**, size_t*>;
+using GetPairs =
+    ApiEntry<298, void, const Pairs*, const char* const**, const char* const**, size_t*>;
 using ReleasePairs = Release<300, Pairs>;
 using GetEpDevices = Checked<303, const Env*, const EpDevice* const**, size_t*>;
-using AppendProvider = Checked<304, SessionOptions*, Env*, const EpDevice* const*, size_t, const char* const*,
-                               const char* const*, size_t>;
+using AppendProvider = Checked<304, SessionOptions*, Env*, const EpDevice* const*, size_t,
+                               const char* const*, const char* const*, size_t>;
 using HardwareDeviceType = ApiEntry<307, Hardware, const HardwareDevice*>;
 using EpDeviceName = ApiEntry<312, const char*, const EpDevice*>;
 using GetEpApi = ApiEntry<317, const EpApi*>;
@@ -199,12 +225,15 @@ using GetTensorData = Checked<378, const Value*, const void**>;
 using GetConfigEntries = Checked<379, const SessionOptions*, Pairs**>;
 using GetTensorShape = Checked<414, const Value*, Element*, const int64_t**, size_t*>;
 
-using CreateEpDevice = Entry<EpApi, 0, Status*, Factory*, const HardwareDevice*, const Pairs*, const Pairs*, EpDevice**>;
-using AddNodesToFuse = Entry<EpApi, 2, Status*, Support*, const Node* const*, size_t, const FusionOptions*>;
+using CreateEpDevice = Entry<EpApi, 0, Status*, Factory*, const HardwareDevice*, const Pairs*,
+                             const Pairs*, EpDevice**>;
+using AddNodesToFuse =
+    Entry<EpApi, 2, Status*, Support*, const Node* const*, size_t, const FusionOptions*>;
 using ComputeContextName = Entry<EpApi, 4, const char*, const ComputeContext*>;
 
-using CreateNode = Entry<EditorApi, 6, Status*, const char*, const char*, const char*, const char* const*, size_t,
-                         const char* const*, size_t, Attribute**, size_t, Node**>;
+using CreateNode =
+    Entry<EditorApi, 6, Status*, const char*, const char*, const char*, const char* const*, size_t,
+          const char* const*, size_t, Attribute**, size_t, Node**>;
 
 static_assert(GetTensorShape::number < kApiEntries && ComputeContextName::number < kEpApiEntries,
               "a runtime of kVersion has these entries");

@@ -16,9 +16,12 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 double from_f16(uint16_t bits) {
   const int exponent = bits >> 10 & 31, fraction = bits & 1023;
   double value = 0;
-  if (exponent == 31) value = fraction == 0 ? kInfinity : std::numeric_limits<double>::quiet_NaN();
-  else if (exponent == 0) value = std::ldexp(fraction, -24);
-  else value = std::ldexp(1024 + fraction, exponent - 25);
+  if (exponent == 31)
+    value = fraction == 0 ? kInfinity : std::numeric_limits<double>::quiet_NaN();
+  else if (exponent == 0)
+    value = std::ldexp(fraction, -24);
+  else
+    value = std::ldexp(1024 + fraction, exponent - 25);
   return (bits & 0x8000) != 0 ? -value : value;
 }
 double from_bf16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
@@ -33,7 +36,8 @@ uint16_t to_f16(double value) {
   if (value == 0) return 0;
   int exponent = 0;
   const double fraction = std::frexp(std::abs(value), &exponent);  // in [0.5, 1)
-  const auto bits = static_cast<uint16_t>((exponent + 14) << 10 | (static_cast<int>(fraction * 2048) & 1023));
+  const auto bits =
+      static_cast<uint16_t>((exponent + 14) << 10 | (static_cast<int>(fraction * 2048) & 1023));
   return static_cast<uint16_t>(bits | (value < 0 ? 0x8000 : 0));
 }
 
@@ -50,9 +54,16 @@ T load(const char* at) {
 
 size_t width_of(int32_t elem) {
   switch (elem) {
-    case ort::kF64: case ort::kI64: case ort::kU64: return 8;
-    case ort::kF32: case ort::kI32: case ort::kU32: return 4;
-    case ort::kF16: case ort::kBf16: case ort::kI16: case ort::kU16: return 2;
+    case ort::kF64:
+    case ort::kI64:
+    case ort::kU64: return 8;
+    case ort::kF32:
+    case ort::kI32:
+    case ort::kU32: return 4;
+    case ort::kF16:
+    case ort::kBf16:
+    case ort::kI16:
+    case ort::kU16: return 2;
     default: return 1;
   }
 }
@@ -92,7 +103,8 @@ double integers_apart(const char* got, const char* wanted, size_t count, int32_t
   for (size_t i = 0; i < count * width; i += width) {
     if (std::memcmp(got + i, wanted + i, width) == 0) continue;
     const int a = elem == ort::kU8 ? static_cast<uint8_t>(got[i]) : static_cast<int8_t>(got[i]);
-    const int b = elem == ort::kU8 ? static_cast<uint8_t>(wanted[i]) : static_cast<int8_t>(wanted[i]);
+    const int b =
+        elem == ort::kU8 ? static_cast<uint8_t>(wanted[i]) : static_cast<int8_t>(wanted[i]);
     const bool is_code = elem == ort::kU8 || elem == ort::kI8;
     if (!is_code || std::abs(a - b) > 1) ++differ;
   }
@@ -111,21 +123,24 @@ void fill(std::vector<char>& data, int32_t elem, uint64_t seed) {
       case ort::kF64: store(at, next_value(state)); break;
       case ort::kF16: store(at, to_f16(next_value(state))); break;
       case ort::kBf16:
-        store(at, static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(next_value(state))) >> 16));
+        store(at, static_cast<uint16_t>(
+                      std::bit_cast<uint32_t>(static_cast<float>(next_value(state))) >> 16));
         break;
       default: at[0] = 1;  // little-endian
     }
   }
 }
 
-double difference(const Runtime& runtime, const std::vector<OwnedValue>& got, const std::vector<OwnedValue>& wanted) {
+double difference(const Runtime& runtime, const std::vector<OwnedValue>& got,
+                  const std::vector<OwnedValue>& wanted) {
   double apart = 0;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const TensorView a = view_of(runtime, got[i].get()), b = view_of(runtime, wanted[i].get());
     if (a.elem != b.elem || a.shape != b.shape) return kInfinity;
     const size_t count = b.bytes / width_of(b.elem);
     const auto compare = is_float(b.elem) ? &floats_apart : &integers_apart;
-    apart = std::max(apart, compare(static_cast<const char*>(a.data), static_cast<const char*>(b.data), count, b.elem));
+    apart = std::max(apart, compare(static_cast<const char*>(a.data),
+                                    static_cast<const char*>(b.data), count, b.elem));
   }
   return apart;
 }

@@ -8,16 +8,19 @@
 namespace tilewright::provider {
 namespace {
 
-ProviderFactory& factory_of(ort::Factory* factory) { return *static_cast<ProviderFactory*>(factory); }
+ProviderFactory& factory_of(ort::Factory* factory) {
+  return *static_cast<ProviderFactory*>(factory);
+}
 
-void list_devices(ProviderFactory& factory, const ort::HardwareDevice* const* devices, size_t count, ort::EpDevice** made,
-                  size_t most, size_t* made_count) {
+void list_devices(ProviderFactory& factory, const ort::HardwareDevice* const* devices, size_t count,
+                  ort::EpDevice** made, size_t most, size_t* made_count) {
   const Runtime& runtime = factory.runtime();
   *made_count = 0;
   for (size_t i = 0; i < count && *made_count < most; ++i) {
     if (runtime.plain<ort::HardwareDeviceType>(devices[i]) != ort::kCpu) continue;
-    runtime.check(ort::call<ort::CreateEpDevice>(runtime.plain<ort::GetEpApi>(), static_cast<ort::Factory*>(&factory),
-                                                 devices[i], nullptr, nullptr, made + *made_count));
+    runtime.check(ort::call<ort::CreateEpDevice>(runtime.plain<ort::GetEpApi>(),
+                                                 static_cast<ort::Factory*>(&factory), devices[i],
+                                                 nullptr, nullptr, made + *made_count));
     ++*made_count;
   }
 }
@@ -30,19 +33,22 @@ ProviderFactory::ProviderFactory(Runtime used) : ort::Factory{}, runtime_(std::m
   vendor = [](const ort::Factory*) { return "Tilewright"; };
   own_version = [](const ort::Factory*) { return TILEWRIGHT_VERSION; };
   vendor_id = [](const ort::Factory*) { return uint32_t{0}; };
-  supported_devices = [](ort::Factory* self, const ort::HardwareDevice* const* devices, size_t count,
-                         ort::EpDevice** made, size_t most, size_t* made_count) {
+  supported_devices = [](ort::Factory* self, const ort::HardwareDevice* const* devices,
+                         size_t count, ort::EpDevice** made, size_t most, size_t* made_count) {
     return factory_of(self).runtime().guarded(
         [&] { list_devices(factory_of(self), devices, count, made, most, made_count); });
   };
-  create_ep = [](ort::Factory* self, const ort::HardwareDevice* const*, const ort::Pairs* const*, size_t,
-                 const ort::SessionOptions* session, const ort::Logger* logger, ort::Ep** made) {
+  create_ep = [](ort::Factory* self, const ort::HardwareDevice* const*, const ort::Pairs* const*,
+                 size_t, const ort::SessionOptions* session, const ort::Logger* logger,
+                 ort::Ep** made) {
     const Runtime& runtime = factory_of(self).runtime();
-    return runtime.guarded([&] { *made = new Provider(runtime, logger, read_options(runtime, session)); });
+    return runtime.guarded(
+        [&] { *made = new Provider(runtime, logger, read_options(runtime, session)); });
   };
   release_ep = [](ort::Factory*, ort::Ep* ep) { delete static_cast<Provider*>(ep); };
   // Tensors are the runtime's own, in the host's memory.
-  create_allocator = [](ort::Factory*, const ort::MemoryInfo*, const ort::Pairs*, void** made) -> ort::Status* {
+  create_allocator = [](ort::Factory*, const ort::MemoryInfo*, const ort::Pairs*,
+                        void** made) -> ort::Status* {
     *made = nullptr;
     return nullptr;
   };
@@ -71,18 +77,19 @@ ort::Status* refuse_runtime(const ort::ApiBase* base, const std::string& why) {
 
 extern "C" {
 
-__attribute__((visibility("default"))) ort::Status* CreateEpFactories(const char* /*registered_name*/,
-                                                                      const ort::ApiBase* base, const ort::Logger*,
-                                                                      ort::Factory** factories, size_t most,
-                                                                      size_t* count) noexcept {
+__attribute__((visibility("default"))) ort::Status* CreateEpFactories(
+    const char* /*registered_name*/, const ort::ApiBase* base, const ort::Logger*,
+    ort::Factory** factories, size_t most, size_t* count) noexcept {
   const ort::Api* api = base->api(ort::kVersion);
   if (api == nullptr) {
-    return refuse_runtime(base, std::string("Tilewright's provider needs ONNX Runtime ") + ort::kRelease +
-                                    " or later; this one is " + base->version() + ": pip install -U onnxruntime");
+    return refuse_runtime(base, std::string("Tilewright's provider needs ONNX Runtime ") +
+                                    ort::kRelease + " or later; this one is " + base->version() +
+                                    ": pip install -U onnxruntime");
   }
   if (tw_interface_version() < TW_INTERFACE_VERSION) {
-    return refuse_runtime(base, std::string("Tilewright's provider needs its own libtilewright ") + TILEWRIGHT_VERSION +
-                                    "; this process has loaded " + tw_version());
+    return refuse_runtime(base, std::string("Tilewright's provider needs its own libtilewright ") +
+                                    TILEWRIGHT_VERSION + "; this process has loaded " +
+                                    tw_version());
   }
   provider::Runtime runtime(api, base->version());
   return runtime.guarded([&] {
@@ -92,7 +99,8 @@ __attribute__((visibility("default"))) ort::Status* CreateEpFactories(const char
   });
 }
 
-__attribute__((visibility("default"))) ort::Status* ReleaseEpFactory(ort::Factory* factory) noexcept {
+__attribute__((visibility("default"))) ort::Status* ReleaseEpFactory(
+    ort::Factory* factory) noexcept {
   delete static_cast<provider::ProviderFactory*>(factory);
   return nullptr;
 }

@@ -17,16 +17,21 @@ std::string text_of(const char* given) { return given == nullptr ? "" : given; }
 
 }  // namespace
 
-GraphView::GraphView(const Runtime& runtime, const ort::Graph* graph) : runtime_(runtime), graph_(graph) {
-  for (const ort::Node* node : list_all<ort::GetNumNodes, ort::GetNodes, ort::Node>(runtime, graph)) {
+GraphView::GraphView(const Runtime& runtime, const ort::Graph* graph)
+    : runtime_(runtime), graph_(graph) {
+  for (const ort::Node* node :
+       list_all<ort::GetNumNodes, ort::GetNodes, ort::Node>(runtime, graph)) {
     NodeView view{node, text_of(runtime.get<ort::NodeName, const char*>(node)),
                   text_of(runtime.get<ort::NodeOperator, const char*>(node)),
                   text_of(runtime.get<ort::NodeDomain, const char*>(node))};
     if (view.domain == "ai.onnx") view.domain.clear();
-    view.inputs = names(list_all<ort::NodeNumInputs, ort::NodeInputs, ort::ValueInfo>(runtime, node));
-    view.outputs = names(list_all<ort::NodeNumOutputs, ort::NodeOutputs, ort::ValueInfo>(runtime, node));
+    view.inputs =
+        names(list_all<ort::NodeNumInputs, ort::NodeInputs, ort::ValueInfo>(runtime, node));
+    view.outputs =
+        names(list_all<ort::NodeNumOutputs, ort::NodeOutputs, ort::ValueInfo>(runtime, node));
     view.implicit_inputs =
-        names(list_all<ort::NodeNumImplicitInputs, ort::NodeImplicitInputs, ort::ValueInfo>(runtime, node));
+        names(list_all<ort::NodeNumImplicitInputs, ort::NodeImplicitInputs, ort::ValueInfo>(runtime,
+                                                                                            node));
     view.holds_graphs = runtime.get<ort::NodeNumSubgraphs, size_t>(node) > 0;
     nodes_.push_back(std::move(view));
   }
@@ -35,14 +40,17 @@ GraphView::GraphView(const Runtime& runtime, const ort::Graph* graph) : runtime_
 std::vector<std::string> GraphView::names(const std::vector<const ort::ValueInfo*>& infos) {
   std::vector<std::string> found;
   for (const ort::ValueInfo* info : infos) {
-    std::string name = info == nullptr ? "" : text_of(runtime_.get<ort::GetValueInfoName, const char*>(info));
+    std::string name =
+        info == nullptr ? "" : text_of(runtime_.get<ort::GetValueInfoName, const char*>(info));
     if (!name.empty()) infos_.emplace(name, info);
     found.push_back(std::move(name));
   }
   return found;
 }
 
-int64_t GraphView::ir_version() const { return runtime_.get<ort::GetOnnxIrVersion, int64_t>(graph_); }
+int64_t GraphView::ir_version() const {
+  return runtime_.get<ort::GetOnnxIrVersion, int64_t>(graph_);
+}
 
 std::map<std::string, int64_t> GraphView::operator_sets() const {
   const auto count = runtime_.get<ort::GetNumOperatorSets, size_t>(graph_);
@@ -67,11 +75,14 @@ bool GraphView::is_constant(const std::string& value) const {
 
 ValueType GraphView::type(const std::string& value) const {
   ValueType type;
-  const auto* info_type = runtime_.get<ort::GetValueInfoTypeInfo, const ort::TypeInfo*>(info(value));
-  if (info_type == nullptr || runtime_.get<ort::GetOnnxTypeFromTypeInfo, ort::Kind>(info_type) != ort::kTensor) {
+  const auto* info_type =
+      runtime_.get<ort::GetValueInfoTypeInfo, const ort::TypeInfo*>(info(value));
+  if (info_type == nullptr ||
+      runtime_.get<ort::GetOnnxTypeFromTypeInfo, ort::Kind>(info_type) != ort::kTensor) {
     return type;
   }
-  const auto* tensor = runtime_.get<ort::CastTypeInfoToTensorInfo, const ort::TensorInfo*>(info_type);
+  const auto* tensor =
+      runtime_.get<ort::CastTypeInfoToTensorInfo, const ort::TensorInfo*>(info_type);
   if (tensor == nullptr) return type;
   type.elem = runtime_.get<ort::GetTensorElementType, ort::Element>(tensor);
   type.has_shape = true;
@@ -105,7 +116,8 @@ TensorView view_of(const Runtime& runtime, const ort::Value* value) {
 
 std::vector<AttributeView> attributes_of(const Runtime& runtime, const ort::Node* node) {
   std::vector<AttributeView> views;
-  for (const auto* attribute : list_all<ort::NodeNumAttributes, ort::NodeAttributes, ort::Attribute>(runtime, node)) {
+  for (const auto* attribute :
+       list_all<ort::NodeNumAttributes, ort::NodeAttributes, ort::Attribute>(runtime, node)) {
     AttributeView view;
     view.name = text_of(runtime.get<ort::AttributeName, const char*>(attribute));
     view.type = runtime.get<ort::AttributeKind, ort::AttributeType>(attribute);
@@ -119,10 +131,12 @@ std::vector<AttributeView> attributes_of(const Runtime& runtime, const ort::Node
     } else {
       size_t bytes = 0;
       // Without room it fails where there is something to read, and says how much that is.
-      ort::Status* small = runtime.plain<ort::ReadAttribute>(attribute, view.type, nullptr, size_t{0}, &bytes);
+      ort::Status* small =
+          runtime.plain<ort::ReadAttribute>(attribute, view.type, nullptr, size_t{0}, &bytes);
       if (small != nullptr) runtime.plain<ort::ReleaseStatus>(small);
       view.data.resize(bytes);
-      if (bytes > 0) runtime.checked<ort::ReadAttribute>(attribute, view.type, view.data.data(), bytes, &bytes);
+      if (bytes > 0)
+        runtime.checked<ort::ReadAttribute>(attribute, view.type, view.data.data(), bytes, &bytes);
     }
     views.push_back(std::move(view));
   }

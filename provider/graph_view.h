@@ -13,7 +13,7 @@ struct NodeView {
   const ort::Node* node;
   std::string name, op, domain;
   std::vector<std::string> inputs = {}, outputs = {};  // "" where one is left out
-  std::vector<std::string> implicit_inputs = {};  // what graphs within the node read
+  std::vector<std::string> implicit_inputs = {};       // what graphs within the node read
   bool holds_graphs = false;
 };
 
@@ -63,8 +63,8 @@ TensorView view_of(const Runtime& runtime, const ort::Value* value);
 struct AttributeView {
   std::string name;
   ort::AttributeType type = ort::kInt;
-  std::string data;    // bytes of numbers, or of a text; texts end with a zero byte each
-  TensorView tensor;   // whose data is in `data`
+  std::string data;   // bytes of numbers, or of a text; texts end with a zero byte each
+  TensorView tensor;  // whose data is in `data`
 };
 // Sorted by name. Graphs are left out.
 std::vector<AttributeView> attributes_of(const Runtime& runtime, const ort::Node* node);

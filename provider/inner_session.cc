@@ -25,7 +25,8 @@ void append_self(const Runtime& runtime, ort::Env* env, ort::SessionOptions* ses
       keys.push_back(key.c_str());
       values.push_back(value.c_str());
     }
-    runtime.checked<ort::AppendProvider>(session, env, devices + i, size_t{1}, keys.data(), values.data(), keys.size());
+    runtime.checked<ort::AppendProvider>(session, env, devices + i, size_t{1}, keys.data(),
+                                         values.data(), keys.size());
     return;
   }
   throw ProviderError("the runtime does not list this provider's device");
@@ -33,8 +34,8 @@ void append_self(const Runtime& runtime, ort::Env* env, ort::SessionOptions* ses
 
 }  // namespace
 
-InnerSession::InnerSession(const Runtime& runtime, const std::string& model, int threads, Names names,
-                           const ProviderOptions& options)
+InnerSession::InnerSession(const Runtime& runtime, const std::string& model, int threads,
+                           Names names, const ProviderOptions& options)
     : runtime_(runtime), names_(std::move(names)), env_(runtime), session_(runtime) {
   // The process has one environment: this is another reference to it.
   runtime.checked<ort::CreateEnv>(ort::kWarning, "tilewright", env_.out());
@@ -43,15 +44,15 @@ InnerSession::InnerSession(const Runtime& runtime, const std::string& model, int
   runtime.checked<ort::SetIntraOpNumThreads>(session.get(), threads);
   runtime.checked<ort::SetSessionLogSeverityLevel>(session.get(), 3);  // errors
   if (!options.empty()) append_self(runtime, env_.get(), session.get(), options);
-  runtime.checked<ort::CreateSessionFromArray>(env_.get(), static_cast<const void*>(model.data()), model.size(),
-                                               session.get(), session_.out());
+  runtime.checked<ort::CreateSessionFromArray>(env_.get(), static_cast<const void*>(model.data()),
+                                               model.size(), session.get(), session_.out());
 }
 
 std::vector<OwnedValue> InnerSession::run(const std::vector<const ort::Value*>& inputs) const {
   const std::vector<const char*> in = pointers_of(names_.inputs), out = pointers_of(names_.outputs);
   std::vector<ort::Value*> made(out.size(), nullptr);
-  ort::Status* status = runtime_.plain<ort::Run>(session_.get(), nullptr, in.data(), inputs.data(), in.size(), out.data(),
-                                                 out.size(), made.data());
+  ort::Status* status = runtime_.plain<ort::Run>(session_.get(), nullptr, in.data(), inputs.data(),
+                                                 in.size(), out.data(), out.size(), made.data());
   std::vector<OwnedValue> outputs;
   for (ort::Value* value : made) outputs.emplace_back(runtime_, value);
   runtime_.check(status);

@@ -5,16 +5,20 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <fstream>
 #include <string_view>
 
 namespace tilewright::provider {
 namespace {
 
 constexpr std::string_view kPrefix = "ep.tilewrightexecutionprovider.";
-constexpr std::string_view kNames = "models, dump, exclude, threads, instances, trial, tolerance, fallback, trust";
+constexpr std::string_view kNames =
+    "models, dump, exclude, threads, instances, trial, tolerance, fallback, trust";
 
-[[noreturn]] void refuse(std::string_view name, std::string_view value, const std::string& expected) {
-  throw ProviderError("option " + std::string(name) + " is '" + std::string(value) + "'; expected " + expected);
+[[noreturn]] void refuse(std::string_view name, std::string_view value,
+                         const std::string& expected) {
+  throw ProviderError("option " + std::string(name) + " is '" + std::string(value) +
+                      "'; expected " + expected);
 }
 
 std::vector<std::string> list_of(std::string_view value) {
@@ -51,16 +55,27 @@ double share_of(std::string_view name, std::string_view value) {
 }
 
 void set_option(Options& options, std::string_view name, std::string_view value) {
-  if (name == "models") options.models = value;
-  else if (name == "dump") options.dump = value;
-  else if (name == "exclude") for (std::string& item : list_of(value)) options.excluded.insert(std::move(item));
-  else if (name == "threads") options.threads = count_of(name, value, 0);
-  else if (name == "instances") options.instances = count_of(name, value, 1);
-  else if (name == "trial") options.trial = truth_of(name, value);
-  else if (name == "tolerance") options.tolerance = share_of(name, value);
-  else if (name == "fallback") options.fallback = truth_of(name, value);
-  else if (name == "trust") options.trust = list_of(value);
-  else throw ProviderError("there is no option '" + std::string(name) + "'; there are " + std::string(kNames));
+  if (name == "models")
+    options.models = value;
+  else if (name == "dump")
+    options.dump = value;
+  else if (name == "exclude")
+    for (std::string& item : list_of(value)) options.excluded.insert(std::move(item));
+  else if (name == "threads")
+    options.threads = count_of(name, value, 0);
+  else if (name == "instances")
+    options.instances = count_of(name, value, 1);
+  else if (name == "trial")
+    options.trial = truth_of(name, value);
+  else if (name == "tolerance")
+    options.tolerance = share_of(name, value);
+  else if (name == "fallback")
+    options.fallback = truth_of(name, value);
+  else if (name == "trust")
+    options.trust = list_of(value);
+  else
+    throw ProviderError("there is no option '" + std::string(name) + "'; there are " +
+                        std::string(kNames));
 }
 
 }  // namespace
@@ -87,6 +102,10 @@ Options read_options(const Runtime& runtime, const ort::SessionOptions* session)
     if (key == "ep.context_file_path") options.context_path = value;
   }
   if (options.threads == 0) options.threads = processors();
+  std::ifstream list(options.models + "/exclude");
+  for (std::string line; std::getline(list, line);) {
+    if (!line.empty()) options.excluded.insert(line);
+  }
   return options;
 }
 

@@ -12,14 +12,16 @@ namespace tilewright::provider {
 inline constexpr const char* kProviderName = "TilewrightExecutionProvider";
 
 struct Options {
-  std::string models;              // the folder of model files
-  std::string dump;                // the folder that takes regions without a model file
-  std::set<std::string> excluded;  // operators and nodes that stay with other providers
-  int threads = 0;                 // of the session's pool; set to the process's processors by default
-  int instances = 1;               // runs at once
-  bool trial = true;               // a region is timed and compared before it is claimed
-  double tolerance = 1e-3;         // of a trial, as a share of an output's largest magnitude
-  bool fallback = true;            // sizes that a model file does not have go to the CPU provider
+  std::string models;  // the folder of model files
+  std::string dump;    // the folder that takes regions without a model file
+  // Operators, nodes and values whose makers stay with other providers: those of the option `exclude`, and the
+  // lines of the file of that name in `models`.
+  std::set<std::string> excluded;
+  int threads = 0;          // of the session's pool; set to the process's processors by default
+  int instances = 1;        // runs at once
+  bool trial = true;        // a region is timed and compared before it is claimed
+  double tolerance = 1e-3;  // of a trial, as a share of an output's largest magnitude
+  bool fallback = true;     // sizes that a model file does not have go to the CPU provider
   std::vector<std::string> trust;  // public keys
   bool writes_context = false;     // the session writes a model of EPContext nodes
   std::string context_path;        // to this file; "": beside the model

@@ -14,14 +14,16 @@ namespace {
 Provider& provider_of(ort::Ep* ep) { return *static_cast<Provider*>(ep); }
 
 struct Computed : ort::ComputeInfo {
-  Computed(const Runtime& used, std::unique_ptr<Runner> own) : runtime(used), runner(std::move(own)) {
+  Computed(const Runtime& used, std::unique_ptr<Runner> own)
+      : runtime(used), runner(std::move(own)) {
     version = ort::kVersion;
     create_state = [](ort::ComputeInfo* self, ort::ComputeContext*, void** state) -> ort::Status* {
       *state = static_cast<Computed*>(self)->runner.get();
       return nullptr;
     };
     compute = [](ort::ComputeInfo* self, void* state, ort::KernelContext* context) {
-      return static_cast<Computed*>(self)->runtime.guarded([&] { static_cast<Runner*>(state)->compute(context); });
+      return static_cast<Computed*>(self)->runtime.guarded(
+          [&] { static_cast<Runner*>(state)->compute(context); });
     };
     release_state = [](ort::ComputeInfo*, void*) {};
   }
@@ -29,10 +31,12 @@ struct Computed : ort::ComputeInfo {
   std::unique_ptr<Runner> runner;
 };
 
-std::vector<std::string> names_of(const Runtime& runtime, const std::vector<const ort::ValueInfo*>& infos) {
+std::vector<std::string> names_of(const Runtime& runtime,
+                                  const std::vector<const ort::ValueInfo*>& infos) {
   std::vector<std::string> names;
   for (const auto* info : infos) {
-    const char* name = info == nullptr ? nullptr : runtime.get<ort::GetValueInfoName, const char*>(info);
+    const char* name =
+        info == nullptr ? nullptr : runtime.get<ort::GetValueInfoName, const char*>(info);
     names.emplace_back(name == nullptr ? "" : name);
   }
   return names;
@@ -46,20 +50,24 @@ std::vector<std::string> values_of(const Runtime& runtime, const ort::Node* node
 
 // Why a file does not stand for a region, or "".
 std::string misfit(const GraphView& graph, const Region& region, const Runner& runner) {
-  const auto check = [&](const Port& port, const std::vector<std::string>& names, const char* what) -> std::string {
+  const auto check = [&](const Port& port, const std::vector<std::string>& names,
+                         const char* what) -> std::string {
     const std::string name = std::string(what) + " '" + port.name + "'";
-    if (std::ranges::find(names, port.name) == names.end()) return "it has " + name + ", which the nodes do not have";
+    if (std::ranges::find(names, port.name) == names.end())
+      return "it has " + name + ", which the nodes do not have";
     const ValueType type = graph.type(port.name);
     std::optional<DLDataType> elem = dl_type(type.elem);
     if (elem && elem->code == kDLBool) elem->code = kDLUInt;  // truth values are bytes
-    if (!elem || elem->code != port.dtype.code || elem->bits != port.dtype.bits) return name + " has another type";
+    if (!elem || elem->code != port.dtype.code || elem->bits != port.dtype.bits)
+      return name + " has another type";
     if (!type.has_shape) return "";
     bool fits = type.sizes.size() == port.most.size();
     for (size_t d = 0; fits && d < type.sizes.size(); ++d) {
       fits = type.sizes[d] < 0 || (port.least[d] <= type.sizes[d] && type.sizes[d] <= port.most[d]);
     }
     if (fits) return "";
-    return name + " is " + describe(type.sizes, type.sizes) + "; it takes " + describe(port.least, port.most);
+    return name + " is " + describe(type.sizes, type.sizes) + "; it takes " +
+           describe(port.least, port.most);
   };
   for (const Port& port : runner.inputs()) {
     if (std::string why = check(port, region.inputs, "input"); !why.empty()) return why;
@@ -79,7 +87,8 @@ std::string misfit(const GraphView& graph, const Region& region, const Runner& r
 bool is_narrower(const GraphView& graph, const Region& region) {
   return std::ranges::any_of(region.inputs, [&](const std::string& input) {
     const ValueType type = graph.type(input);
-    return !type.has_shape || std::ranges::any_of(type.sizes, [](int64_t size) { return size < 0; });
+    return !type.has_shape ||
+           std::ranges::any_of(type.sizes, [](int64_t size) { return size < 0; });
   });
 }
 
@@ -109,13 +118,15 @@ Provider::Provider(const Runtime& runtime, const ort::Logger* logger, Options op
   version = ort::kVersion;
   name = [](const ort::Ep*) { return kProviderName; };
   get_capability = [](ort::Ep* self, const ort::Graph* graph, ort::Support* support) {
-    return provider_of(self).runtime_.guarded([&] { provider_of(self).find_capability(graph, support); });
+    return provider_of(self).runtime_.guarded(
+        [&] { provider_of(self).find_capability(graph, support); });
   };
-  ort::Ep::compile = [](ort::Ep* self, const ort::Graph** graphs, const ort::Node** fused, size_t count,
-                        ort::ComputeInfo** infos, ort::Node** context_nodes) {
+  ort::Ep::compile = [](ort::Ep* self, const ort::Graph** graphs, const ort::Node** fused,
+                        size_t count, ort::ComputeInfo** infos, ort::Node** context_nodes) {
     return provider_of(self).runtime_.guarded([&] {
       for (size_t i = 0; i < count; ++i) {
-        infos[i] = provider_of(self).compile(graphs[i], fused[i], context_nodes == nullptr ? nullptr : context_nodes + i);
+        infos[i] = provider_of(self).compile(
+            graphs[i], fused[i], context_nodes == nullptr ? nullptr : context_nodes + i);
       }
     });
   };
@@ -128,7 +139,9 @@ Runner::Log Provider::log_lines() const {
   return [this](const std::string& line) { log(ort::kInfo, "Tilewright: " + line); };
 }
 
-std::string Provider::model_file(const std::string& digest) const { return options_.models + "/" + digest + ".tw"; }
+std::string Provider::model_file(const std::string& digest) const {
+  return options_.models + "/" + digest + ".tw";
+}
 
 void Provider::find_capability(const ort::Graph* graph, ort::Support* support) {
   // Graphs within nodes stay with their nodes.
@@ -144,13 +157,16 @@ void Provider::find_capability(const ort::Graph* graph, ort::Support* support) {
   }
   if (contexts) return;
   if (options_.models.empty() && options_.dump.empty()) {
-    log(ort::kWarning, "Tilewright: no node is claimed, since neither of the options models=FOLDER (of model files) and "
-                       "dump=FOLDER (to write what could be compiled) is set");
+    log(ort::kWarning,
+        "Tilewright: no node is claimed, since neither of the options models=FOLDER (of model "
+        "files) and "
+        "dump=FOLDER (to write what could be compiled) is set");
     return;
   }
   const std::vector<Region> regions = regions_of(view, options_.excluded);
   for (const Region& region : regions) consider(view, region, support);
-  if (regions.empty()) log(ort::kWarning, "Tilewright: no node is claimed, since the graph has none that it could be");
+  if (regions.empty())
+    log(ort::kWarning, "Tilewright: no node is claimed, since the graph has none that it could be");
   if (claims_.size() > before) {
     log(ort::kInfo, "Tilewright: claimed " + std::to_string(claims_.size() - before) + " of " +
                         std::to_string(regions.size()) + " regions");
@@ -187,14 +203,16 @@ void Provider::consider(const GraphView& graph, const Region& region, ort::Suppo
     dump(graph, region, onnx, digest);
     return;
   }
-  log(ort::kWarning, "Tilewright: " + std::to_string(region.nodes.size()) + " nodes run as before, since there is no " +
-                         path + "; the option dump=FOLDER writes what tune-cli compiles to it");
+  log(ort::kWarning, "Tilewright: " + std::to_string(region.nodes.size()) +
+                         " nodes run as before, since there is no " + path +
+                         "; the option dump=FOLDER writes what tune-cli compiles to it");
 }
 
-void Provider::consider_file(const GraphView& graph, const Region& region, const Rope& onnx, const std::string& path,
-                             ort::Support* support) {
+void Provider::consider_file(const GraphView& graph, const Region& region, const Rope& onnx,
+                             const std::string& path, ort::Support* support) {
   const auto decline = [&](const std::string& why) {
-    log(ort::kWarning, "Tilewright: " + std::to_string(region.nodes.size()) + " nodes run as before, since " + path + " " + why);
+    log(ort::kWarning, "Tilewright: " + std::to_string(region.nodes.size()) +
+                           " nodes run as before, since " + path + " " + why);
   };
   std::unique_ptr<Runner> runner;
   try {
@@ -202,7 +220,8 @@ void Provider::consider_file(const GraphView& graph, const Region& region, const
   } catch (const ProviderError& e) {
     return decline(std::string("cannot serve: ") + e.what());
   }
-  if (const std::string why = misfit(graph, region, *runner); !why.empty()) return decline("does not fit: " + why);
+  if (const std::string why = misfit(graph, region, *runner); !why.empty())
+    return decline("does not fit: " + why);
   const bool narrower = is_narrower(graph, region) && options_.fallback;
   const std::string model = narrower || options_.trial ? onnx.text() : "";
   if (options_.trial) {
@@ -215,15 +234,17 @@ void Provider::consider_file(const GraphView& graph, const Region& region, const
       return decline(std::string("has outputs that differ from the CPU provider's by ") + text +
                      " of their largest magnitude; the option tolerance allows more");
     } else if (verdict.ratio > kMostTime) {
-      return decline("takes " + percent(verdict.ratio) + " of the CPU provider's time here; tune it longer (tune-cli compile "
+      return decline("takes " + percent(verdict.ratio) +
+                     " of the CPU provider's time here; tune it longer (tune-cli compile "
                      "--time), or set the option trial=0");
     } else {
-      log(ort::kInfo, "Tilewright: " + path + " takes " + percent(verdict.ratio) + " of the CPU provider's time");
+      log(ort::kInfo, "Tilewright: " + path + " takes " + percent(verdict.ratio) +
+                          " of the CPU provider's time");
     }
   }
   if (narrower) {
-    runner->set_fallback(std::make_unique<InnerSession>(runtime_, model, options_.threads,
-                                                        InnerSession::Names{region.inputs, region.outputs}));
+    runner->set_fallback(std::make_unique<InnerSession>(
+        runtime_, model, options_.threads, InnerSession::Names{region.inputs, region.outputs}));
   }
   claim(region, std::move(runner), support);
 }
@@ -237,12 +258,14 @@ void Provider::claim(const Region& region, std::unique_ptr<Runner> runner, ort::
   claims_.push_back({region.outputs, std::move(runner)});
 }
 
-void Provider::dump(const GraphView& graph, const Region& region, const Rope& onnx, const std::string& digest) const {
+void Provider::dump(const GraphView& graph, const Region& region, const Rope& onnx,
+                    const std::string& digest) const {
   std::filesystem::create_directories(options_.dump);
   const std::string path = options_.dump + "/" + digest + ".onnx";
   if (onnx.bytes() > size_t{1} << 31) {
-    log(ort::kWarning, "Tilewright: " + std::to_string(region.nodes.size()) + " nodes with constants have " +
-                           std::to_string(onnx.bytes()) + " bytes; ONNX files have at most 2 GiB");
+    log(ort::kWarning, "Tilewright: " + std::to_string(region.nodes.size()) +
+                           " nodes with constants have " + std::to_string(onnx.bytes()) +
+                           " bytes; ONNX files have at most 2 GiB");
     return;
   }
   if (!std::filesystem::exists(path)) write_file(path, onnx);
@@ -258,32 +281,39 @@ void Provider::dump(const GraphView& graph, const Region& region, const Rope& on
     }
   }
   const std::string models = options_.models.empty() ? "MODELS" : options_.models;
-  log(ort::kWarning, "Tilewright: " + std::to_string(region.nodes.size()) + " nodes can be compiled: tune-cli compile " + path +
-                         " -o " + models + "/" + digest + ".tw" + dims);
+  log(ort::kWarning, "Tilewright: " + std::to_string(region.nodes.size()) +
+                         " nodes can be compiled: tune-cli compile " + path + " -o " + models +
+                         "/" + digest + ".tw" + dims);
 }
 
-ort::ComputeInfo* Provider::compile(const ort::Graph* graph, const ort::Node* fused, ort::Node** context) {
+ort::ComputeInfo* Provider::compile(const ort::Graph* graph, const ort::Node* fused,
+                                    ort::Node** context) {
   const auto inputs = values_of<ort::NodeNumInputs, ort::NodeInputs>(runtime_, fused);
   const auto outputs = values_of<ort::NodeNumOutputs, ort::NodeOutputs>(runtime_, fused);
   const auto claim = std::ranges::find_if(claims_, [&](const Claim& c) {
     return c.runner != nullptr && std::ranges::find(c.outputs, outputs.at(0)) != c.outputs.end();
   });
-  if (claim == claims_.end()) throw ProviderError("the runtime compiles nodes that were not claimed");
+  if (claim == claims_.end())
+    throw ProviderError("the runtime compiles nodes that were not claimed");
   claim->runner->bind(inputs, outputs);
-  if (options_.writes_context && context != nullptr) *context = context_node(graph, fused, *claim->runner);
+  if (options_.writes_context && context != nullptr)
+    *context = context_node(graph, fused, *claim->runner);
   return new Computed(runtime_, std::move(claim->runner));
 }
 
-ort::Node* Provider::context_node(const ort::Graph* graph, const ort::Node* fused, const Runner& runner) const {
+ort::Node* Provider::context_node(const ort::Graph* graph, const ort::Node* fused,
+                                  const Runner& runner) const {
   // By its path from the folder of the model that is written.
   std::filesystem::path model = options_.context_path;
   if (model.empty()) model = runtime_.get<ort::GetModelPath, const char*>(graph);
   const std::filesystem::path folder = std::filesystem::absolute(model).parent_path();
-  const std::string path = std::filesystem::proximate(std::filesystem::absolute(runner.path()), folder).string();
+  const std::string path =
+      std::filesystem::proximate(std::filesystem::absolute(runner.path()), folder).string();
   std::vector<OwnedAttribute> owned;
   const auto add = [&](const char* key, const void* data, size_t bytes, ort::AttributeType type) {
     OwnedAttribute attribute(runtime_);
-    runtime_.checked<ort::CreateAttribute>(key, data, static_cast<int>(bytes), type, attribute.out());
+    runtime_.checked<ort::CreateAttribute>(key, data, static_cast<int>(bytes), type,
+                                           attribute.out());
     owned.push_back(std::move(attribute));
   };
   const int64_t main = 1, embedded = 0;
@@ -299,9 +329,9 @@ ort::Node* Provider::context_node(const ort::Graph* graph, const ort::Node* fuse
   for (const Port& port : runner.outputs()) outputs.push_back(port.name.c_str());
   const char* name = runtime_.get<ort::NodeName, const char*>(fused);
   ort::Node* node = nullptr;
-  runtime_.check(ort::call<ort::CreateNode>(runtime_.plain<ort::GetEditorApi>(), kContextOp, kContextDomain, name,
-                                            inputs.data(), inputs.size(), outputs.data(), outputs.size(),
-                                            attributes.data(), attributes.size(), &node));
+  runtime_.check(ort::call<ort::CreateNode>(
+      runtime_.plain<ort::GetEditorApi>(), kContextOp, kContextDomain, name, inputs.data(),
+      inputs.size(), outputs.data(), outputs.size(), attributes.data(), attributes.size(), &node));
   return node;
 }
 

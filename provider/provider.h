@@ -18,7 +18,8 @@ class Provider : public ort::Ep {
   // Which nodes a model file stands for. Says in the log why others stay where they are.
   void find_capability(const ort::Graph* graph, ort::Support* support);
   // One of the nodes that it claimed.
-  ort::ComputeInfo* compile(const ort::Graph* graph, const ort::Node* fused, ort::Node** context_node);
+  ort::ComputeInfo* compile(const ort::Graph* graph, const ort::Node* fused,
+                            ort::Node** context_node);
 
  private:
   // Nodes that a runner stands for, known by what they give.
@@ -26,18 +27,23 @@ class Provider : public ort::Ep {
     std::vector<std::string> outputs;
     std::unique_ptr<Runner> runner;
   };
-  void log(ort::Severity severity, const std::string& line) const { runtime_.log(logger_, severity, line); }
+  void log(ort::Severity severity, const std::string& line) const {
+    runtime_.log(logger_, severity, line);
+  }
   Runner::Log log_lines() const;
   std::string model_file(const std::string& digest) const;
 
-  void claim_context(const GraphView& graph, const ort::Graph* owner, const NodeView& node, ort::Support* support);
-  void consider(const GraphView& graph, const Region& region, ort::Support* support);
-  void consider_file(const GraphView& graph, const Region& region, const Rope& onnx, const std::string& path,
+  void claim_context(const GraphView& graph, const ort::Graph* owner, const NodeView& node,
                      ort::Support* support);
+  void consider(const GraphView& graph, const Region& region, ort::Support* support);
+  void consider_file(const GraphView& graph, const Region& region, const Rope& onnx,
+                     const std::string& path, ort::Support* support);
   void claim(const Region& region, std::unique_ptr<Runner> runner, ort::Support* support);
   // Writes the region for tune-cli, and says how to compile it.
-  void dump(const GraphView& graph, const Region& region, const Rope& onnx, const std::string& digest) const;
-  ort::Node* context_node(const ort::Graph* graph, const ort::Node* fused, const Runner& runner) const;
+  void dump(const GraphView& graph, const Region& region, const Rope& onnx,
+            const std::string& digest) const;
+  ort::Node* context_node(const ort::Graph* graph, const ort::Node* fused,
+                          const Runner& runner) const;
 
   const Runtime& runtime_;
   const ort::Logger* logger_;

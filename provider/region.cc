@@ -10,18 +10,24 @@ namespace {
 
 // Operators whose outputs have sizes that depend on values, or differ from run to run.
 constexpr std::array kUnpredictable = {
-    std::string_view("NonZero"),       std::string_view("Unique"),        std::string_view("Compress"),
-    std::string_view("NonMaxSuppression"), std::string_view("RandomNormal"), std::string_view("RandomUniform"),
-    std::string_view("RandomNormalLike"), std::string_view("RandomUniformLike"), std::string_view("Multinomial"),
-    std::string_view("Bernoulli"),     std::string_view(kContextOp)};
+    std::string_view("NonZero"),          std::string_view("Unique"),
+    std::string_view("Compress"),         std::string_view("NonMaxSuppression"),
+    std::string_view("RandomNormal"),     std::string_view("RandomUniform"),
+    std::string_view("RandomNormalLike"), std::string_view("RandomUniformLike"),
+    std::string_view("Multinomial"),      std::string_view("Bernoulli"),
+    std::string_view(kContextOp)};
 
 bool is_number(int32_t elem) { return elem != 0 && elem != ort::kText; }
 
-bool is_claimable(const GraphView& graph, const NodeView& node, const std::set<std::string>& excluded) {
+bool is_claimable(const GraphView& graph, const NodeView& node,
+                  const std::set<std::string>& excluded) {
   if (node.holds_graphs || node.outputs.empty()) return false;
-  if (excluded.contains(node.op) || excluded.contains(node.name)) return false;
+  const auto named = [&](const std::string& name) { return excluded.contains(name); };
+  if (named(node.op) || named(node.name) || std::ranges::any_of(node.outputs, named)) return false;
   if (std::ranges::find(kUnpredictable, node.op) != kUnpredictable.end()) return false;
-  const auto numbers = [&](const std::string& value) { return value.empty() || is_number(graph.type(value).elem); };
+  const auto numbers = [&](const std::string& value) {
+    return value.empty() || is_number(graph.type(value).elem);
+  };
   return std::ranges::all_of(node.inputs, numbers) && std::ranges::all_of(node.outputs, numbers);
 }
 
@@ -57,7 +63,8 @@ void find_border(const GraphView& graph, Region& region) {
 std::vector<Region> regions_of(const GraphView& graph, const std::set<std::string>& excluded) {
   // A value's depth: how many other nodes stand, alternating with claimed ones, on the longest path to it.
   // Claimed nodes of one depth are a region, since a path that leaves them comes back deeper.
-  std::map<std::string, std::pair<size_t, bool>> made;  // by value: depth, and whether a claimed node made it
+  std::map<std::string, std::pair<size_t, bool>>
+      made;  // by value: depth, and whether a claimed node made it
   std::map<size_t, Region> by_depth;
   for (const NodeView& node : graph.nodes()) {
     const bool claimed = is_claimable(graph, node, excluded);

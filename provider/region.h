@@ -12,13 +12,15 @@ namespace tilewright::provider {
 // Nodes that together make one: no path between two of them leads through another node.
 struct Region {
   std::vector<const NodeView*> nodes;
-  std::vector<std::string> inputs;     // values that come from elsewhere, in the order of their first use
+  std::vector<std::string>
+      inputs;  // values that come from elsewhere, in the order of their first use
   std::vector<std::string> constants;  // likewise, that no run changes
   std::vector<std::string> outputs;    // values that the graph gives or other nodes read
 };
 
-// The largest regions without nodes of `excluded`, which names operators and nodes, without nodes that
-// run graphs of their own or give no tensors of numbers, and without those whose shapes depend on values.
+// The largest regions without nodes of `excluded`, which names operators, nodes and what they give, without
+// nodes that run graphs of their own or give no tensors of numbers, and without those whose shapes depend on
+// values.
 std::vector<Region> regions_of(const GraphView& graph, const std::set<std::string>& excluded);
 
 // Bytes, some of which belong to somebody else.
@@ -36,8 +38,10 @@ class Rope {
   template <class Take>
   void each(Take&& take) const {
     for (const Piece& piece : pieces_) {
-      if (piece.data == nullptr) take(piece.own.data(), piece.own.size());
-      else take(piece.data, piece.bytes);
+      if (piece.data == nullptr)
+        take(piece.own.data(), piece.own.size());
+      else
+        take(piece.data, piece.bytes);
     }
   }
   std::string text() const;

@@ -18,9 +18,24 @@ namespace {
 // Numbers of fields, by message.
 enum ModelField { kIrVersion = 1, kProducer = 2, kGraph = 7, kOperatorSet = 8 };
 enum GraphField { kNode = 1, kGraphName = 2, kInitializer = 5, kInput = 11, kOutput = 12 };
-enum NodeField { kNodeInput = 1, kNodeOutput = 2, kNodeName = 3, kOp = 4, kAttribute = 5, kDomain = 7 };
+enum NodeField {
+  kNodeInput = 1,
+  kNodeOutput = 2,
+  kNodeName = 3,
+  kOp = 4,
+  kAttribute = 5,
+  kDomain = 7
+};
 enum AttributeField {
-  kAttributeName = 1, kF = 2, kI = 3, kS = 4, kT = 5, kFloatsField = 7, kIntsField = 8, kStringsField = 9, kKind = 20
+  kAttributeName = 1,
+  kF = 2,
+  kI = 3,
+  kS = 4,
+  kT = 5,
+  kFloatsField = 7,
+  kIntsField = 8,
+  kStringsField = 9,
+  kKind = 20
 };
 enum TensorField { kDims = 1, kDataType = 2, kTensorName = 8, kRawData = 9 };
 
@@ -28,7 +43,9 @@ void add_varint(std::string& out, uint64_t value) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
   out.push_back(static_cast<char>(value));
 }
-void add_key(std::string& out, int field, int wire) { add_varint(out, static_cast<uint64_t>(field) << 3 | wire); }
+void add_key(std::string& out, int field, int wire) {
+  add_varint(out, static_cast<uint64_t>(field) << 3 | wire);
+}
 void add_number(std::string& out, int field, int64_t value) {
   add_key(out, field, 0);
   add_varint(out, static_cast<uint64_t>(value));
@@ -82,7 +99,8 @@ std::string attribute_message(const AttributeView& view) {
       kind(1);
       break;
     case ort::kFloats:
-      for (size_t i = 0; i < view.data.size(); i += sizeof(float)) add_float(out, kFloatsField, view.data.data() + i);
+      for (size_t i = 0; i < view.data.size(); i += sizeof(float))
+        add_float(out, kFloatsField, view.data.data() + i);
       kind(6);
       break;
     case ort::kString:
@@ -101,20 +119,23 @@ std::string attribute_message(const AttributeView& view) {
       add_bytes(out, kT, tensor_head("", view.tensor) + view.data);
       kind(4);
       break;
-    default: throw ProviderError("the attribute '" + view.name + "' is of a type that is not known here");
+    default:
+      throw ProviderError("the attribute '" + view.name + "' is of a type that is not known here");
   }
   return out;
 }
 
 std::string node_message(const std::string& op, const std::string& domain, const std::string& name,
-                         const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+                         const std::vector<std::string>& inputs,
+                         const std::vector<std::string>& outputs,
                          const std::vector<AttributeView>& attributes) {
   std::string out;
   for (const std::string& input : inputs) add_bytes(out, kNodeInput, input);
   for (const std::string& output : outputs) add_bytes(out, kNodeOutput, output);
   if (!name.empty()) add_bytes(out, kNodeName, name);
   add_bytes(out, kOp, op);
-  for (const AttributeView& attribute : attributes) add_bytes(out, kAttribute, attribute_message(attribute));
+  for (const AttributeView& attribute : attributes)
+    add_bytes(out, kAttribute, attribute_message(attribute));
   if (!domain.empty()) add_bytes(out, kDomain, domain);
   return out;
 }
@@ -124,8 +145,10 @@ std::string value_message(const std::string& name, const ValueType& type) {
   std::string shape;
   for (size_t d = 0; d < type.sizes.size(); ++d) {
     std::string dim;
-    if (type.sizes[d] >= 0) add_number(dim, 1, type.sizes[d]);
-    else if (!type.names[d].empty()) add_bytes(dim, 2, type.names[d]);
+    if (type.sizes[d] >= 0)
+      add_number(dim, 1, type.sizes[d]);
+    else if (!type.names[d].empty())
+      add_bytes(dim, 2, type.names[d]);
     add_bytes(shape, 1, dim);
   }
   std::string tensor, wrapped, out;
@@ -139,7 +162,8 @@ std::string value_message(const std::string& name, const ValueType& type) {
 
 std::string borders(const GraphView& graph, const Region& region) {
   std::string out;
-  for (const std::string& input : region.inputs) add_bytes(out, kInput, value_message(input, graph.type(input)));
+  for (const std::string& input : region.inputs)
+    add_bytes(out, kInput, value_message(input, graph.type(input)));
   for (const std::string& output : region.outputs) {
     add_bytes(out, kOutput, value_message(output, graph.type(output)));
   }
@@ -189,8 +213,9 @@ Rope onnx_of(const GraphView& graph, const Region& region) {
   std::map<std::string, int64_t> sets;
   const std::map<std::string, int64_t> all_sets = graph.operator_sets();
   for (const NodeView* node : region.nodes) {
-    add_bytes(nodes, kNode, node_message(node->op, node->domain, node->name, node->inputs, node->outputs,
-                                         attributes_of(graph.runtime(), node->node)));
+    add_bytes(nodes, kNode,
+              node_message(node->op, node->domain, node->name, node->inputs, node->outputs,
+                           attributes_of(graph.runtime(), node->node)));
     const auto set = all_sets.find(node->domain);
     sets[node->domain] = set == all_sets.end() ? 1 : set->second;
   }
@@ -222,7 +247,8 @@ std::string digest_of(const Rope& onnx) {
   onnx.each([&](const void* data, size_t bytes) { XXH3_128bits_update(&state, data, bytes); });
   const XXH128_hash_t hash = XXH3_128bits_digest(&state);
   std::array<char, 33> text{};
-  std::snprintf(text.data(), text.size(), "%016llx%016llx", static_cast<unsigned long long>(hash.high64),
+  std::snprintf(text.data(), text.size(), "%016llx%016llx",
+                static_cast<unsigned long long>(hash.high64),
                 static_cast<unsigned long long>(hash.low64));
   return text.data();
 }
@@ -232,13 +258,14 @@ std::string context_model(const GraphView& graph, const Region& region, const st
     return AttributeView{name, ort::kString, std::move(value), {}};
   };
   const auto number = [](const std::string& name, int64_t value) {
-    return AttributeView{name, ort::kInt, std::string(reinterpret_cast<const char*>(&value), sizeof value), {}};
+    return AttributeView{
+        name, ort::kInt, std::string(reinterpret_cast<const char*>(&value), sizeof value), {}};
   };
   std::string inner;
   add_bytes(inner, kNode,
             node_message(kContextOp, kContextDomain, "tilewright", region.inputs, region.outputs,
-                         {number("embed_mode", 0), word("ep_cache_context", path), number("main_context", 1),
-                          word("source", kProviderName)}));
+                         {number("embed_mode", 0), word("ep_cache_context", path),
+                          number("main_context", 1), word("source", kProviderName)}));
   add_bytes(inner, kGraphName, "context");
   inner += borders(graph, region);
   std::string model = model_head(8, {{"", 17}, {kContextDomain, 1}});

@@ -13,7 +13,10 @@ void check_tw(tw_status status) {
 }
 
 Port port_of(const tw_port& port) {
-  return {port.name, port.dtype, {port.least, port.least + port.ndim}, {port.shape, port.shape + port.ndim}};
+  return {port.name,
+          port.dtype,
+          {port.least, port.least + port.ndim},
+          {port.shape, port.shape + port.ndim}};
 }
 
 template <class Count, class At>
@@ -30,7 +33,8 @@ std::vector<Port> ports_of(const tw_model* model, Count count, At at) {
 size_t place_of(const std::vector<std::string>& names, const std::string& name, const char* what) {
   const auto at = std::ranges::find(names, name);
   if (at == names.end()) {
-    throw ProviderError("the model file has " + std::string(what) + " '" + name + "', which the nodes do not have");
+    throw ProviderError("the model file has " + std::string(what) + " '" + name +
+                        "', which the nodes do not have");
   }
   return static_cast<size_t>(at - names.begin());
 }
@@ -50,18 +54,21 @@ struct Loop {
 
   static void part(void* self, size_t i) {
     const Loop& loop = *static_cast<const Loop*>(self);
-    const auto cut = [&](size_t at) { return static_cast<int64_t>(at) * loop.n / static_cast<int64_t>(loop.parts); };
+    const auto cut = [&](size_t at) {
+      return static_cast<int64_t>(at) * loop.n / static_cast<int64_t>(loop.parts);
+    };
     loop.body(loop.closure, cut(i), cut(i + 1), static_cast<int32_t>(i));
   }
 };
 
-void parallel_for(void* pool, int64_t n, void (*body)(void*, int64_t, int64_t, int32_t), void* closure) {
+void parallel_for(void* pool, int64_t n, void (*body)(void*, int64_t, int64_t, int32_t),
+                  void* closure) {
   const Loops& loops = *static_cast<const Loops*>(pool);
   const auto parts = static_cast<size_t>(std::min<int64_t>(loops.threads, n));
   Loop loop{n, parts, body, closure};
   if (parts > 1) {
-    ort::Status* failed = loops.runtime.plain<ort::ParallelFor>(loops.context, &Loop::part, parts, parts,
-                                                                static_cast<void*>(&loop));
+    ort::Status* failed = loops.runtime.plain<ort::ParallelFor>(loops.context, &Loop::part, parts,
+                                                                parts, static_cast<void*>(&loop));
     if (failed == nullptr) return;
     loops.runtime.plain<ort::ReleaseStatus>(failed);  // it refused before it began
   }
@@ -86,10 +93,12 @@ std::optional<DLDataType> dl_type(int32_t elem) {
     DLDataType type;
   };
   constexpr std::array kRows = {
-      Row{ort::kF32, {kDLFloat, 32, 1}}, Row{ort::kU8, {kDLUInt, 8, 1}},   Row{ort::kI8, {kDLInt, 8, 1}},
-      Row{ort::kU16, {kDLUInt, 16, 1}},  Row{ort::kI16, {kDLInt, 16, 1}},  Row{ort::kI32, {kDLInt, 32, 1}},
-      Row{ort::kI64, {kDLInt, 64, 1}},   Row{ort::kBool, {kDLBool, 8, 1}}, Row{ort::kF16, {kDLFloat, 16, 1}},
-      Row{ort::kF64, {kDLFloat, 64, 1}}, Row{ort::kU32, {kDLUInt, 32, 1}}, Row{ort::kU64, {kDLUInt, 64, 1}},
+      Row{ort::kF32, {kDLFloat, 32, 1}},  Row{ort::kU8, {kDLUInt, 8, 1}},
+      Row{ort::kI8, {kDLInt, 8, 1}},      Row{ort::kU16, {kDLUInt, 16, 1}},
+      Row{ort::kI16, {kDLInt, 16, 1}},    Row{ort::kI32, {kDLInt, 32, 1}},
+      Row{ort::kI64, {kDLInt, 64, 1}},    Row{ort::kBool, {kDLBool, 8, 1}},
+      Row{ort::kF16, {kDLFloat, 16, 1}},  Row{ort::kF64, {kDLFloat, 64, 1}},
+      Row{ort::kU32, {kDLUInt, 32, 1}},   Row{ort::kU64, {kDLUInt, 64, 1}},
       Row{ort::kBf16, {kDLBfloat, 16, 1}}};
   const auto* row = std::ranges::find(kRows, elem, &Row::elem);
   return row == kRows.end() ? std::nullopt : std::optional(row->type);
@@ -184,14 +193,17 @@ void Runner::compute(ort::KernelContext* context) {
 bool Runner::read_inputs(const ort::KernelContext* context, Instance& instance) const {
   bool fits = true;
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    const auto* value = runtime_.get<ort::KernelContextGetInput, const ort::Value*>(context, input_at_[i]);
+    const auto* value =
+        runtime_.get<ort::KernelContextGetInput, const ort::Value*>(context, input_at_[i]);
     if (value == nullptr) throw ProviderError("input '" + inputs_[i].name + "' is left out");
     ort::Element elem{};
     const int64_t* sizes = nullptr;
     size_t rank = 0;
     runtime_.checked<ort::GetTensorShape>(value, &elem, &sizes, &rank);
     const std::optional<DLDataType> type = dl_type(elem);
-    if (!type) throw ProviderError("input '" + inputs_[i].name + "' has an element type without a name in DLPack");
+    if (!type)
+      throw ProviderError("input '" + inputs_[i].name +
+                          "' has an element type without a name in DLPack");
     const Port& port = inputs_[i];
     DLTensor& tensor = instance.in[i];
     tensor = {};
@@ -201,7 +213,8 @@ bool Runner::read_inputs(const ort::KernelContext* context, Instance& instance) 
     tensor.dtype = *type;
     tensor.shape = const_cast<int64_t*>(sizes);
     fits = fits && rank == port.most.size();
-    for (size_t d = 0; fits && d < rank; ++d) fits = port.least[d] <= sizes[d] && sizes[d] <= port.most[d];
+    for (size_t d = 0; fits && d < rank; ++d)
+      fits = port.least[d] <= sizes[d] && sizes[d] <= port.most[d];
   }
   return fits;
 }
@@ -212,10 +225,12 @@ void Runner::refuse_sizes(const Instance& instance) const {
     const std::vector<int64_t> given(tensor.shape, tensor.shape + tensor.ndim);
     const Port& port = inputs_[i];
     bool fits = given.size() == port.most.size();
-    for (size_t d = 0; fits && d < given.size(); ++d) fits = port.least[d] <= given[d] && given[d] <= port.most[d];
+    for (size_t d = 0; fits && d < given.size(); ++d)
+      fits = port.least[d] <= given[d] && given[d] <= port.most[d];
     if (fits) continue;
-    throw ProviderError("input '" + port.name + "' is " + describe(given, given) + "; " + path_ + " takes " +
-                        describe(port.least, port.most) + ". Compile it for these sizes (tune-cli compile --dim), or "
+    throw ProviderError("input '" + port.name + "' is " + describe(given, given) + "; " + path_ +
+                        " takes " + describe(port.least, port.most) +
+                        ". Compile it for these sizes (tune-cli compile --dim), or "
                         "leave out the option fallback=0");
   }
   throw ProviderError("the inputs do not fit");
@@ -225,11 +240,12 @@ void Runner::run(ort::KernelContext* context, Instance& instance) const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     std::vector<int64_t>& shape = instance.out_shapes[i];
     if (!shape.empty()) {
-      check_tw(tw_model_output_shape(instance.model, instance.in_pointers.data(), inputs_.size(), i, shape.data()));
+      check_tw(tw_model_output_shape(instance.model, instance.in_pointers.data(), inputs_.size(), i,
+                                     shape.data()));
     }
     ort::Value* value = nullptr;
-    runtime_.checked<ort::KernelContextGetOutput>(context, output_at_[i], static_cast<const int64_t*>(shape.data()),
-                                                  shape.size(), &value);
+    runtime_.checked<ort::KernelContextGetOutput>(
+        context, output_at_[i], static_cast<const int64_t*>(shape.data()), shape.size(), &value);
     DLTensor& tensor = instance.out[i];
     tensor = {};
     tensor.data = runtime_.get<ort::GetTensorMutableData, void*>(value);
@@ -268,8 +284,8 @@ void Runner::run_fallback(ort::KernelContext* context) const {
     runtime_.checked<ort::KernelContextGetOutput>(context, fallback_outputs_[i], sizes, rank, &to);
     const auto bytes = runtime_.get<ort::GetTensorSizeInBytes, size_t>(from);
     if (bytes == 0) continue;
-    std::memcpy(runtime_.get<ort::GetTensorMutableData, void*>(to), runtime_.get<ort::GetTensorData, const void*>(from),
-                bytes);
+    std::memcpy(runtime_.get<ort::GetTensorMutableData, void*>(to),
+                runtime_.get<ort::GetTensorData, const void*>(from), bytes);
   }
 }
 

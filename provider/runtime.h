@@ -65,8 +65,10 @@ class Runtime {
   }
 
   // A line in the runtime's log.
-  void log(const ort::Logger* logger, ort::Severity severity, const std::string& line) const noexcept {
-    ort::Status* failed = plain<ort::LogMessage>(logger, severity, line.c_str(), "tilewright", 0, "provider");
+  void log(const ort::Logger* logger, ort::Severity severity,
+           const std::string& line) const noexcept {
+    ort::Status* failed =
+        plain<ort::LogMessage>(logger, severity, line.c_str(), "tilewright", 0, "provider");
     if (failed != nullptr) plain<ort::ReleaseStatus>(failed);
   }
 
@@ -79,7 +81,8 @@ class Runtime {
 template <class Object, class Release>
 class Owned {
  public:
-  explicit Owned(const Runtime& runtime, Object* object = nullptr) : runtime_(&runtime), object_(object) {}
+  explicit Owned(const Runtime& runtime, Object* object = nullptr)
+      : runtime_(&runtime), object_(object) {}
   Owned(Owned&& other) noexcept
       : runtime_(other.runtime_), object_(std::exchange(other.object_, nullptr)) {}
   Owned& operator=(Owned&& other) noexcept {

@@ -21,7 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // A tensor of the sizes of a port with made-up values: floats in [-1, 1), all else 1, which is an index of most
 // tables and a mask that hides nothing.
@@ -38,8 +40,9 @@ MadeInput make_input(const Runtime& runtime, const ort::MemoryInfo* memory, int3
   for (const int64_t size : shape) count *= static_cast<size_t>(size);
   MadeInput made{std::vector<char>(count * type->bits / 8), OwnedValue(runtime)};
   fill(made.data, elem, seed);
-  runtime.checked<ort::CreateTensorWithData>(memory, static_cast<void*>(made.data.data()), made.data.size(), shape.data(),
-                                             shape.size(), static_cast<ort::Element>(elem), made.value.out());
+  runtime.checked<ort::CreateTensorWithData>(memory, static_cast<void*>(made.data.data()),
+                                             made.data.size(), shape.data(), shape.size(),
+                                             static_cast<ort::Element>(elem), made.value.out());
   return made;
 }
 
@@ -48,12 +51,10 @@ class Race {
  public:
   Race(const GraphView& graph, const Region& region, const std::string& onnx, const Runner& runner,
        const Options& options)
-      : runtime_(graph.runtime()),
-        graph_(graph),
-        region_(region),
-        runner_(runner),
+      : runtime_(graph.runtime()), graph_(graph), region_(region), runner_(runner),
         cpu_(runtime_, onnx, options.threads, {region.inputs, region.outputs}),
-        own_(runtime_, context_model(graph, region, runner.path()), options.threads, {region.inputs, region.outputs},
+        own_(runtime_, context_model(graph, region, runner.path()), options.threads,
+             {region.inputs, region.outputs},
              {{"trial", "0"}, {"fallback", "0"}, {"threads", std::to_string(options.threads)}}),
         memory_(runtime_) {
     runtime_.checked<ort::CreateCpuMemoryInfo>(0, 0, memory_.out());
@@ -63,7 +64,8 @@ class Race {
     std::vector<MadeInput> made;
     std::vector<const ort::Value*> inputs;
     for (const std::string& name : region_.inputs) {
-      made.push_back(make_input(runtime_, memory_.get(), graph_.type(name).elem, sizes_of(name, largest), made.size()));
+      made.push_back(make_input(runtime_, memory_.get(), graph_.type(name).elem,
+                                sizes_of(name, largest), made.size()));
     }
     for (const MadeInput& input : made) inputs.push_back(input.value.get());
     Verdict verdict;
@@ -88,7 +90,8 @@ class Race {
     return sizes;
   }
 
-  double time_of(const InnerSession& session, const std::vector<const ort::Value*>& inputs, int runs) const {
+  double time_of(const InnerSession& session, const std::vector<const ort::Value*>& inputs,
+                 int runs) const {
     const auto start = Clock::now();
     for (int i = 0; i < runs; ++i) session.run(inputs);
     return seconds_since(start) / runs;
@@ -101,7 +104,8 @@ class Race {
     std::vector<double> ratios;
     const auto start = Clock::now();
     const auto close = [&] { return std::abs(median(ratios) / kMostTime - 1) < 0.05; };
-    while (ratios.size() < 5 || seconds_since(start) < 0.3 || (close() && seconds_since(start) < 2)) {
+    while (ratios.size() < 5 || seconds_since(start) < 0.3 ||
+           (close() && seconds_since(start) < 2)) {
       const bool own_first = ratios.size() % 2 == 0;
       const double first = time_of(own_first ? own_ : cpu_, inputs, runs);
       const double second = time_of(own_first ? cpu_ : own_, inputs, runs);
@@ -125,11 +129,12 @@ class Race {
   OwnedMemoryInfo memory_;
 };
 
-Verdict try_out(const GraphView& graph, const Region& region, const std::string& onnx, const Runner& runner,
-                const Options& options) {
+Verdict try_out(const GraphView& graph, const Region& region, const std::string& onnx,
+                const Runner& runner, const Options& options) {
   Race race(graph, region, onnx, runner, options);
   Verdict verdict = race.run(true);
-  const bool ranged = std::ranges::any_of(runner.inputs(), [](const Port& p) { return p.least != p.most; });
+  const bool ranged =
+      std::ranges::any_of(runner.inputs(), [](const Port& p) { return p.least != p.most; });
   if (!ranged || !verdict.problem.empty()) return verdict;
   const Verdict least = race.run(false);
   verdict.ratio = std::max(verdict.ratio, least.ratio);
@@ -199,7 +204,8 @@ void keep_verdict(const Runner& runner, const std::string& key, const Verdict& v
   const int length = std::snprintf(line, sizeof line, "%s %.4f %.3g\n", key.c_str(), verdict.ratio,
                                    std::min(verdict.difference, 1e9));
   // One write of a line: those of several processes do not mix.
-  const int file = open(verdicts_file(runner).c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  const int file =
+      open(verdicts_file(runner).c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (file < 0) return;
   if (write(file, line, static_cast<size_t>(length)) != length) {
     // The line is cut off; readers stop there and the trial is made again.
@@ -209,8 +215,8 @@ void keep_verdict(const Runner& runner, const std::string& key, const Verdict& v
 
 }  // namespace
 
-Verdict verdict_on(const GraphView& graph, const Region& region, const std::string& onnx, const Runner& runner,
-                   const Options& options) {
+Verdict verdict_on(const GraphView& graph, const Region& region, const std::string& onnx,
+                   const Runner& runner, const Options& options) {
   const std::string key = key_of(runner, graph.runtime(), options);
   Verdict verdict;
   if (find_verdict(runner, key, verdict)) return verdict;

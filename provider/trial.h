@@ -10,7 +10,8 @@ namespace tilewright::provider {
 
 // What runs of both on the same random inputs showed.
 struct Verdict {
-  double ratio = 0;       // time of the model file over that of the CPU provider, the worst of the sizes tried
+  double ratio =
+      0;  // time of the model file over that of the CPU provider, the worst of the sizes tried
   double difference = 0;  // the largest of any output, as a share of its largest magnitude there
   std::string problem;    // why they could not be compared; "": they were
 };
@@ -20,7 +21,7 @@ inline constexpr double kMostTime = 1.02;
 
 // The verdict of an earlier trial on this machine, with this runtime, file and number of threads, which
 // stands beside the file; else that of a trial, which takes about a second.
-Verdict verdict_on(const GraphView& graph, const Region& region, const std::string& onnx, const Runner& runner,
-                   const Options& options);
+Verdict verdict_on(const GraphView& graph, const Region& region, const std::string& onnx,
+                   const Runner& runner, const Options& options);
 
 }  // namespace tilewright::provider

@@ -13,14 +13,18 @@ https://onnxruntime.ai/docs/execution-providers/plugin-ep-libraries explains suc
 from __future__ import annotations
 
 import pathlib
+import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from typing import Any, Sequence
 
 __all__ = ["add_to", "compile_model", "get_ep_name", "get_ep_names", "get_library_path", "register"]
 
 _NAME = "TilewrightExecutionProvider"
+# Of "  y (Tan): there is no kernel for this operator", and "tune-cli: 'y': operand W has to be a constant".
+_WITHOUT_KERNEL = re.compile(r"(?:  (?=.* \(\w+\): )|tune-cli: ')(.+?)(?: \(\w+\)|'): ")
 _LIBRARY = pathlib.Path(__file__).parent / "lib" / "libonnxruntime_ep_tilewright.so"
 
 
@@ -71,27 +75,55 @@ def _tune_cli() -> str:
 
 
 def compile_model(model: Any, models: str | pathlib.Path, arguments: Sequence[str] = (), *, tune_cli: str | None = None,
-                  exclude: str = "", graph_optimization_level: Any = None) -> list[pathlib.Path]:
+                  graph_optimization_level: Any = None) -> list[pathlib.Path]:
     """Compiles what the provider could claim of a model (a path, or bytes) into the folder `models`.
 
-    `arguments` are options of `tune-cli compile`, such as ["--dim", "batch=1", "--time", "60"]. A session has to
-    use the same `exclude` and `graph_optimization_level`, since it looks for the graph as the runtime has
-    optimized it. Returns the files; what is there already is not compiled again."""
-    import onnxruntime
-
+    `arguments` are options of `tune-cli compile`, such as ["--dim", "batch=1", "--time", "60"]. Names of nodes
+    that have no kernel go into the file `exclude` of the folder, which the provider reads: these stay with
+    other providers, and what is left is compiled. A session has to use the same
+    `graph_optimization_level`, since it looks for the graph as the runtime has optimized it. Returns the files;
+    what is there already is not compiled again."""
     folder = pathlib.Path(models)
     folder.mkdir(parents=True, exist_ok=True)
-    files = []
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as dump:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        if graph_optimization_level is not None:
-            options.graph_optimization_level = graph_optimization_level
-        add_to(options, dump=dump, exclude=exclude)
-        onnxruntime.InferenceSession(model if isinstance(model, bytes) else str(model), options)
-        for region in sorted(pathlib.Path(dump).glob("*.onnx")):
-            file = folder / (region.stem + ".tw")
-            if not file.exists():
-                subprocess.run([tune_cli or _tune_cli(), "compile", str(region), "-o", str(file), *arguments], check=True)
-            files.append(file)
-    return files
+    program = tune_cli or _tune_cli()
+    while True:
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as dump:
+            _dump(model, folder, dump, graph_optimization_level)
+            regions = sorted(pathlib.Path(dump).glob("*.onnx"))
+            without = set()
+            for region in regions:
+                command = [program, "compile", str(region), "-o", str(folder / (region.stem + ".tw")), *arguments]
+                without |= _compile(command)
+        if not without:
+            break
+        with open(folder / "exclude", "a", encoding="utf-8") as file:
+            file.writelines(name + "\n" for name in sorted(without))
+    return sorted(folder.glob("*.tw"))
+
+
+def _dump(model: Any, folder: pathlib.Path, dump: str, level: Any) -> None:
+    """Writes the regions that have no model file in the folder."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if level is not None:
+        options.graph_optimization_level = level
+    add_to(options, dump=dump, models=folder, trial=False)
+    onnxruntime.InferenceSession(model if isinstance(model, bytes) else str(model), options)
+
+
+def _compile(command: Sequence[str]) -> set[str]:
+    """Runs tune-cli; the nodes that have no kernel, or nothing when it is done."""
+    said = []
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            said.append(line)
+            print(line, end="", file=sys.stderr, flush=True)
+    if process.returncode == 0:
+        return set()
+    names = {found[1] for line in said for found in [_WITHOUT_KERNEL.match(line)] if found}
+    if not names:
+        raise subprocess.CalledProcessError(process.returncode, command, stderr="".join(said))
+    return names

@@ -308,14 +308,24 @@ class Package(ProviderTest):
     def test_what_has_no_kernel_is_left_out_by_name(self):
         model = onnx.load_from_string(dense(0, 2))
         model.graph.node[2].op_type = "Tan"
+        model.graph.node.add(op_type="Relu", input=["y"], output=["z"])
+        model.graph.output[0].name = "z"
         text = model.SerializeToString()
-        with self.assertRaises(subprocess.CalledProcessError):
-            package.compile_model(text, self.models, ["--trials", "0", "--quiet"], tune_cli=TUNE_CLI)
         options = ["--trials", "0", "--threads", "1", "--db", str(self.folder / "k.db"), "--quiet"]
-        file, = package.compile_model(text, self.models, options, tune_cli=TUNE_CLI, exclude="Tan")
-        self.assertTrue(file.exists())
-        made = session(text, models=self.models, trial=0, exclude="Tan")
+        with captured() as lines:
+            files = package.compile_model(text, self.models, options, tune_cli=TUNE_CLI)
+        self.assertRegex("\n".join(lines), r"y \(Tan\): there is no kernel for this operator")
+        self.assertEqual(len(files), 2)
+        self.assertEqual((self.models / "exclude").read_text(), "y\n")
+        with captured() as lines:
+            made = session(text, models=self.models, trial=0, level=1)
+        self.assertRegex("\n".join(lines), "Tilewright: claimed 2 of 2 regions")
         self.expect_same(text, rows(2), made)
+
+    def test_other_refusals_are_errors(self):
+        with self.assertRaises(subprocess.CalledProcessError) as raised, captured():
+            package.compile_model(dense(), self.models, ["--trials", "0"], tune_cli=TUNE_CLI)
+        self.assertIn("batch", raised.exception.stderr)
 
 
 class Trials(ProviderTest):

@@ -38,7 +38,9 @@ class ProviderTest : public ::testing::Test {
  protected:
   ProviderTest() {
     size_t count = 0;
-    EXPECT_EQ(message_of(CreateEpFactories("tilewright", stand_in.base(), nullptr, &factory, 1, &count)), "");
+    EXPECT_EQ(
+        message_of(CreateEpFactories("tilewright", stand_in.base(), nullptr, &factory, 1, &count)),
+        "");
     EXPECT_EQ(count, 1u);
     options[kPrefix + "models"] = folder.path("");
     options[kPrefix + "trial"] = "0";
@@ -59,7 +61,8 @@ class ProviderTest : public ::testing::Test {
   }
 
   std::string create() {
-    return message_of(factory->create_ep(factory, nullptr, nullptr, 0, as_options(options), nullptr, &ep));
+    return message_of(
+        factory->create_ep(factory, nullptr, nullptr, 0, as_options(options), nullptr, &ep));
   }
   // Where the model file of the graph's one region is looked for.
   std::string model_path() const {
@@ -123,7 +126,8 @@ TEST(ProviderVersion, AnOlderRuntimeIsRefusedWithTheVersionThatIsNeeded) {
   ort::Factory* factory = nullptr;
   size_t count = 0;
   EXPECT_EQ(message_of(CreateEpFactories("t", stand_in.base(), nullptr, &factory, 1, &count)),
-            "Tilewright's provider needs ONNX Runtime 1.24 or later; this one is 1.23.2: pip install -U onnxruntime");
+            "Tilewright's provider needs ONNX Runtime 1.24 or later; this one is 1.23.2: pip "
+            "install -U onnxruntime");
   EXPECT_EQ(count, 0u);
 }
 
@@ -152,15 +156,20 @@ TEST_F(ProviderTest, RefusesOptionsWithWhatWouldDo) {
   const auto refused = [&](const std::string& name, const std::string& value) {
     FakePairs given = {{kPrefix + name, value}};
     ort::Ep* none = nullptr;
-    return message_of(factory->create_ep(factory, nullptr, nullptr, 0, as_options(given), nullptr, &none));
+    return message_of(
+        factory->create_ep(factory, nullptr, nullptr, 0, as_options(given), nullptr, &none));
   };
   EXPECT_EQ(refused("model", "x"),
-            "Tilewright: there is no option 'model'; there are models, dump, exclude, threads, instances, trial, "
+            "Tilewright: there is no option 'model'; there are models, dump, exclude, threads, "
+            "instances, trial, "
             "tolerance, fallback, trust");
-  EXPECT_EQ(refused("threads", "two"), "Tilewright: option threads is 'two'; expected a number from 0 to 1024");
-  EXPECT_EQ(refused("instances", "0"), "Tilewright: option instances is '0'; expected a number from 1 to 1024");
+  EXPECT_EQ(refused("threads", "two"),
+            "Tilewright: option threads is 'two'; expected a number from 0 to 1024");
+  EXPECT_EQ(refused("instances", "0"),
+            "Tilewright: option instances is '0'; expected a number from 1 to 1024");
   EXPECT_EQ(refused("trial", "yes"), "Tilewright: option trial is 'yes'; expected 0 or 1");
-  EXPECT_EQ(refused("tolerance", "2"), "Tilewright: option tolerance is '2'; expected a number between 0 and 1");
+  EXPECT_EQ(refused("tolerance", "2"),
+            "Tilewright: option tolerance is '2'; expected a number between 0 and 1");
 }
 
 TEST_F(ProviderTest, RunsAModelFileInThePlaceOfItsNodes) {
@@ -168,7 +177,8 @@ TEST_F(ProviderTest, RunsAModelFileInThePlaceOfItsNodes) {
   options[kPrefix + "threads"] = "3";
   ASSERT_EQ(create(), "");
   ASSERT_EQ(capability(), "");
-  EXPECT_THAT(stand_in.claimed, ElementsAre(&graph.nodes[0])) << ::testing::PrintToString(stand_in.log);
+  EXPECT_THAT(stand_in.claimed, ElementsAre(&graph.nodes[0]))
+      << ::testing::PrintToString(stand_in.log);
   ASSERT_EQ(compile(), "");
   const FakeValue given = input({2, 2, 16});
   FakeContext context;
@@ -188,7 +198,8 @@ TEST_F(ProviderTest, SizesOutsideOfTheFilesAreRefusedWithItsRange) {
   y->sizes = z->sizes = {-1};
   y->sizes = {-1, 8};
   y->names = {"", ""};
-  write_file(serving::testing::ranged_product_graph(b), {.spec = "matmul:m=2..32,n=8,k=16", .dynamic = true});
+  write_file(serving::testing::ranged_product_graph(b),
+             {.spec = "matmul:m=2..32,n=8,k=16", .dynamic = true});
   options[kPrefix + "fallback"] = "0";
   ASSERT_EQ(create(), "");
   ASSERT_EQ(capability(), "");
@@ -199,8 +210,9 @@ TEST_F(ProviderTest, SizesOutsideOfTheFilesAreRefusedWithItsRange) {
   ASSERT_EQ(run(three, context), "");
   EXPECT_THAT(context.outputs[0].shape, ElementsAre(6, 8));
   expect_product(three, context.outputs[0]);
-  EXPECT_THAT(run(many, context), AllOf(HasSubstr("input 'x' is [17, 2, 16]"), HasSubstr("takes [1..16, 2, 16]"),
-                                        HasSubstr("tune-cli compile --dim")));
+  EXPECT_THAT(run(many, context),
+              AllOf(HasSubstr("input 'x' is [17, 2, 16]"), HasSubstr("takes [1..16, 2, 16]"),
+                    HasSubstr("tune-cli compile --dim")));
   EXPECT_THAT(run(flat, context), HasSubstr("input 'x' is [6, 1, 16]"));
 }
 
@@ -208,8 +220,10 @@ TEST_F(ProviderTest, WithoutAFileNodesStayAndOneLineSaysWhy) {
   ASSERT_EQ(create(), "");
   ASSERT_EQ(capability(), "");
   EXPECT_THAT(stand_in.claimed, IsEmpty());
-  EXPECT_THAT(stand_in.log, ElementsAre(AllOf(HasSubstr("1 nodes run as before, since there is no " + model_path()),
-                                              HasSubstr("dump=FOLDER"))));
+  EXPECT_THAT(
+      stand_in.log,
+      ElementsAre(AllOf(HasSubstr("1 nodes run as before, since there is no " + model_path()),
+                        HasSubstr("dump=FOLDER"))));
 }
 
 TEST_F(ProviderTest, WithoutFoldersNodesStayAndOneLineSaysWhy) {
@@ -226,7 +240,8 @@ TEST_F(ProviderTest, ADumpedRegionComesWithTheCommandThatCompilesIt) {
   ASSERT_EQ(create(), "");
   ASSERT_EQ(capability(), "");
   const std::string stem = std::filesystem::path(model_path()).stem().string();
-  EXPECT_THAT(stand_in.log, ElementsAre(HasSubstr("tune-cli compile " + folder.path("dump") + "/" + stem + ".onnx -o ")));
+  EXPECT_THAT(stand_in.log, ElementsAre(HasSubstr("tune-cli compile " + folder.path("dump") + "/" +
+                                                  stem + ".onnx -o ")));
   EXPECT_THAT(stand_in.log[0], HasSubstr(stem + ".tw --dim 'rows=SIZE' --dim 'x.1=SIZE'"));
   EXPECT_TRUE(std::filesystem::exists(folder.path("dump") + "/" + stem + ".onnx"));
 }
@@ -236,7 +251,8 @@ TEST_F(ProviderTest, AFileThatDoesNotOpenLeavesTheNodesWhereTheyAre) {
   ASSERT_EQ(create(), "");
   ASSERT_EQ(capability(), "");
   EXPECT_THAT(stand_in.claimed, IsEmpty());
-  EXPECT_THAT(stand_in.log, ElementsAre(AllOf(HasSubstr("1 nodes run as before"), HasSubstr("cannot serve"))));
+  EXPECT_THAT(stand_in.log,
+              ElementsAre(AllOf(HasSubstr("1 nodes run as before"), HasSubstr("cannot serve"))));
 }
 
 TEST_F(ProviderTest, AFileOfOtherShapesLeavesTheNodesWhereTheyAre) {
@@ -251,7 +267,8 @@ TEST_F(ProviderTest, AFileOfOtherShapesLeavesTheNodesWhereTheyAre) {
 
 TEST_F(ProviderTest, FailuresOfTheRuntimeComeBackAsStatuses) {
   ASSERT_EQ(create(), "");
-  stand_in.set<ort::GetNodes>([](const ort::Graph*, const ort::Node**, size_t) { return failure("no nodes today"); });
+  stand_in.set<ort::GetNodes>(
+      [](const ort::Graph*, const ort::Node**, size_t) { return failure("no nodes today"); });
   EXPECT_EQ(capability(), "Tilewright: no nodes today");
 }
 

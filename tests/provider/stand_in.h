@@ -11,9 +11,11 @@
 #include "provider/runtime.h"
 
 extern "C" {
-tilewright::provider::ort::Status* CreateEpFactories(const char*, const tilewright::provider::ort::ApiBase*,
+tilewright::provider::ort::Status* CreateEpFactories(const char*,
+                                                     const tilewright::provider::ort::ApiBase*,
                                                      const tilewright::provider::ort::Logger*,
-                                                     tilewright::provider::ort::Factory**, size_t, size_t*) noexcept;
+                                                     tilewright::provider::ort::Factory**, size_t,
+                                                     size_t*) noexcept;
 tilewright::provider::ort::Status* ReleaseEpFactory(tilewright::provider::ort::Factory*) noexcept;
 }
 
@@ -47,8 +49,10 @@ struct FakeGraph {
     values.back().names.resize(values.back().sizes.size(), "");
     return &values.back();
   }
-  const FakeNode* node(const std::string& op, std::vector<const FakeInfo*> inputs, std::vector<const FakeInfo*> outputs) {
-    nodes.push_back({"node" + std::to_string(nodes.size()), op, "", std::move(inputs), std::move(outputs)});
+  const FakeNode* node(const std::string& op, std::vector<const FakeInfo*> inputs,
+                       std::vector<const FakeInfo*> outputs) {
+    nodes.push_back(
+        {"node" + std::to_string(nodes.size()), op, "", std::move(inputs), std::move(outputs)});
     return &nodes.back();
   }
   std::deque<FakeInfo> values;
@@ -78,8 +82,8 @@ class StandIn {
 
   std::vector<std::string> log;
   std::vector<const FakeNode*> claimed;
-  int loops = 0;                      // calls of ParallelFor
-  uint32_t newest = ort::kVersion;    // API version
+  int loops = 0;                    // calls of ParallelFor
+  uint32_t newest = ort::kVersion;  // API version
   const char* release = "1.24.0";
 
   static StandIn* current;
@@ -95,9 +99,15 @@ ort::Status* failure(const std::string& message);
 // The text of a status, which ends; "" for success.
 std::string message_of(ort::Status* status);
 
-inline const ort::Graph* as_graph(const FakeGraph& graph) { return reinterpret_cast<const ort::Graph*>(&graph); }
-inline const ort::Node* as_node(const FakeNode* node) { return reinterpret_cast<const ort::Node*>(node); }
-inline ort::KernelContext* as_context(FakeContext& context) { return reinterpret_cast<ort::KernelContext*>(&context); }
+inline const ort::Graph* as_graph(const FakeGraph& graph) {
+  return reinterpret_cast<const ort::Graph*>(&graph);
+}
+inline const ort::Node* as_node(const FakeNode* node) {
+  return reinterpret_cast<const ort::Node*>(node);
+}
+inline ort::KernelContext* as_context(FakeContext& context) {
+  return reinterpret_cast<ort::KernelContext*>(&context);
+}
 inline const ort::SessionOptions* as_options(const FakePairs& pairs) {
   return reinterpret_cast<const ort::SessionOptions*>(&pairs);
 }
