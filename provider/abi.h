@@ -58,7 +58,7 @@ enum AttributeType : int32_t {
   kSubgraph = 7,
   kTensorValue = 8
 };
-// Those of TensorProto, too.
+// TensorProto has the same numbers.
 enum Element : int32_t {
   kF32 = 1,
   kU8 = 2,

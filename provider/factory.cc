@@ -1,4 +1,4 @@
-// What the runtime looks for in the library of a provider.
+// The two functions that the runtime looks for in the library of a provider.
 #include <array>
 #include <cstring>
 

@@ -59,7 +59,7 @@ class GraphView {
 
 TensorView view_of(const Runtime& runtime, const ort::Value* value);
 
-// What an attribute holds.
+// An attribute with its data.
 struct AttributeView {
   std::string name;
   ort::AttributeType type = ort::kInt;

@@ -10,7 +10,7 @@
 namespace tilewright::provider {
 namespace {
 
-// What the runtime calls, over the members of the provider.
+// The runtime calls plain functions with the table that it was given.
 Provider& provider_of(ort::Ep* ep) { return *static_cast<Provider*>(ep); }
 
 struct Computed : ort::ComputeInfo {

@@ -232,7 +232,7 @@ Rope onnx_of(const GraphView& graph, const Region& region) {
     inner.add(lead + head);
     inner.add(tensor.data, tensor.bytes);
   }
-  // Of earlier versions every initializer has to be an input, too.
+  // Earlier versions want every initializer among the inputs.
   std::string head = model_head(std::max<int64_t>(4, graph.ir_version()), sets);
   add_length(head, kGraph, inner.bytes());
   Rope model;

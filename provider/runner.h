@@ -22,7 +22,7 @@ struct Port {
   std::vector<int64_t> least, most;  // sizes
 };
 
-// What messages call a shape: "[1..8, 3, 224]".
+// A shape in messages: "[1..8, 3, 224]".
 std::string describe(const std::vector<int64_t>& least, const std::vector<int64_t>& most);
 
 // The type of DLPack for one of the runtime; nothing where there is none.

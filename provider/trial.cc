@@ -151,7 +151,7 @@ std::string processor_name() {
   return "";
 }
 
-// What a verdict depends on, as a digest.
+// A digest of all that a verdict depends on.
 std::string key_of(const Runner& runner, const Runtime& runtime, const Options& options) {
   Rope facts;
   std::ifstream file(runner.path(), std::ios::binary);

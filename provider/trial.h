@@ -8,7 +8,7 @@
 
 namespace tilewright::provider {
 
-// What runs of both on the same random inputs showed.
+// The findings of runs of both on the same random inputs.
 struct Verdict {
   double ratio =
       0;  // time of the model file over that of the CPU provider, the worst of the sizes tried
