@@ -1,6 +1,5 @@
 // The two functions that the runtime looks for in the library of a provider.
-#include <array>
-#include <cstring>
+#include <memory>
 
 #include "provider/provider.h"
 #include "tilewright/version.h"
@@ -42,8 +41,9 @@ ProviderFactory::ProviderFactory(Runtime used) : ort::Factory{}, runtime_(std::m
                  size_t, const ort::SessionOptions* session, const ort::Logger* logger,
                  ort::Ep** made) {
     const Runtime& runtime = factory_of(self).runtime();
-    return runtime.guarded(
-        [&] { *made = new Provider(runtime, logger, read_options(runtime, session)); });
+    return runtime.guarded([&] {
+      *made = std::make_unique<Provider>(runtime, logger, read_options(runtime, session)).release();
+    });
   };
   release_ep = [](ort::Factory*, ort::Ep* ep) { delete static_cast<Provider*>(ep); };
   // Tensors are the runtime's own, in the host's memory.
@@ -94,7 +94,7 @@ __attribute__((visibility("default"))) ort::Status* CreateEpFactories(
   provider::Runtime runtime(api, base->version());
   return runtime.guarded([&] {
     if (most < 1) throw provider::ProviderError("there is no room for a factory");
-    factories[0] = new provider::ProviderFactory(runtime);
+    factories[0] = std::make_unique<provider::ProviderFactory>(runtime).release();
     *count = 1;
   });
 }

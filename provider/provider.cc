@@ -223,9 +223,8 @@ void Provider::consider_file(const GraphView& graph, const Region& region, const
   if (const std::string why = misfit(graph, region, *runner); !why.empty())
     return decline("does not fit: " + why);
   const bool narrower = is_narrower(graph, region) && options_.fallback;
-  const std::string model = narrower || options_.trial ? onnx.text() : "";
   if (options_.trial) {
-    const Verdict verdict = verdict_on(graph, region, model, *runner, options_);
+    const Verdict verdict = verdict_on(graph, region, onnx, *runner, options_);
     if (!verdict.problem.empty()) {
       log(ort::kInfo, "Tilewright: no trial of " + path + ": " + verdict.problem);
     } else if (verdict.difference > options_.tolerance) {
@@ -243,8 +242,9 @@ void Provider::consider_file(const GraphView& graph, const Region& region, const
     }
   }
   if (narrower) {
-    runner->set_fallback(std::make_unique<InnerSession>(
-        runtime_, model, options_.threads, InnerSession::Names{region.inputs, region.outputs}));
+    runner->set_fallback(
+        std::make_unique<InnerSession>(runtime_, onnx.text(), options_.threads,
+                                       InnerSession::Names{region.inputs, region.outputs}));
   }
   claim(region, std::move(runner), support);
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -163,65 +164,64 @@ std::string key_of(const Runner& runner, const Runtime& runtime, const Options& 
   return digest_of(facts);
 }
 
-// Verdicts of this process, for folders that it may not write to.
-struct Kept {
-  std::mutex mutex;
-  std::map<std::string, Verdict> by_key;
+// The trials of one key: the latest verdict, and how many there were.
+struct Trials {
+  Verdict verdict;
+  int count = 0;
+  bool settled() const { return count > 1 || (count == 1 && verdict.ratio <= kMostTime); }
 };
-Kept& kept() {
-  static auto* all = new Kept;  // never destroyed: threads may still run when the process ends
+
+// Those of this process, for folders that it may not write to.
+struct OwnTrials {
+  std::mutex mutex;
+  std::map<std::string, Trials> by_key;
+};
+OwnTrials& own_trials() {
+  static auto* all = new OwnTrials;  // never destroyed: threads may still run when the process ends
   return *all;
 }
 
 // Lines of a key, a ratio and a difference.
-std::string verdicts_file(const Runner& runner) { return runner.path() + ".trials"; }
+std::string trials_file(const Runner& runner) { return runner.path() + ".trials"; }
 
-bool find_verdict(const Runner& runner, const std::string& key, Verdict& verdict) {
-  {
-    const std::lock_guard lock(kept().mutex);
-    if (const auto known = kept().by_key.find(key); known != kept().by_key.end()) {
-      verdict = known->second;
-      return true;
-    }
-  }
-  std::ifstream file(verdicts_file(runner));
-  bool found = false;
+Trials known_trials(const Runner& runner, const std::string& key) {
+  Trials trials;
+  std::ifstream file(trials_file(runner));
   std::string own;
   for (Verdict line; file >> own >> line.ratio >> line.difference;) {
-    if (own != key) continue;
-    verdict = line;  // the latest counts
-    found = true;
+    if (own == key) trials = {line, trials.count + 1};
   }
-  return found;
+  const std::lock_guard lock(own_trials().mutex);
+  const auto known = own_trials().by_key.find(key);
+  return known != own_trials().by_key.end() && known->second.count > trials.count ? known->second
+                                                                                  : trials;
 }
 
-void keep_verdict(const Runner& runner, const std::string& key, const Verdict& verdict) {
+void keep_trial(const Runner& runner, const std::string& key, const Trials& trials) {
   {
-    const std::lock_guard lock(kept().mutex);
-    kept().by_key[key] = verdict;
+    const std::lock_guard lock(own_trials().mutex);
+    own_trials().by_key[key] = trials;
   }
-  char line[128];
-  const int length = std::snprintf(line, sizeof line, "%s %.4f %.3g\n", key.c_str(), verdict.ratio,
-                                   std::min(verdict.difference, 1e9));
-  // One write of a line: those of several processes do not mix.
+  std::array<char, 128> line{};
+  const int length = std::snprintf(line.data(), line.size(), "%s %.4f %.3g\n", key.c_str(),
+                                   trials.verdict.ratio, std::min(trials.verdict.difference, 1e9));
+  // One write of a line: those of several processes do not mix. A line that is cut off ends what readers see.
   const int file =
-      open(verdicts_file(runner).c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+      open(trials_file(runner).c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (file < 0) return;
-  if (write(file, line, static_cast<size_t>(length)) != length) {
-    // The line is cut off; readers stop there and the trial is made again.
-  }
+  [[maybe_unused]] const auto written = write(file, line.data(), static_cast<size_t>(length));
   close(file);
 }
 
 }  // namespace
 
-Verdict verdict_on(const GraphView& graph, const Region& region, const std::string& onnx,
+Verdict verdict_on(const GraphView& graph, const Region& region, const Rope& onnx,
                    const Runner& runner, const Options& options) {
   const std::string key = key_of(runner, graph.runtime(), options);
-  Verdict verdict;
-  if (find_verdict(runner, key, verdict)) return verdict;
-  verdict = try_out(graph, region, onnx, runner, options);
-  if (verdict.problem.empty()) keep_verdict(runner, key, verdict);
+  const Trials known = known_trials(runner, key);
+  if (known.settled()) return known.verdict;
+  Verdict verdict = try_out(graph, region, onnx.text(), runner, options);
+  if (verdict.problem.empty()) keep_trial(runner, key, {verdict, known.count + 1});
   return verdict;
 }
 

@@ -19,9 +19,10 @@ struct Verdict {
 // A region may take so much of the CPU provider's time.
 inline constexpr double kMostTime = 1.02;
 
-// The verdict of an earlier trial on this machine, with this runtime, file and number of threads, which
-// stands beside the file; else that of a trial, which takes about a second.
-Verdict verdict_on(const GraphView& graph, const Region& region, const std::string& onnx,
+// The verdict of earlier trials on this machine, with this runtime, file and number of threads, which
+// stand beside the file; else that of a trial, which takes about a second. A file that was found too slow
+// once is tried again, since other work may have disturbed the first trial.
+Verdict verdict_on(const GraphView& graph, const Region& region, const Rope& onnx,
                    const Runner& runner, const Options& options);
 
 }  // namespace tilewright::provider

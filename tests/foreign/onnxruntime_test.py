@@ -322,6 +322,16 @@ class Package(ProviderTest):
         self.assertRegex("\n".join(lines), "Tilewright: claimed 2 of 2 regions")
         self.expect_same(text, rows(2), made)
 
+    def test_the_example(self):
+        path = self.folder / "model.onnx"
+        path.write_bytes(dense())
+        self.compile(path, "--dim=batch=1..8")
+        program = pathlib.Path(__file__).parents[2] / "examples" / "onnxruntime" / "compare.py"
+        done = subprocess.run([sys.executable, program, path, self.models, "batch=4"], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"y: at most \S+ apart, of \d+\nms: [\d.]+ with the CPU provider alone")
+
     def test_other_refusals_are_errors(self):
         with self.assertRaises(subprocess.CalledProcessError) as raised, captured():
             package.compile_model(dense(), self.models, ["--trials", "0"], tune_cli=TUNE_CLI)
@@ -352,6 +362,10 @@ class Trials(ProviderTest):
         key, ratio, difference = verdicts.read_text().split()
         self.assertGreater(float(ratio), 1.02)
         self.assertLess(float(difference), 1e-4)
+        # Other work may have disturbed the trial, so there is a second one, and no third.
+        for _ in range(2):
+            self.assertRegex(self.log_of(model), "CPU provider's time here")
+            self.assertEqual(len(verdicts.read_text().splitlines()), 2)
         # The next process believes the file.
         verdicts.write_text(f"{key} 0.5 {difference}\n")
         done = self.alone(model, trial=1, count=128, size=256)

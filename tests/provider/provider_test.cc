@@ -193,6 +193,23 @@ TEST_F(ProviderTest, RunsAModelFileInThePlaceOfItsNodes) {
   EXPECT_EQ(allocations, before) << "a run allocates nothing";
 }
 
+TEST_F(ProviderTest, OutputsGoToTheirNamesInTheRuntimesOrder) {
+  write_file(serving::testing::product_graph(b));
+  ASSERT_EQ(create(), "");
+  ASSERT_EQ(capability(), "");
+  FakeNode fused = graph.nodes[0];
+  std::swap(fused.outputs[0], fused.outputs[1]);
+  const ort::Graph* graphs[] = {as_graph(graph)};
+  const ort::Node* nodes[] = {as_node(&fused)};
+  ASSERT_EQ(message_of(ep->compile(ep, graphs, nodes, 1, &info, nullptr)), "");
+  const FakeValue given = input({2, 2, 16});
+  FakeContext context;
+  ASSERT_EQ(run(given, context), "");
+  EXPECT_THAT(context.outputs[0].shape, ElementsAre(32));
+  EXPECT_THAT(context.outputs[1].shape, ElementsAre(4, 8));
+  expect_product(given, context.outputs[1]);
+}
+
 TEST_F(ProviderTest, SizesOutsideOfTheFilesAreRefusedWithItsRange) {
   x->sizes = {-1, 2, 16};
   y->sizes = z->sizes = {-1};
