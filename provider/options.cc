@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "ep.tilewrightexecutionprovider.";
 constexpr std::string_view kNames =
-    "models, dump, exclude, threads, instances, trial, tolerance, fallback, trust";
+    "models, dump, alone, exclude, threads, instances, trial, tolerance, fallback, trust";
 
 [[noreturn]] void refuse(std::string_view name, std::string_view value,
                          const std::string& expected) {
@@ -59,6 +59,8 @@ void set_option(Options& options, std::string_view name, std::string_view value)
     options.models = value;
   else if (name == "dump")
     options.dump = value;
+  else if (name == "alone")
+    options.alone = truth_of(name, value);
   else if (name == "exclude")
     for (std::string& item : list_of(value)) options.excluded.insert(std::move(item));
   else if (name == "threads")

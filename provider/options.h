@@ -17,6 +17,7 @@ struct Options {
   // Operators, nodes and values whose makers stay with other providers: those of the option `exclude`, and the
   // lines of the file of that name in `models`.
   std::set<std::string> excluded;
+  bool alone = false;       // `dump` writes nodes one by one
   int threads = 0;          // of the session's pool; set to the process's processors by default
   int instances = 1;        // runs at once
   bool trial = true;        // a region is timed and compared before it is claimed

@@ -83,6 +83,10 @@ std::string misfit(const GraphView& graph, const Region& region, const Runner& r
   return "";
 }
 
+// A trial times for so long at least: graphs have many nodes.
+constexpr double kRegionSeconds = 0.3;
+constexpr double kNodeSeconds = 0.05;
+
 // Whether runs may have sizes that the file does not have.
 bool is_narrower(const GraphView& graph, const Region& region) {
   return std::ranges::any_of(region.inputs, [&](const std::string& input) {
@@ -147,7 +151,6 @@ void Provider::find_capability(const ort::Graph* graph, ort::Support* support) {
   // Graphs within nodes stay with their nodes.
   if (runtime_.get<ort::GetParentNode, const ort::Node*>(graph) != nullptr) return;
   const GraphView view(runtime_, graph);
-  const size_t before = claims_.size();
   bool contexts = false;
   for (const NodeView& node : view.nodes()) {
     if (node.op != kContextOp || node.domain != kContextDomain) continue;
@@ -164,13 +167,47 @@ void Provider::find_capability(const ort::Graph* graph, ort::Support* support) {
     return;
   }
   const std::vector<Region> regions = regions_of(view, options_.excluded);
-  for (const Region& region : regions) consider(view, region, support);
-  if (regions.empty())
-    log(ort::kWarning, "Tilewright: no node is claimed, since the graph has none that it could be");
-  if (claims_.size() > before) {
-    log(ort::kInfo, "Tilewright: claimed " + std::to_string(claims_.size() - before) + " of " +
-                        std::to_string(regions.size()) + " regions");
+  size_t whole = 0, alone = 0;
+  for (const Region& region : regions) {
+    const std::string why = refusal(view, region, kRegionSeconds, support);
+    if (why.empty()) {
+      ++whole;
+    } else {
+      alone += claim_nodes(view, region, why, support);
+    }
   }
+  if (regions.empty()) {
+    log(ort::kWarning, "Tilewright: no node is claimed, since the graph has none that it could be");
+  }
+  log(ort::kInfo, "Tilewright: claimed " + std::to_string(whole) + " of " +
+                      std::to_string(regions.size()) + " regions, and " + std::to_string(alone) +
+                      " nodes alone");
+}
+
+size_t Provider::claim_nodes(const GraphView& graph, const Region& region, const std::string& why,
+                             ort::Support* support) {
+  std::vector<Region> left;
+  size_t claimed = 0;
+  if (region.nodes.size() > 1) {
+    for (Region& node : nodes_of(graph, region)) {
+      // A node of open sizes would need a session of the CPU provider for its other sizes.
+      const bool fits = !is_narrower(graph, node) || !options_.fallback;
+      if (fits && refusal(graph, node, kNodeSeconds, support).empty()) {
+        ++claimed;
+      } else {
+        left.push_back(std::move(node));
+      }
+    }
+  }
+  if (!options_.alone || region.nodes.size() == 1) left = {region};
+  const auto written =
+      std::ranges::count_if(left, [&](const Region& one) { return dump(graph, one); });
+  if (written > 0) return claimed;  // the log has their commands
+  const std::string rest =
+      claimed == 0 ? "" : ", and " + std::to_string(claimed) + " others are claimed alone";
+  log(ort::kWarning, "Tilewright: " + std::to_string(region.nodes.size() - claimed) +
+                         " nodes run as before, since " + why + rest);
+  return claimed;
 }
 
 void Provider::claim_context(const GraphView& graph, const ort::Graph* owner, const NodeView& node,
@@ -191,51 +228,38 @@ void Provider::claim_context(const GraphView& graph, const ort::Graph* owner, co
   claim(region, std::move(runner), support);
 }
 
-void Provider::consider(const GraphView& graph, const Region& region, ort::Support* support) {
+std::string Provider::refusal(const GraphView& graph, const Region& region, double seconds,
+                              ort::Support* support) {
   const Rope onnx = onnx_of(graph, region);
-  const std::string digest = digest_of(onnx);
-  const std::string path = model_file(digest);
-  if (!options_.models.empty() && std::filesystem::exists(path)) {
-    consider_file(graph, region, onnx, path, support);
-    return;
+  const std::string path = model_file(digest_of(onnx));
+  if (options_.models.empty() || !std::filesystem::exists(path)) {
+    return "there is no " + path + "; the option dump=FOLDER writes what tune-cli compiles to it";
   }
-  if (!options_.dump.empty()) {
-    dump(graph, region, onnx, digest);
-    return;
-  }
-  log(ort::kWarning, "Tilewright: " + std::to_string(region.nodes.size()) +
-                         " nodes run as before, since there is no " + path +
-                         "; the option dump=FOLDER writes what tune-cli compiles to it");
-}
-
-void Provider::consider_file(const GraphView& graph, const Region& region, const Rope& onnx,
-                             const std::string& path, ort::Support* support) {
-  const auto decline = [&](const std::string& why) {
-    log(ort::kWarning, "Tilewright: " + std::to_string(region.nodes.size()) +
-                           " nodes run as before, since " + path + " " + why);
-  };
   std::unique_ptr<Runner> runner;
   try {
     runner = std::make_unique<Runner>(runtime_, path, options_, log_lines());
   } catch (const ProviderError& e) {
-    return decline(std::string("cannot serve: ") + e.what());
+    return path + " cannot serve: " + e.what();
   }
-  if (const std::string why = misfit(graph, region, *runner); !why.empty())
-    return decline("does not fit: " + why);
+  if (const std::string why = misfit(graph, region, *runner); !why.empty()) {
+    return path + " does not fit: " + why;
+  }
   const bool narrower = is_narrower(graph, region) && options_.fallback;
   if (options_.trial) {
-    const Verdict verdict = verdict_on(graph, region, onnx, *runner, options_);
+    const Verdict verdict = verdict_on(graph, region, onnx, *runner, options_, seconds);
     if (!verdict.problem.empty()) {
       log(ort::kInfo, "Tilewright: no trial of " + path + ": " + verdict.problem);
+    } else if (!verdict.failure.empty()) {
+      return path + " fails in a trial: " + verdict.failure;
     } else if (verdict.difference > options_.tolerance) {
       char text[32];
       std::snprintf(text, sizeof text, "%.2g", verdict.difference);
-      return decline(std::string("has outputs that differ from the CPU provider's by ") + text +
-                     " of their largest magnitude; the option tolerance allows more");
+      return path + std::string(" has outputs that differ from the CPU provider's by ") + text +
+             " of their largest magnitude; the option tolerance allows more";
     } else if (verdict.ratio > kMostTime) {
-      return decline("takes " + percent(verdict.ratio) +
-                     " of the CPU provider's time here; tune it longer (tune-cli compile "
-                     "--time), or set the option trial=0");
+      return path + " takes " + percent(verdict.ratio) +
+             " of the CPU provider's time here; tune it longer (tune-cli compile "
+             "--time), or set the option trial=0";
     } else {
       log(ort::kInfo, "Tilewright: " + path + " takes " + percent(verdict.ratio) +
                           " of the CPU provider's time");
@@ -247,6 +271,7 @@ void Provider::consider_file(const GraphView& graph, const Region& region, const
                                        InnerSession::Names{region.inputs, region.outputs}));
   }
   claim(region, std::move(runner), support);
+  return "";
 }
 
 void Provider::claim(const Region& region, std::unique_ptr<Runner> runner, ort::Support* support) {
@@ -258,15 +283,20 @@ void Provider::claim(const Region& region, std::unique_ptr<Runner> runner, ort::
   claims_.push_back({region.outputs, std::move(runner)});
 }
 
-void Provider::dump(const GraphView& graph, const Region& region, const Rope& onnx,
-                    const std::string& digest) const {
+bool Provider::dump(const GraphView& graph, const Region& region) const {
+  if (options_.dump.empty()) return false;
+  const Rope onnx = onnx_of(graph, region);
+  const std::string digest = digest_of(onnx);
+  if (!options_.models.empty() && std::filesystem::exists(model_file(digest))) {
+    return false;
+  }
   std::filesystem::create_directories(options_.dump);
   const std::string path = options_.dump + "/" + digest + ".onnx";
   if (onnx.bytes() > size_t{1} << 31) {
     log(ort::kWarning, "Tilewright: " + std::to_string(region.nodes.size()) +
                            " nodes with constants have " + std::to_string(onnx.bytes()) +
                            " bytes; ONNX files have at most 2 GiB");
-    return;
+    return true;
   }
   if (!std::filesystem::exists(path)) write_file(path, onnx);
   std::string dims;
@@ -284,6 +314,7 @@ void Provider::dump(const GraphView& graph, const Region& region, const Rope& on
   log(ort::kWarning, "Tilewright: " + std::to_string(region.nodes.size()) +
                          " nodes can be compiled: tune-cli compile " + path + " -o " + models +
                          "/" + digest + ".tw" + dims);
+  return true;
 }
 
 ort::ComputeInfo* Provider::compile(const ort::Graph* graph, const ort::Node* fused,

@@ -35,13 +35,16 @@ class Provider : public ort::Ep {
 
   void claim_context(const GraphView& graph, const ort::Graph* owner, const NodeView& node,
                      ort::Support* support);
-  void consider(const GraphView& graph, const Region& region, ort::Support* support);
-  void consider_file(const GraphView& graph, const Region& region, const Rope& onnx,
-                     const std::string& path, ort::Support* support);
+  // Claims the region where its file is right and fast enough, else says why not. A trial times for so many
+  // seconds at least.
+  std::string refusal(const GraphView& graph, const Region& region, double seconds,
+                      ort::Support* support);
+  // Claims nodes of a region that was not claimed, which have files of their own. Returns how many.
+  size_t claim_nodes(const GraphView& graph, const Region& region, const std::string& why,
+                     ort::Support* support);
   void claim(const Region& region, std::unique_ptr<Runner> runner, ort::Support* support);
-  // Writes the region for tune-cli, and says how to compile it.
-  void dump(const GraphView& graph, const Region& region, const Rope& onnx,
-            const std::string& digest) const;
+  // Writes the region for tune-cli and says how to compile it, where the option asks for that and it has no file.
+  bool dump(const GraphView& graph, const Region& region) const;
   ort::Node* context_node(const ort::Graph* graph, const ort::Node* fused,
                           const Runner& runner) const;
 

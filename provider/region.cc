@@ -35,16 +35,21 @@ void add_once(std::vector<std::string>& list, const std::string& value) {
   if (std::ranges::find(list, value) == list.end()) list.push_back(value);
 }
 
-// Fills in what crosses the region's border.
-void find_border(const GraphView& graph, Region& region) {
-  std::set<const NodeView*> own(region.nodes.begin(), region.nodes.end());
-  std::set<std::string> made, wanted;
-  for (const NodeView* node : region.nodes) made.insert(node->outputs.begin(), node->outputs.end());
+// The values that nodes besides `own` read.
+std::set<std::string> values_read(const GraphView& graph, const std::set<const NodeView*>& own) {
+  std::set<std::string> read;
   for (const NodeView& node : graph.nodes()) {
     if (own.contains(&node)) continue;
-    wanted.insert(node.inputs.begin(), node.inputs.end());
-    wanted.insert(node.implicit_inputs.begin(), node.implicit_inputs.end());
+    read.insert(node.inputs.begin(), node.inputs.end());
+    read.insert(node.implicit_inputs.begin(), node.implicit_inputs.end());
   }
+  return read;
+}
+
+// Fills in what crosses the region's border; `wanted` are values that others read.
+void find_border(const GraphView& graph, const std::set<std::string>& wanted, Region& region) {
+  std::set<std::string> made;
+  for (const NodeView* node : region.nodes) made.insert(node->outputs.begin(), node->outputs.end());
   std::set<std::string> seen;
   for (const NodeView* node : region.nodes) {
     for (const std::string& input : node->inputs) {
@@ -84,10 +89,23 @@ std::vector<Region> regions_of(const GraphView& graph, const std::set<std::strin
   }
   std::vector<Region> regions;
   for (auto& [depth, region] : by_depth) {
-    find_border(graph, region);
+    find_border(graph, values_read(graph, {region.nodes.begin(), region.nodes.end()}), region);
     if (!region.outputs.empty()) regions.push_back(std::move(region));
   }
   return regions;
+}
+
+std::vector<Region> nodes_of(const GraphView& graph, const Region& region) {
+  std::vector<Region> alone;
+  const std::set<std::string> wanted =
+      values_read(graph, {});  // a node does not read what it gives
+  for (const NodeView* node : region.nodes) {
+    Region one;
+    one.nodes = {node};
+    find_border(graph, wanted, one);
+    if (!one.outputs.empty()) alone.push_back(std::move(one));
+  }
+  return alone;
 }
 
 }  // namespace tilewright::provider

@@ -23,6 +23,9 @@ struct Region {
 // values.
 std::vector<Region> regions_of(const GraphView& graph, const std::set<std::string>& excluded);
 
+// Each node of a region by itself.
+std::vector<Region> nodes_of(const GraphView& graph, const Region& region);
+
 // Bytes, some of which belong to somebody else.
 class Rope {
  public:

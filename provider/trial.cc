@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <sstream>
 
@@ -51,13 +52,10 @@ MadeInput make_input(const Runtime& runtime, const ort::MemoryInfo* memory, int3
 class Race {
  public:
   Race(const GraphView& graph, const Region& region, const std::string& onnx, const Runner& runner,
-       const Options& options)
+       const Options& options, double seconds)
       : runtime_(graph.runtime()), graph_(graph), region_(region), runner_(runner),
-        cpu_(runtime_, onnx, options.threads, {region.inputs, region.outputs}),
-        own_(runtime_, context_model(graph, region, runner.path()), options.threads,
-             {region.inputs, region.outputs},
-             {{"trial", "0"}, {"fallback", "0"}, {"threads", std::to_string(options.threads)}}),
-        memory_(runtime_) {
+        options_(options), cpu_(runtime_, onnx, options.threads, {region.inputs, region.outputs}),
+        memory_(runtime_), seconds_(seconds) {
     runtime_.checked<ort::CreateCpuMemoryInfo>(0, 0, memory_.out());
   }
 
@@ -77,12 +75,30 @@ class Race {
       verdict.problem = e.what();
       return verdict;
     }
-    verdict.difference = difference(runtime_, own_.run(inputs), wanted);
-    verdict.ratio = ratio(inputs);
+    try {
+      start_own();
+      verdict.difference = difference(runtime_, own_->run(inputs), wanted);
+      verdict.ratio = ratio(inputs);
+    } catch (const ProviderError& e) {
+      verdict.failure = e.what();
+    }
     return verdict;
   }
 
  private:
+  void start_own() {
+    if (own_ != nullptr) return;
+    std::string trust;
+    for (const std::string& key : options_.trust) trust += key + ",";
+    const InnerSession::ProviderOptions own = {{"trial", "0"},
+                                               {"fallback", "0"},
+                                               {"threads", std::to_string(options_.threads)},
+                                               {"trust", trust}};
+    own_ = std::make_unique<InnerSession>(
+        runtime_, context_model(graph_, region_, runner_.path()), options_.threads,
+        InnerSession::Names{region_.inputs, region_.outputs}, own);
+  }
+
   std::vector<int64_t> sizes_of(const std::string& name, bool largest) const {
     const auto port = std::ranges::find(runner_.inputs(), name, &Port::name);
     if (port != runner_.inputs().end()) return largest ? port->most : port->least;
@@ -105,11 +121,11 @@ class Race {
     std::vector<double> ratios;
     const auto start = Clock::now();
     const auto close = [&] { return std::abs(median(ratios) / kMostTime - 1) < 0.05; };
-    while (ratios.size() < 5 || seconds_since(start) < 0.3 ||
+    while (ratios.size() < 5 || seconds_since(start) < seconds_ ||
            (close() && seconds_since(start) < 2)) {
       const bool own_first = ratios.size() % 2 == 0;
-      const double first = time_of(own_first ? own_ : cpu_, inputs, runs);
-      const double second = time_of(own_first ? cpu_ : own_, inputs, runs);
+      const double first = time_of(own_first ? *own_ : cpu_, inputs, runs);
+      const double second = time_of(own_first ? cpu_ : *own_, inputs, runs);
       ratios.push_back(own_first ? first / second : second / first);
       if (seconds_since(start) > 20) break;
     }
@@ -126,21 +142,25 @@ class Race {
   const GraphView& graph_;
   const Region& region_;
   const Runner& runner_;
-  InnerSession cpu_, own_;
+  const Options& options_;
+  InnerSession cpu_;
+  std::unique_ptr<InnerSession> own_;
   OwnedMemoryInfo memory_;
+  double seconds_;
 };
 
 Verdict try_out(const GraphView& graph, const Region& region, const std::string& onnx,
-                const Runner& runner, const Options& options) {
-  Race race(graph, region, onnx, runner, options);
+                const Runner& runner, const Options& options, double seconds) {
+  Race race(graph, region, onnx, runner, options, seconds);
   Verdict verdict = race.run(true);
   const bool ranged =
       std::ranges::any_of(runner.inputs(), [](const Port& p) { return p.least != p.most; });
-  if (!ranged || !verdict.problem.empty()) return verdict;
+  if (!ranged || !verdict.problem.empty() || !verdict.failure.empty()) return verdict;
   const Verdict least = race.run(false);
   verdict.ratio = std::max(verdict.ratio, least.ratio);
   verdict.difference = std::max(verdict.difference, least.difference);
   verdict.problem = least.problem;
+  verdict.failure = least.failure;
   return verdict;
 }
 
@@ -216,12 +236,18 @@ void keep_trial(const Runner& runner, const std::string& key, const Trials& tria
 }  // namespace
 
 Verdict verdict_on(const GraphView& graph, const Region& region, const Rope& onnx,
-                   const Runner& runner, const Options& options) {
+                   const Runner& runner, const Options& options, double seconds) {
   const std::string key = key_of(runner, graph.runtime(), options);
   const Trials known = known_trials(runner, key);
   if (known.settled()) return known.verdict;
-  Verdict verdict = try_out(graph, region, onnx.text(), runner, options);
-  if (verdict.problem.empty()) keep_trial(runner, key, {verdict, known.count + 1});
+  Verdict verdict;
+  try {
+    verdict = try_out(graph, region, onnx.text(), runner, options, seconds);
+  } catch (const ProviderError& e) {
+    verdict.problem = e.what();  // such as a region that is too large for a session of its own
+  }
+  if (verdict.problem.empty() && verdict.failure.empty())
+    keep_trial(runner, key, {verdict, known.count + 1});
   return verdict;
 }
 

@@ -75,12 +75,13 @@ def _tune_cli() -> str:
 
 
 def compile_model(model: Any, models: str | pathlib.Path, arguments: Sequence[str] = (), *, tune_cli: str | None = None,
-                  graph_optimization_level: Any = None) -> list[pathlib.Path]:
+                  alone: bool = False, graph_optimization_level: Any = None) -> list[pathlib.Path]:
     """Compiles what the provider could claim of a model (a path, or bytes) into the folder `models`.
 
     `arguments` are options of `tune-cli compile`, such as ["--dim", "batch=1", "--time", "60"]. Names of nodes
     that have no kernel go into the file `exclude` of the folder, which the provider reads: these stay with
-    other providers, and what is left is compiled. A session has to use the same
+    other providers, and what is left is compiled. With `alone` each node is compiled by itself, for models
+    that are faster in part; nodes without a kernel are passed over. A session has to use the same
     `graph_optimization_level`, since it looks for the graph as the runtime has optimized it. Returns the files;
     what is there already is not compiled again."""
     folder = pathlib.Path(models)
@@ -88,28 +89,28 @@ def compile_model(model: Any, models: str | pathlib.Path, arguments: Sequence[st
     program = tune_cli or _tune_cli()
     while True:
         with tempfile.TemporaryDirectory(prefix="tilewright-") as dump:
-            _dump(model, folder, dump, graph_optimization_level)
+            _dump(model, folder, dump, alone, graph_optimization_level)
             regions = sorted(pathlib.Path(dump).glob("*.onnx"))
             without = set()
             for region in regions:
                 command = [program, "compile", str(region), "-o", str(folder / (region.stem + ".tw")), *arguments]
                 without |= _compile(command)
-        if not without:
+        if alone or not without:
             break
         with open(folder / "exclude", "a", encoding="utf-8") as file:
             file.writelines(name + "\n" for name in sorted(without))
     return sorted(folder.glob("*.tw"))
 
 
-def _dump(model: Any, folder: pathlib.Path, dump: str, level: Any) -> None:
-    """Writes the regions that have no model file in the folder."""
+def _dump(model: Any, folder: pathlib.Path, dump: str, alone: bool, level: Any) -> None:
+    """Writes the regions, or nodes, that have no model file in the folder."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     if level is not None:
         options.graph_optimization_level = level
-    add_to(options, dump=dump, models=folder, trial=False)
+    add_to(options, dump=dump, models=folder, alone=alone, trial=False)
     onnxruntime.InferenceSession(model if isinstance(model, bytes) else str(model), options)
 
 

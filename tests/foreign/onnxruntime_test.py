@@ -319,7 +319,20 @@ class Package(ProviderTest):
         self.assertEqual((self.models / "exclude").read_text(), "y\n")
         with captured() as lines:
             made = session(text, models=self.models, trial=0, level=1)
-        self.assertRegex("\n".join(lines), "Tilewright: claimed 2 of 2 regions")
+        self.assertRegex("\n".join(lines), "Tilewright: claimed 2 of 2 regions, and 0 nodes alone")
+        self.expect_same(text, rows(2), made)
+
+    def test_nodes_alone(self):
+        model = onnx.load_from_string(dense(0, 2))
+        model.graph.node[2].op_type = "Tan"
+        text = model.SerializeToString()
+        options = ["--trials", "0", "--threads", "1", "--db", str(self.folder / "k.db"), "--quiet"]
+        with captured():
+            file, = package.compile_model(text, self.models, options, tune_cli=TUNE_CLI, alone=True)
+        self.assertFalse((self.models / "exclude").exists())
+        with captured() as lines:
+            made = session(text, models=self.models, trial=0, level=1)
+        self.assertRegex("\n".join(lines), "claimed 0 of 1 regions, and 1 nodes alone")
         self.expect_same(text, rows(2), made)
 
     def test_the_example(self):

@@ -159,10 +159,11 @@ TEST_F(ProviderTest, RefusesOptionsWithWhatWouldDo) {
     return message_of(
         factory->create_ep(factory, nullptr, nullptr, 0, as_options(given), nullptr, &none));
   };
-  EXPECT_EQ(refused("model", "x"),
-            "Tilewright: there is no option 'model'; there are models, dump, exclude, threads, "
-            "instances, trial, "
-            "tolerance, fallback, trust");
+  EXPECT_EQ(
+      refused("model", "x"),
+      "Tilewright: there is no option 'model'; there are models, dump, alone, exclude, threads, "
+      "instances, trial, "
+      "tolerance, fallback, trust");
   EXPECT_EQ(refused("threads", "two"),
             "Tilewright: option threads is 'two'; expected a number from 0 to 1024");
   EXPECT_EQ(refused("instances", "0"),
@@ -280,6 +281,34 @@ TEST_F(ProviderTest, AFileOfOtherShapesLeavesTheNodesWhereTheyAre) {
   EXPECT_THAT(stand_in.claimed, IsEmpty());
   EXPECT_THAT(stand_in.log,
               ElementsAre(HasSubstr("does not fit: input 'x' is [2, 3, 16]; it takes [2, 2, 16]")));
+}
+
+// The graph has no file as a whole, and one for its first node.
+TEST_F(ProviderTest, ANodeIsClaimedAloneWhereItsRegionHasNoFile) {
+  write_file(serving::testing::product_graph(b));  // before there is a second node
+  FakeInfo* last = graph.value("last", {4, 8});
+  last->is_output = true;
+  graph.node("Relu", {y}, {last});
+  ASSERT_EQ(create(), "");
+  ASSERT_EQ(capability(), "");
+  EXPECT_THAT(stand_in.claimed, ElementsAre(&graph.nodes[0]));
+  EXPECT_THAT(
+      stand_in.log,
+      ElementsAre(AllOf(HasSubstr("1 nodes run as before, since there is no " + model_path()),
+                        HasSubstr("and 1 others are claimed alone"))));
+  ASSERT_EQ(compile(), "");
+}
+
+TEST_F(ProviderTest, NodesAreDumpedOneByOne) {
+  options[kPrefix + "dump"] = folder.path("dump");
+  options[kPrefix + "alone"] = "1";
+  graph.node("Relu", {y}, {graph.value("last", {4, 8})});
+  graph.values.back().is_output = true;
+  ASSERT_EQ(create(), "");
+  ASSERT_EQ(capability(), "");
+  EXPECT_EQ(stand_in.log.size(), 2u);
+  const std::filesystem::directory_iterator files(folder.path("dump"));
+  EXPECT_EQ(std::distance(begin(files), end(files)), 2);
 }
 
 TEST_F(ProviderTest, FailuresOfTheRuntimeComeBackAsStatuses) {
