@@ -295,11 +295,11 @@ ONNX_GRAPH=$<TARGET_FILE:onnx_graph>")
 endif()
 
 # The execution provider on PyPI's ONNX Runtime, which loads no library with a sanitizer.
-if(TARGET tune-cli AND NOT TILEWRIGHT_SANITIZE)
+if(TARGET tune-cli AND TARGET provider_session AND NOT TILEWRIGHT_SANITIZE)
   add_test(NAME foreign.onnxruntime COMMAND ${Python3_EXECUTABLE}
     ${PROJECT_SOURCE_DIR}/tests/foreign/onnxruntime_test.py $<TARGET_FILE:tune-cli>)
   set_tests_properties(foreign.onnxruntime PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77
-    ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python")
+    ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python;PROVIDER_SESSION=$<TARGET_FILE:provider_session>")
 endif()
 
 # CuTe's tables, printed again where its headers are (scripts/cutlass_headers).

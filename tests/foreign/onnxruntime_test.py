@@ -421,6 +421,21 @@ class Lives(ProviderTest):
                 thread.join()
             self.assertEqual(failures, [])
 
+    def test_a_session_in_cpp(self):
+        model = dense(0, 2)
+        self.compile(model)
+        (self.folder / "model.onnx").write_bytes(model)
+        runtime, = pathlib.Path(ort.__file__).parent.glob("capi/libonnxruntime.so.*")
+        command = [os.environ["PROVIDER_SESSION"], runtime, LIBRARY, self.folder / "model.onnx"]
+        done = subprocess.run([*command, self.models], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        release, apart, largest = done.stdout.split()
+        self.assertEqual(release, ort.__version__)
+        self.assertLess(float(apart), 1e-4 * float(largest))
+        refused = subprocess.run([*command, self.folder], capture_output=True, text=True, check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("nodes run as before, since there is no", refused.stderr)
+
     def test_a_context_model_names_the_file(self):
         model = self.folder / "model.onnx"
         model.write_bytes(dense(0, 2))
