@@ -12,22 +12,22 @@ if(CMAKE_UNITY_BUILD)
   tilewright_groups(tw_provider ${sources})
 endif()
 
-set(map ${PROJECT_SOURCE_DIR}/provider/interface.map)
+set(provider_map ${PROJECT_SOURCE_DIR}/provider/interface.map)
 add_library(tw_provider_library SHARED ${PROJECT_SOURCE_DIR}/provider/factory.cc)
 set_target_properties(tw_provider_library PROPERTIES OUTPUT_NAME onnxruntime_ep_tilewright
-  BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN" LINK_DEPENDS ${map} CXX_VISIBILITY_PRESET hidden)
+  BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN" LINK_DEPENDS ${provider_map} CXX_VISIBILITY_PRESET hidden)
 target_link_libraries(tw_provider_library PRIVATE tw_provider tw_serving)
 # The old tag holds for what libtilewright.so loads, too.
 target_link_options(tw_provider_library PRIVATE
-  -Wl,--version-script=${map} -Wl,--gc-sections -Wl,--disable-new-dtags)
+  -Wl,--version-script=${provider_map} -Wl,--gc-sections -Wl,--disable-new-dtags)
 if(NOT TILEWRIGHT_SANITIZE)
   target_link_options(tw_provider_library PRIVATE -Wl,-z,defs)
 endif()
 
 # The package that brings it to Python: sources of the tree with the library beside them, as in a wheel.
-set(package ${PROJECT_BINARY_DIR}/python/onnxruntime_ep_tilewright)
-file(MAKE_DIRECTORY ${package}/lib)
+set(provider_package ${PROJECT_BINARY_DIR}/python/onnxruntime_ep_tilewright)
+file(MAKE_DIRECTORY ${provider_package}/lib)
 foreach(file __init__.py __main__.py py.typed)
-  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python/onnxruntime_ep_tilewright/${file} ${package}/${file} SYMBOLIC)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python/onnxruntime_ep_tilewright/${file} ${provider_package}/${file} SYMBOLIC)
 endforeach()
-file(CREATE_LINK ../../../libonnxruntime_ep_tilewright.so ${package}/lib/libonnxruntime_ep_tilewright.so SYMBOLIC)
+file(CREATE_LINK ../../../libonnxruntime_ep_tilewright.so ${provider_package}/lib/libonnxruntime_ep_tilewright.so SYMBOLIC)
