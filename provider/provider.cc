@@ -1,11 +1,10 @@
 #include "provider/provider.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-
-#include "provider/trial.h"
 
 namespace tilewright::provider {
 namespace {
@@ -97,9 +96,9 @@ bool is_narrower(const GraphView& graph, const Region& region) {
 }
 
 std::string percent(double ratio) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.0f%%", ratio * 100);
-  return text;
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.0f%%", ratio * 100);
+  return text.data();
 }
 
 // In one rename, so that nobody reads half of it.
@@ -167,47 +166,57 @@ void Provider::find_capability(const ort::Graph* graph, ort::Support* support) {
     return;
   }
   const std::vector<Region> regions = regions_of(view, options_.excluded);
-  size_t whole = 0, alone = 0;
-  for (const Region& region : regions) {
-    const std::string why = refusal(view, region, kRegionSeconds, support);
-    if (why.empty()) {
-      ++whole;
-    } else {
-      alone += claim_nodes(view, region, why, support);
-    }
-  }
   if (regions.empty()) {
     log(ort::kWarning, "Tilewright: no node is claimed, since the graph has none that it could be");
   }
-  log(ort::kInfo, "Tilewright: claimed " + std::to_string(whole) + " of " +
+  std::vector<Left> left;
+  size_t alone = 0;
+  for (const Region& region : regions) {
+    Refusal refused = refusal(view, region, kRegionSeconds, support);
+    if (refused.empty()) continue;
+    const size_t claimed = claim_nodes(view, region, support);
+    alone += claimed;
+    if (!dump(view, region)) left.push_back({region.nodes.size() - claimed, std::move(refused)});
+  }
+  log(ort::kInfo, "Tilewright: claimed " + std::to_string(claims_.size() - alone) + " of " +
                       std::to_string(regions.size()) + " regions, and " + std::to_string(alone) +
                       " nodes alone");
+  explain(left, alone);
 }
 
-size_t Provider::claim_nodes(const GraphView& graph, const Region& region, const std::string& why,
-                             ort::Support* support) {
-  std::vector<Region> left;
+size_t Provider::claim_nodes(const GraphView& graph, const Region& region, ort::Support* support) {
+  if (region.nodes.size() == 1) return 0;
   size_t claimed = 0;
-  if (region.nodes.size() > 1) {
-    for (Region& node : nodes_of(graph, region)) {
-      // A node of open sizes would need a session of the CPU provider for its other sizes.
-      const bool fits = !is_narrower(graph, node) || !options_.fallback;
-      if (fits && refusal(graph, node, kNodeSeconds, support).empty()) {
-        ++claimed;
-      } else {
-        left.push_back(std::move(node));
-      }
-    }
+  for (const Region& node : nodes_of(graph, region)) {
+    // A node of open sizes would need a session of the CPU provider for its other sizes.
+    const bool fits = !is_narrower(graph, node) || !options_.fallback;
+    if (fits && refusal(graph, node, kNodeSeconds, support).empty()) ++claimed;
   }
-  if (!options_.alone || region.nodes.size() == 1) left = {region};
-  const auto written =
-      std::ranges::count_if(left, [&](const Region& one) { return dump(graph, one); });
-  if (written > 0) return claimed;  // the log has their commands
-  const std::string rest =
-      claimed == 0 ? "" : ", and " + std::to_string(claimed) + " others are claimed alone";
-  log(ort::kWarning, "Tilewright: " + std::to_string(region.nodes.size() - claimed) +
-                         " nodes run as before, since " + why + rest);
   return claimed;
+}
+
+void Provider::explain(const std::vector<Left>& left, size_t alone) const {
+  // Regions without files get one line together.
+  const Left* largest = nullptr;
+  size_t missing = 0, nodes = 0;
+  const auto line = [&](size_t count, const std::string& why) {
+    log(ort::kWarning,
+        "Tilewright: " + std::to_string(count) + " nodes run as before, since " + why);
+  };
+  for (const Left& one : left) {
+    if (!one.refused.missing) {
+      line(one.nodes, one.refused.why);
+      continue;
+    }
+    ++missing;
+    nodes += one.nodes;
+    if (largest == nullptr || one.nodes > largest->nodes) largest = &one;
+  }
+  if (largest == nullptr) return;
+  std::string why = largest->refused.why;
+  if (missing > 1) why += ", and no files of " + std::to_string(missing - 1) + " smaller regions";
+  if (alone > 0) why += " (" + std::to_string(alone) + " others are claimed alone)";
+  line(nodes, why + "; the option dump=FOLDER writes what tune-cli compiles to it");
 }
 
 void Provider::claim_context(const GraphView& graph, const ort::Graph* owner, const NodeView& node,
@@ -228,42 +237,47 @@ void Provider::claim_context(const GraphView& graph, const ort::Graph* owner, co
   claim(region, std::move(runner), support);
 }
 
-std::string Provider::refusal(const GraphView& graph, const Region& region, double seconds,
-                              ort::Support* support) {
+Provider::Refusal Provider::judge(const std::string& path, const Verdict& verdict) const {
+  if (!verdict.failure.empty()) return {path + " fails in a trial: " + verdict.failure};
+  if (!verdict.problem.empty()) {
+    log(ort::kInfo, "Tilewright: no trial of " + path + ": " + verdict.problem);
+    return {};
+  }
+  if (verdict.difference > options_.tolerance) {
+    std::array<char, 32> share{};
+    std::snprintf(share.data(), share.size(), "%.2g", verdict.difference);
+    return {path + " has outputs that differ from the CPU provider's by " + share.data() +
+            " of their largest magnitude; the option tolerance allows more"};
+  }
+  const std::string time =
+      path + " takes " + percent(verdict.ratio) + " of the CPU provider's time";
+  if (verdict.ratio > kMostTime) {
+    return {time + " here; tune it longer (tune-cli compile --time), or set the option trial=0"};
+  }
+  log(ort::kInfo, "Tilewright: " + time);
+  return {};
+}
+
+Provider::Refusal Provider::refusal(const GraphView& graph, const Region& region, double seconds,
+                                    ort::Support* support) {
   const Rope onnx = onnx_of(graph, region);
   const std::string path = model_file(digest_of(onnx));
   if (options_.models.empty() || !std::filesystem::exists(path)) {
-    return "there is no " + path + "; the option dump=FOLDER writes what tune-cli compiles to it";
+    return {"there is no " + path, true};
   }
   std::unique_ptr<Runner> runner;
   try {
     runner = std::make_unique<Runner>(runtime_, path, options_, log_lines());
   } catch (const ProviderError& e) {
-    return path + " cannot serve: " + e.what();
+    return {path + " cannot serve: " + e.what()};
   }
   if (const std::string why = misfit(graph, region, *runner); !why.empty()) {
-    return path + " does not fit: " + why;
+    return {path + " does not fit: " + why};
   }
   const bool narrower = is_narrower(graph, region) && options_.fallback;
   if (options_.trial) {
-    const Verdict verdict = verdict_on(graph, region, onnx, *runner, options_, seconds);
-    if (!verdict.problem.empty()) {
-      log(ort::kInfo, "Tilewright: no trial of " + path + ": " + verdict.problem);
-    } else if (!verdict.failure.empty()) {
-      return path + " fails in a trial: " + verdict.failure;
-    } else if (verdict.difference > options_.tolerance) {
-      char text[32];
-      std::snprintf(text, sizeof text, "%.2g", verdict.difference);
-      return path + std::string(" has outputs that differ from the CPU provider's by ") + text +
-             " of their largest magnitude; the option tolerance allows more";
-    } else if (verdict.ratio > kMostTime) {
-      return path + " takes " + percent(verdict.ratio) +
-             " of the CPU provider's time here; tune it longer (tune-cli compile "
-             "--time), or set the option trial=0";
-    } else {
-      log(ort::kInfo, "Tilewright: " + path + " takes " + percent(verdict.ratio) +
-                          " of the CPU provider's time");
-    }
+    Refusal refused = judge(path, verdict_on(graph, region, onnx, *runner, options_, seconds));
+    if (!refused.empty()) return refused;
   }
   if (narrower) {
     runner->set_fallback(
@@ -271,7 +285,7 @@ std::string Provider::refusal(const GraphView& graph, const Region& region, doub
                                        InnerSession::Names{region.inputs, region.outputs}));
   }
   claim(region, std::move(runner), support);
-  return "";
+  return {};
 }
 
 void Provider::claim(const Region& region, std::unique_ptr<Runner> runner, ort::Support* support) {
@@ -285,6 +299,13 @@ void Provider::claim(const Region& region, std::unique_ptr<Runner> runner, ort::
 
 bool Provider::dump(const GraphView& graph, const Region& region) const {
   if (options_.dump.empty()) return false;
+  if (!options_.alone || region.nodes.size() == 1) return write_region(graph, region);
+  size_t written = 0;
+  for (const Region& node : nodes_of(graph, region)) written += write_region(graph, node) ? 1 : 0;
+  return written > 0;
+}
+
+bool Provider::write_region(const GraphView& graph, const Region& region) const {
   const Rope onnx = onnx_of(graph, region);
   const std::string digest = digest_of(onnx);
   if (!options_.models.empty() && std::filesystem::exists(model_file(digest))) {

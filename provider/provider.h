@@ -8,6 +8,7 @@
 #include "provider/options.h"
 #include "provider/region.h"
 #include "provider/runner.h"
+#include "provider/trial.h"
 
 namespace tilewright::provider {
 
@@ -35,16 +36,30 @@ class Provider : public ort::Ep {
 
   void claim_context(const GraphView& graph, const ort::Graph* owner, const NodeView& node,
                      ort::Support* support);
+  // Why a file does not stand for a region.
+  struct Refusal {
+    std::string why = {};
+    bool missing = false;  // there is no file
+    bool empty() const { return why.empty(); }
+  };
+  struct Left {
+    size_t nodes;
+    Refusal refused;
+  };
   // Claims the region where its file is right and fast enough, else says why not. A trial times for so many
   // seconds at least.
-  std::string refusal(const GraphView& graph, const Region& region, double seconds,
-                      ort::Support* support);
+  Refusal refusal(const GraphView& graph, const Region& region, double seconds,
+                  ort::Support* support);
+  Refusal judge(const std::string& path, const Verdict& verdict) const;
   // Claims nodes of a region that was not claimed, which have files of their own. Returns how many.
-  size_t claim_nodes(const GraphView& graph, const Region& region, const std::string& why,
-                     ort::Support* support);
+  size_t claim_nodes(const GraphView& graph, const Region& region, ort::Support* support);
+  // The lines of regions that are left to other providers.
+  void explain(const std::vector<Left>& left, size_t alone) const;
   void claim(const Region& region, std::unique_ptr<Runner> runner, ort::Support* support);
-  // Writes the region for tune-cli and says how to compile it, where the option asks for that and it has no file.
+  // Writes the region for tune-cli, or its nodes, and says how to compile them, where the option asks for that and
+  // there are no files. Tells whether it wrote any.
   bool dump(const GraphView& graph, const Region& region) const;
+  bool write_region(const GraphView& graph, const Region& region) const;
   ort::Node* context_node(const ort::Graph* graph, const ort::Node* fused,
                           const Runner& runner) const;
 
