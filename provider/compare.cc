@@ -11,6 +11,9 @@
 namespace tilewright::provider {
 namespace {
 
+// Outputs that are all smaller count by this magnitude: after a sigmoid, rounding of the sum in front of it is a
+// large share of a small value.
+constexpr double kLeastMagnitude = 1e-3;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double from_f16(uint16_t bits) {
@@ -94,7 +97,7 @@ double floats_apart(const char* got, const char* wanted, size_t count, int32_t e
     apart = std::max(apart, std::abs(a - b));
     largest = std::max(largest, std::abs(b));
   }
-  return apart == 0 ? 0 : apart / std::max(largest, std::numeric_limits<double>::min());
+  return apart == 0 ? 0 : apart / std::max(largest, kLeastMagnitude);
 }
 
 double integers_apart(const char* got, const char* wanted, size_t count, int32_t elem) {

@@ -68,7 +68,7 @@ struct AttributeView {
 };
 // Sorted by name. Graphs are left out.
 std::vector<AttributeView> attributes_of(const Runtime& runtime, const ort::Node* node);
-// A text or a number of a node; "" and `otherwise` where it has no such attribute.
+// A text of a node; "" where it has no such attribute.
 std::string text_attribute(const Runtime& runtime, const ort::Node* node, const std::string& name);
 
 }  // namespace tilewright::provider

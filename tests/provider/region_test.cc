@@ -153,6 +153,7 @@ TEST_F(CompareTest, FloatsByTheLargestMagnitude) {
   const float nan = std::nanf("");
   EXPECT_EQ(apart(floats({1, -4}), floats({1, -4})), 0);
   EXPECT_NEAR(apart(floats({1, -3}), floats({1, -4})), 0.25, 1e-9);
+  EXPECT_NEAR(apart(floats({1e-7F}), floats({3e-7F})), 2e-4, 1e-9) << "small ones by 0.001";
   EXPECT_EQ(apart(floats({nan, 2}), floats({nan, 2})), 0);
   EXPECT_EQ(apart(floats({nan, 2}), floats({1, 2})), std::numeric_limits<double>::infinity());
   EXPECT_EQ(apart(floats({1}), floats({1, 2})), std::numeric_limits<double>::infinity());
