@@ -191,7 +191,7 @@ struct Trials {
   bool settled() const { return count > 1 || (count == 1 && verdict.ratio <= kMostTime); }
 };
 
-// Those of this process, for folders that it may not write to.
+// Trials of this process, for folders that it may not write to.
 struct OwnTrials {
   std::mutex mutex;
   std::map<std::string, Trials> by_key;
