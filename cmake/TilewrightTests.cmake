@@ -33,10 +33,10 @@ target_link_libraries(tw_test_kernels PUBLIC tw_emulator)
 # Cases compile quicker with little optimization, or with none where they mostly start commands or read
 # small files. What counts millions of steps itself (fuzzers, mutants and their ground truth) is
 # optimized.
-set(hardly_run base kernel models database serving cli)
+set(hardly_run base kernel models database serving provider cli)
 
 set(TILEWRIGHT_TEST_PROGRAMS "")
-foreach(folder base ir kernel schedule codegen runtime emulator models graph database serving tuner cli)
+foreach(folder base ir kernel schedule codegen runtime emulator models graph database serving provider tuner cli)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cc)
   # A program of its own that tests start (tests/FOLDER/NAME_main.cc) is not part of the cases.
   set(programs ${sources})
@@ -118,11 +118,14 @@ foreach(program test_runtime fault_worker)
     target_link_libraries(${program} PRIVATE tw_sandbox)
   endif()
 endforeach()
-foreach(program test_cli damaged_files)
+foreach(program test_cli test_provider damaged_files)
   if(TARGET ${program})
     target_link_libraries(${program} PRIVATE tw_serving_static)
   endif()
 endforeach()
+if(TARGET test_provider)
+  target_sources(test_provider PRIVATE ${PROJECT_SOURCE_DIR}/provider/factory.cc)
+endif()
 foreach(program test_emulator test_runtime)
   if(TARGET ${program})
     target_link_libraries(${program} PRIVATE tw_test_kernels)
@@ -291,6 +294,14 @@ ONNX_GRAPH=$<TARGET_FILE:onnx_graph>")
   endforeach()
 endif()
 
+# The execution provider on PyPI's ONNX Runtime, which loads no library with a sanitizer.
+if(TARGET tune-cli AND TARGET provider_session AND NOT TILEWRIGHT_SANITIZE)
+  add_test(NAME foreign.onnxruntime COMMAND ${Python3_EXECUTABLE}
+    ${PROJECT_SOURCE_DIR}/tests/foreign/onnxruntime_test.py $<TARGET_FILE:tune-cli>)
+  set_tests_properties(foreign.onnxruntime PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77
+    ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python;PROVIDER_SESSION=$<TARGET_FILE:provider_session>")
+endif()
+
 # CuTe's tables, printed again where its headers are (scripts/cutlass_headers).
 add_test(NAME foreign.cute COMMAND ${Python3_EXECUTABLE}
   ${PROJECT_SOURCE_DIR}/tests/foreign/cute_test.py ${CMAKE_CXX_COMPILER})
@@ -316,7 +327,7 @@ endif()
 
 # ctest begins with the costliest: a long test at the end would leave the other processors idle.
 # Seconds, roughly; those of earlier runs in this folder count, too.
-foreach(cost python.packages:50 foreign.cute:45 scripts.gpu_check:20 install.find_package:15 scripts.syntax:12
+foreach(cost foreign.onnxruntime:60 python.packages:50 foreign.cute:45 scripts.gpu_check:20 install.find_package:15 scripts.syntax:12
     python.tune:12 scripts.fuzz:9 scripts.spec_page:8 words.check_of_the_checks:8 docs.json_schemas:8)
   string(REPLACE ":" ";" cost ${cost})
   list(GET cost 0 test)

@@ -1,6 +1,7 @@
 # Content of the Python packages besides their sources, as components of the installation:
 # `python_runtime` puts the module and libtilewright.so into tilewright/, `python_tuner` puts tune-cli
-# into tilewright_tuner/, both with the shared libraries that these load. `libraries` puts those beside
+# into tilewright_tuner/, `python_provider` the provider and libtilewright.so into
+# onnxruntime_ep_tilewright/, all with the shared libraries that these load. `libraries` puts those beside
 # an installed tree, for an archive that runs elsewhere.
 
 # The C library belongs to the machine, and so does the C++ runtime: another package in the same process
@@ -36,19 +37,26 @@ endfunction()
 
 set(library $<TARGET_FILE:tilewright::serving>)
 set(soname $<TARGET_SONAME_FILE_NAME:tilewright::serving>)
-if(TARGET tilewright_python)
-  install(TARGETS tilewright_python LIBRARY DESTINATION tilewright
-    COMPONENT python_runtime EXCLUDE_FROM_ALL)
+# tilewright_serving_library(COMPONENT FOLDER): libtilewright.so with what it loads.
+function(tilewright_serving_library component folder)
   # A wheel has no links: the library goes by the one name that it is loaded by.
-  install(FILES ${library} DESTINATION tilewright/lib RENAME ${soname}
-    COMPONENT python_runtime EXCLUDE_FROM_ALL)
+  install(FILES ${library} DESTINATION ${folder} RENAME ${soname}
+    COMPONENT ${component} EXCLUDE_FROM_ALL)
   install(CODE "
     if(CMAKE_INSTALL_DO_STRIP)
       execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-unneeded
-        \"\${CMAKE_INSTALL_PREFIX}/tilewright/lib/${soname}\" COMMAND_ERROR_IS_FATAL ANY)
-    endif()" COMPONENT python_runtime EXCLUDE_FROM_ALL)
-  tilewright_libraries(python_runtime tilewright/lib LIBRARIES ${library})
+        \"\${CMAKE_INSTALL_PREFIX}/${folder}/${soname}\" COMMAND_ERROR_IS_FATAL ANY)
+    endif()" COMPONENT ${component} EXCLUDE_FROM_ALL)
+  tilewright_libraries(${component} ${folder} LIBRARIES ${library})
+endfunction()
+if(TARGET tilewright_python)
+  install(TARGETS tilewright_python LIBRARY DESTINATION tilewright
+    COMPONENT python_runtime EXCLUDE_FROM_ALL)
+  tilewright_serving_library(python_runtime tilewright/lib)
 endif()
+install(TARGETS tw_provider_library LIBRARY DESTINATION onnxruntime_ep_tilewright/lib
+  COMPONENT python_provider EXCLUDE_FROM_ALL)
+tilewright_serving_library(python_provider onnxruntime_ep_tilewright/lib)
 if(TARGET tune-cli)
   install(TARGETS tune-cli RUNTIME DESTINATION tilewright_tuner/bin
     COMPONENT python_tuner EXCLUDE_FROM_ALL)

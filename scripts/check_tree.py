@@ -29,6 +29,7 @@ LAYERS: dict[str, set[str]] = {
     "bench": {"base", "ir", "kernel", "codegen", "runtime", "database", "tuner"},
     "examples": {"base", "ir", "runtime", "models", "database"},
     "python": set(),
+    "provider": set(),
 }
 FOLDERS = [*LAYERS, "include/tilewright", "tests"]
 # The files at the top: whoever adds one says so here.

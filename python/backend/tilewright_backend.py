@@ -1,8 +1,8 @@
-"""PEP 517 backend of both Python packages: scikit-build-core, run on this tree for `tilewright`.
+"""PEP 517 backend of all Python packages: scikit-build-core, run on this tree for `tilewright`.
 
 The setting `package=runtime` builds `tilewright-runtime` instead, from a copy of the tree whose
-pyproject.toml has the changes of [tool.tilewright.runtime]. An sdist of it keeps them, and needs no
-setting any more.
+pyproject.toml has the changes of [tool.tilewright.runtime]; `package=provider` likewise builds
+`onnxruntime-ep-tilewright`. An sdist keeps them, and needs no setting any more.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both Python packages, as their sdists and wheels: metadata, files, and use in fresh environments with
+"""All Python packages, as their sdists and wheels: metadata, files, and use in fresh environments with
 nothing of the build in sight. The wheels take their content from the finished build, since compiling
 it again takes minutes: scripts/check_packages does that. Skipped where pip cannot have what builds
 wheels."""
@@ -48,7 +48,8 @@ class Packages(unittest.TestCase):
         if had.returncode != 0:
             raise unittest.SkipTest("pip cannot have " + " and ".join(TOOLS))
         cls.sdists, cls.files, cls.trees, cls.wheels = {}, {}, {}, {}
-        for package, setting in (("tilewright", "tilewright"), ("tilewright_runtime", "runtime")):
+        for package, setting in (("tilewright", "tilewright"), ("tilewright_runtime", "runtime"),
+                                 ("onnxruntime_ep_tilewright", "provider")):
             run(cls.build_python, "-m", "build", "--sdist", "--no-isolation", ROOT, "--outdir",
                 cls.folder / package, f"--config-setting=package={setting}")
             cls.sdists[package], = (cls.folder / package).iterdir()
@@ -87,6 +88,25 @@ class Packages(unittest.TestCase):
                          rf"^tilewright-{re.escape(VERSION)}-py3-none-linux_\w+\.whl$")
         self.assertRegex(self.wheels["tilewright_runtime"].name,
                          rf"^tilewright_runtime-{re.escape(VERSION)}-cp3\d+-cp3\d+-linux_\w+\.whl$")
+
+        self.assertRegex(self.wheels["onnxruntime_ep_tilewright"].name,
+                         rf"^onnxruntime_ep_tilewright-{re.escape(VERSION)}-py3-none-linux_\w+\.whl$")
+
+    def test_the_provider_brings_its_library_and_requires_no_runtime(self):
+        metadata = self.metadata("onnxruntime_ep_tilewright")
+        self.assertEqual((metadata["Name"], metadata["Version"]), ("onnxruntime-ep-tilewright", VERSION))
+        self.assertIsNone(metadata.get_all("Requires-Dist"))
+        names = self.names("onnxruntime_ep_tilewright")
+        libraries = {name for name in names if ".so" in name}
+        self.assertEqual(libraries, {f"onnxruntime_ep_tilewright/lib/{name}" for name in (
+            "libonnxruntime_ep_tilewright.so", "libtilewright.so.0", "libsqlite3.so.0", "libsodium.so.23")})
+        self.assertIn("onnxruntime_ep_tilewright/__init__.py", names)
+        python = self.environment("provider", self.wheels["onnxruntime_ep_tilewright"])
+        path = run(python, "-c", "import onnxruntime_ep_tilewright as ep; print(ep.get_library_path(), ep.get_ep_name())",
+                   cwd=self.folder).stdout.split()
+        self.assertEqual(path[1], "TilewrightExecutionProvider")
+        package = pathlib.Path(path[0]).parents[1]
+        self.loads_from_inside(package, "lib/libonnxruntime_ep_tilewright.so", "libtilewright.so.0", "libsqlite3.so.0")
 
     def test_metadata(self):
         tuner, runtime = self.metadata("tilewright"), self.metadata("tilewright_runtime")
@@ -150,7 +170,7 @@ class Packages(unittest.TestCase):
         done = run(self.build_python, "-m", "build", "--sdist", "--no-isolation", ROOT, "--outdir",
                    self.folder / "none", "--config-setting=package=server", check=False)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("package=server: no such package; there are: tilewright, runtime",
+        self.assertIn("package=server: no such package; there are: tilewright, runtime, provider",
                       done.stdout + done.stderr)
 
     def test_an_unpacked_sdist_configures(self):
@@ -162,7 +182,7 @@ class Packages(unittest.TestCase):
         self.assertIn(f'return "{VERSION}"', revision)
 
     def test_it_tunes_replays_and_serves(self):
-        python = self.environment("both", *self.wheels.values())
+        python = self.environment("both", self.wheels["tilewright"], self.wheels["tilewright_runtime"])
         database = self.folder / "kernels.db"
         told = json.loads(run(python, ROOT / "tests/python/installed.py", "--keep", database,
                               cwd=self.folder).stdout)

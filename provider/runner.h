@@ -1,0 +1,82 @@
+// Runs a model file in the place of nodes.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "provider/inner_session.h"
+#include "provider/options.h"
+#include "tilewright/tilewright.h"
+
+namespace tilewright::provider {
+
+// An input or an output of a model file.
+struct Port {
+  std::string name;
+  DLDataType dtype;
+  std::vector<int64_t> least, most;  // sizes
+};
+
+// A shape in messages: "[1..8, 3, 224]".
+std::string describe(const std::vector<int64_t>& least, const std::vector<int64_t>& most);
+
+// The type of DLPack for one of the runtime; nothing where there is none.
+std::optional<DLDataType> dl_type(int32_t elem);
+
+// Any number of threads may call compute(); as many as there are instances run at once. A run allocates
+// nothing but what the runtime does for its outputs.
+class Runner {
+ public:
+  using Log = std::function<void(const std::string&)>;
+  // Throws where a node has no kernel here, and where the file is none or is not trusted.
+  Runner(const Runtime& runtime, std::string path, const Options& options, Log log);
+
+  const std::string& path() const { return path_; }
+  const std::vector<Port>& inputs() const { return inputs_; }
+  const std::vector<Port>& outputs() const { return outputs_; }
+
+  // The order in which the runtime has inputs and outputs.
+  void bind(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
+  // Takes runs whose sizes the file does not have.
+  void set_fallback(std::unique_ptr<InnerSession> session) { fallback_ = std::move(session); }
+
+  void compute(ort::KernelContext* context);
+
+ private:
+  // A model with the memory of one run, and the tensors of that run.
+  struct Instance {
+    ~Instance() { tw_model_close(model); }
+    tw_model* model = nullptr;
+    std::vector<DLTensor> in, out;
+    std::vector<const DLTensor*> in_pointers, out_pointers;
+    std::vector<std::vector<int64_t>> out_shapes;
+  };
+  std::unique_ptr<Instance> open(const Options& options) const;
+  Instance& take();
+  void give_back(Instance& instance);
+  // Reads the inputs; false where a size lies outside of the file's.
+  bool read_inputs(const ort::KernelContext* context, Instance& instance) const;
+  void run(ort::KernelContext* context, Instance& instance) const;
+  void run_fallback(ort::KernelContext* context) const;
+  [[noreturn]] void refuse_sizes(const Instance& instance) const;
+
+  const Runtime& runtime_;
+  std::string path_;
+  int threads_;
+  Log log_;
+  std::vector<Port> inputs_, outputs_;
+  std::vector<size_t> input_at_, output_at_;  // where the runtime has a port
+  std::unique_ptr<InnerSession> fallback_;
+  std::vector<size_t> fallback_inputs_, fallback_outputs_;
+  std::vector<std::unique_ptr<Instance>> instances_;
+  std::vector<Instance*> free_;
+  std::mutex mutex_;
+  std::condition_variable freed_;
+};
+
+}  // namespace tilewright::provider

@@ -1,0 +1,29 @@
+// Whether a model file is right and fast enough to stand for a region, found out by running both.
+#pragma once
+
+#include <string>
+
+#include "provider/region.h"
+#include "provider/runner.h"
+
+namespace tilewright::provider {
+
+// The findings of runs of both on the same random inputs.
+struct Verdict {
+  double ratio =
+      0;  // time of the model file over that of the CPU provider, the worst of the sizes tried
+  double difference = 0;  // the largest of any output, as a share of its largest magnitude there
+  std::string problem;    // why the CPU provider gave nothing to compare with; "": it did
+  std::string failure;    // of the model file's side; "": it ran
+};
+
+// A region may take so much of the CPU provider's time.
+inline constexpr double kMostTime = 1.02;
+
+// The verdict of earlier trials on this machine, with this runtime, file and number of threads, which
+// stand beside the file; else that of a trial, which times for so many seconds at each size at least. A file that was found too slow
+// once is tried again, since other work may have disturbed the first trial.
+Verdict verdict_on(const GraphView& graph, const Region& region, const Rope& onnx,
+                   const Runner& runner, const Options& options, double seconds);
+
+}  // namespace tilewright::provider

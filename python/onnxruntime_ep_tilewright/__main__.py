@@ -1,0 +1,32 @@
+"""usage: python -m onnxruntime_ep_tilewright MODEL.onnx FOLDER [--alone] [options of tune-cli compile]
+
+Compiles what Tilewright's provider could claim of a model into the folder that its option `models` names."""
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+from . import compile_model
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m onnxruntime_ep_tilewright", description="Compiles what the provider could claim of a model.",
+        epilog="Further options are those of tune-cli compile: --dim, --threads, --time, --db.")
+    parser.add_argument("model", help="an ONNX file")
+    parser.add_argument("folder", help="where model files go: the provider's option `models`")
+    parser.add_argument("--alone", action="store_true", help="compile each node by itself")
+    given, rest = parser.parse_known_args()
+    try:
+        compile_model(given.model, given.folder, rest, alone=given.alone)
+    except subprocess.CalledProcessError as error:
+        return error.returncode
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 4
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
