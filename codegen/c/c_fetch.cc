@@ -7,6 +7,7 @@
 
 #include "codegen/c/c_expr.h"
 #include "codegen/codegen.h"
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
