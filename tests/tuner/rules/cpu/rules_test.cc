@@ -249,8 +249,8 @@ TEST(TileContraction, PacksTheScalesOfGroups) {
 // One row takes each element of a weight once, which memory limits; many rows take it from a cache.
 TEST(FetchAhead, IsForLargeWeightsThatAreUsedAFewTimes) {
   const auto fetch = [&](const std::string& spec) {
-    return choice_of(applied_trial(cpu_sketches()[0], {make_workload(parse_spec(spec)),
-                                                       Target::parse("avx512"), 1}),
+    return choice_of(applied_trial(cpu_sketches()[0],
+                                   {make_workload(parse_spec(spec)), Target::parse("avx512"), 1}),
                      ".fetch");
   };
   EXPECT_EQ(fetch("matmul:m=1,n=512,k=512"), "ahead");
