@@ -1,25 +1,11 @@
 """PyTorch's tensors, and kernels as its operators. Skipped where PyTorch 2.4 is not found; the
-environment that scripts/bench_pytorch.py --install makes will do."""
-import os
-import pathlib
-import subprocess
-import sys
+environment that scripts/peer_pytorch.py makes will do."""
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
-import peer_venv
+from torch_environment import LACKS
 
-try:
+if not LACKS:
     import torch
-    LACKS = "" if hasattr(torch.library, "custom_op") else f"PyTorch {torch.__version__} is too old"
-except ImportError:
-    LACKS = "no PyTorch"
-    python = peer_venv.prefix() / "pytorch" / "bin" / "python"
-    tag = "import sys; print(sys.implementation.cache_tag, end='')"
-    if python.exists() and pathlib.Path(sys.prefix) != peer_venv.prefix() / "pytorch":
-        made_for = subprocess.run([python, "-c", tag], capture_output=True, text=True, check=True)
-        if made_for.stdout == sys.implementation.cache_tag:  # the module loads there, too
-            os.execv(python, [str(python), *sys.argv])
 
 import tilewright
 from support import PLAIN, Kernels, main

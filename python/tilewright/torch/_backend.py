@@ -122,17 +122,16 @@ class Graph:
 
     def _first(self, *arguments: Any) -> Any:
         self.sample = arguments
-        self.decide(arguments, None if self.options.tune == "first" else self.options.tune, again=False)
+        self.decide(arguments, None if self.options.tune == "first" else self.options.tune)
         return self.run(*arguments)
 
-    def decide(self, arguments: Sequence[Any], time: str | None, again: bool) -> None:
-        """Finds or makes files, compares, measures, and sets `run`. A search takes `time`; one that was
-        made before is made `again` on request."""
+    def decide(self, arguments: Sequence[Any], time: str | None, again: bool = False) -> None:
+        """Finds or makes files, compares, measures, and sets `run`. A search for a file takes `time`; where
+        there was one, the file is made `again` on request alone."""
         inputs = [arguments[place] for place in self.taken.inputs]
         stored = self.region.verdict()
-        if stored.get("tuned") and not again:
-            time = None
-        if time is not None:
+        self.again = again or (time is not None and not stored.get("tuned"))
+        if self.again:
             stored = {"parts": stored.get("parts", "")}
         if stored.get("verdict") == "dropped":
             self._prefer(stored["seconds"])
@@ -170,8 +169,8 @@ class Graph:
 
     def _made(self, region: Region, inputs: Sequence[torch.Tensor], time: str | None) -> Region:
         """The region, opened; its file is made where it is missing and may be."""
-        if time is not None or not region.open():
-            if self.options.tune is None and time is None:
+        if self.again or not region.open():
+            if self.options.tune is None and not self.again:
                 raise Unavailable(f"no file {region.file}, and the option tune=None makes none")
             region.compile(inputs, time)
             region.open()
@@ -201,7 +200,7 @@ class Graph:
         try:
             split = partition(self.taken, inputs, make)
         except Left as reason:
-            raise Left(f"{whole}; in parts: {reason}") from reason
+            raise Left(whole if str(reason) == whole else f"{whole}; in parts: {reason}") from reason
         self.rows[0].reason = ""
         self.rows[0].tell("in parts", whole)
         return lambda given: split(*given)
@@ -250,7 +249,7 @@ class Graph:
             row.tell("fallback", reason)
         return self._fallback(*arguments)
 
-    def tune(self, time: str) -> None:
+    def tune(self, time: str | None) -> None:
         if not self.sample or self.region is None:
             return
         if self.watch.changed([self.sample[place] for place in self.taken.statics]):
@@ -267,9 +266,13 @@ def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], *, options: Mappi
     return lambda *arguments: graph.run(*arguments)
 
 
-def tune(time: str) -> Rows:
-    """Searches for so long ("5m") for faster kernels of each file of this process's graphs, which run them
-    from then on, and returns report(). Graphs that never ran or whose weights changed are left out."""
+def tune(time: str | None = None) -> Rows:
+    """Makes the files of this process's graphs anew, which run them from then on, and returns report().
+
+    Each file gets a search of `time` ("5m"); None takes what the folder's kernels.db holds, such as what
+    tilewright.tune("FOLDER/specs.txt", db="FOLDER/kernels.db") found. Graphs that never ran or whose weights
+    changed are left out.
+    """
     for graph in sorted(_live, key=lambda graph: graph.number):
         graph.tune(time)
     return report()

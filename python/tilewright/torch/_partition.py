@@ -145,7 +145,7 @@ def partition(taken: Capture, inputs: Sequence[torch.Tensor],
     """The graph with submodules in the place of regions. `make` gives, for the name of a region, its graph,
     a function that captures it, and its arguments, the capture with what runs it, or None where it stays
     with PyTorch. Left where no region remains."""
-    program = export_program(taken, inputs).run_decompositions({})
+    program = export_program(taken, inputs)
     parent = program.module(check_guards=False)
     parent = fx.GraphModule(parent, parent.graph)
     ranges = {str(symbol): Range(int(bounds.lower), int(bounds.upper))

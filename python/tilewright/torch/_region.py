@@ -7,6 +7,7 @@ import logging
 import os
 import pathlib
 import platform
+import re
 import tempfile
 import warnings
 from typing import Any, Iterator, Sequence
@@ -65,7 +66,7 @@ def export_program(taken: Capture, inputs: Sequence[torch.Tensor]) -> torch.expo
         with _quiet(), torch.no_grad():
             # Exporting marks its inputs, and dynamo guards on such marks.
             program = torch.export.export(taken.module, tuple(given.detach().clone() for given in inputs),
-                                          dynamic_shapes=shapes, strict=False)
+                                          dynamic_shapes=shapes, strict=False).run_decompositions({})
     except Exception as error:  # of many types
         raise Left(f"torch.export: {one_line(error)}") from error
     signature = program.graph_signature
@@ -173,7 +174,7 @@ class Region:
                 model = pathlib.Path(folder, "region.onnx")
                 dims = self._write_onnx(program, model)
                 compile_model(model, self.file, dims=dims, db=self.file.parent / "kernels.db",
-                              trials=None if time else 0, time=time, threads=self.threads,
+                              trials=0 if time is None else None, time=time, threads=self.threads,
                               progress=lambda line: None)
         except OSError as error:
             raise Left(f"{self.file.parent}: {one_line(error)}") from error
@@ -190,9 +191,9 @@ class Region:
                     input_names=[f"x{i}" for i in range(count)])
                 made.save(path, external_data=_bytes(self.taken.weights) > 1 << 30)
         except Exception as error:  # of many types
-            lines = str(error).splitlines()
-            told = [line for line in lines if "No ONNX function" in line] or lines[:1]
-            raise Left("torch.onnx: " + one_line(Error("\n".join(told)))) from error
+            missing = re.findall(r"No ONNX function found for <OpOverload\(op='([^']+)'", str(error))
+            raise Left(f"torch.onnx has no function for {', '.join(dict.fromkeys(missing))}" if missing
+                       else f"torch.onnx: {one_line(error)}") from error
         dims = {}
         for value, axes in zip(made.model.graph.inputs, self.taken.dims):
             for axis, name in axes.items():
@@ -201,12 +202,12 @@ class Region:
         return dims
 
     def add_specs(self) -> None:
-        """Adds the workloads of the file to FOLDER/specs.json, which tilewright.tune() takes."""
-        path = self.file.parent / "specs.json"
-        with contextlib.suppress(OSError, ValueError):
-            specs = json.loads(path.read_text())["workloads"] if path.exists() else []
-            found = dict.fromkeys([*specs, *(node.spec for node in self._model.nodes if node.spec)])
-            write_text(path, json.dumps({"workloads": list(found)}, indent=1))
+        """Adds the workloads of the file to FOLDER/specs.txt, which tilewright.tune() takes."""
+        path = self.file.parent / "specs.txt"
+        with contextlib.suppress(OSError):
+            before = path.read_text().splitlines() if path.exists() else []
+            specs = dict.fromkeys([*before, *(node.spec for node in self._model.nodes if node.spec)])
+            write_text(path, "".join(f"{spec}\n" for spec in specs))
 
     # Runs.
 

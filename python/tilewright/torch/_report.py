@@ -53,6 +53,10 @@ class Rows(List[Row]):
     def _repr_html_(self) -> str:
         return table(_COLUMNS, [row.cells() for row in self])
 
+    def __getitem__(self, place):  # type: ignore[no-untyped-def,override]
+        found = super().__getitem__(place)
+        return Rows(found) if isinstance(place, slice) else found
+
     def __str__(self) -> str:
         lines = [_COLUMNS, *(row.cells() for row in self)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(_COLUMNS))]
