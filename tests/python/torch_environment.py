@@ -1,4 +1,4 @@
-"""PyTorch for tests: imports it, or runs the test once more in the environment of scripts/peer_pytorch.py.
+"""PyTorch for tests: imports it, or runs the test once more in the environment of scripts/pytorch/install.py.
 
 LACKS says why its tests are skipped, "" where they run.
 """

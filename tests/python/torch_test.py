@@ -1,5 +1,5 @@
 """PyTorch's tensors, and kernels as its operators. Skipped where PyTorch 2.4 is not found; the
-environment that scripts/peer_pytorch.py makes will do."""
+environment that scripts/pytorch/install.py makes will do."""
 import unittest
 
 from torch_environment import LACKS

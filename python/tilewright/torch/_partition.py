@@ -36,7 +36,8 @@ def operator_name(node: fx.Node) -> str:
 
 def operators(graph: fx.Graph) -> dict[str, int]:
     """How often each operator stands in a graph."""
-    names = (target_name(node).removesuffix(".default").rpartition(".")[2] for node in graph.nodes
+    names = (operator_name(node) if isinstance(node.target, torch._ops.OpOverload)
+             else target_name(node).rpartition(".")[2] for node in graph.nodes
              if node.op in ("call_function", "call_method") and "getitem" not in str(node.target))
     return dict(Counter(names))
 

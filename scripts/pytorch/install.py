@@ -14,9 +14,10 @@ import sys
 import tempfile
 from collections import defaultdict
 
-import peer_venv
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import peer_venv  # noqa: E402
 
-# What torch, its exporter to ONNX and our tests import. `models` is for scripts/bench_torch_models.py.
+# What torch, its exporter to ONNX and our tests import. `models` is for scripts/pytorch/bench_models.py.
 BESIDE = ("numpy", "onnx", "onnxscript", "filelock", "typing-extensions", "setuptools>=77.0.3", "sympy",
           "networkx", "jinja2", "fsspec", "mpmath")
 MODELS = ("transformers", "pillow")
@@ -52,16 +53,19 @@ def read_elf(library: pathlib.Path) -> tuple[set[str], set[str], set[tuple[str, 
 
 
 def write_stub(path: pathlib.Path, versions: dict[str, set[str]]) -> None:
-    """A library whose functions return NO_DEVICE: names by their version, "" for none."""
+    """A library whose functions return NO_DEVICE, or the text of an error: names by version, "" for none."""
     with tempfile.TemporaryDirectory() as folder:
         source, script = pathlib.Path(folder, "stub.s"), pathlib.Path(folder, "stub.map")
-        lines = ['.section .note.GNU-stack,"",@progbits', ".text"]
+        texts, numbers = [], []
         map_lines = []
         for version, names in versions.items():
-            lines += [f".globl {name}\n.type {name}, @function\n{name}:" for name in sorted(names)]
+            for name in sorted(names):
+                kind = texts if re.search("(String|ErrorName|ncclGetLastError)$", name) else numbers
+                kind.append(f".globl {name}\n.type {name}, @function\n{name}:")
             if version:
                 map_lines.append(f"{version} {{ global: {' '.join(f'{name};' for name in sorted(names))} }};")
-        lines += [f"mov ${NO_DEVICE}, %eax", "ret"]
+        lines = ['.section .note.GNU-stack,"",@progbits', ".text", *numbers, f"mov ${NO_DEVICE}, %eax", "ret",
+                 *texts, "lea text(%rip), %rax", "ret", 'text: .asciz "no device"']
         source.write_text("\n".join(lines) + "\n")
         script.write_text("\n".join(map_lines) + "\n")
         subprocess.run(["cc", "-shared", "-nostdlib", f"-Wl,-soname,{path.name}", "-o", path, source,
@@ -71,7 +75,7 @@ def write_stub(path: pathlib.Path, versions: dict[str, set[str]]) -> None:
 def add_stubs(folder: pathlib.Path) -> int:
     """Stubs into torch/lib for all libraries that those of `folder` need and this machine lacks."""
     needed, defined, taken = set(), set(), set()
-    for library in folder.rglob("*.so*"):
+    for library in (folder / "torch").rglob("*.so*"):
         if re.match(GPU, library.name):
             continue  # a stub of an earlier call
         with open(library, "rb") as file:
@@ -122,7 +126,7 @@ def main() -> int:
     parser.add_argument("--prefix", action="store_true", help="only print the folder")
     parser.add_argument("--force", action="store_true", help="install again")
     parser.add_argument("--models", action="store_true",
-                        help="torchvision and transformers, too, for scripts/bench_torch_models.py")
+                        help="torchvision and transformers, too, for scripts/pytorch/bench_models.py")
     options = parser.parse_args()
     folder = peer_venv.prefix() / "pytorch"
     if options.prefix:
