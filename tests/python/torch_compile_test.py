@@ -4,6 +4,9 @@ import contextlib
 import importlib.util
 import os
 import pathlib
+import re
+import subprocess
+import sys
 import tempfile
 import unittest
 import unittest.mock
@@ -82,6 +85,25 @@ class Taken(Backend):
         for word in ("whole", "taken", "2 linear"):
             self.assertIn(word, str(self.rows()))
             self.assertIn(word, self.rows()._repr_html_())
+
+    def test_by_its_name(self):
+        """An installed package registers the entry point of pyproject.toml."""
+        (self.folder / "installed-1.dist-info").mkdir()
+        (self.folder / "installed-1.dist-info" / "METADATA").write_text("Name: installed\nVersion: 1\n")
+        project = (pathlib.Path(__file__).parents[2] / "pyproject.toml").read_text()
+        line, = re.findall(r"entry-points.torch_dynamo_backends\]\n(tilewright = \".*\")\n", project)
+        (self.folder / "installed-1.dist-info" / "entry_points.txt").write_text(
+            "[torch_dynamo_backends]\n" + line.replace('"', "") + "\n")
+        program = ("import torch; from torch import nn\n"
+                   "with torch.inference_mode():\n"
+                   f"    options = {{'folder': {str(self.folder)!r}, 'measure': False, 'fallback': 'eager'}}\n"
+                   "    model = torch.compile(nn.Linear(4, 4).eval(), backend='tilewright', options=options)\n"
+                   "    model(torch.ones(2, 4))\n"
+                   "import tilewright.torch; print(tilewright.torch.report()[0].state)\n")
+        path = os.pathsep.join([str(self.folder), os.environ["PYTHONPATH"]])
+        done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path},
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.stdout.splitlines()[-1:], ["taken"], done.stderr)
 
     def test_its_specs_are_for_tune(self):
         model, x = layers(), torch.randn(5, 16)
