@@ -1,6 +1,5 @@
 """torch.compile(model, backend="tilewright"): what is taken, what gives way to PyTorch, and when. Skipped
 where PyTorch is not found, as torch_test.py."""
-import contextlib
 import importlib.util
 import os
 import pathlib
@@ -18,7 +17,7 @@ if not LACKS:
     from torch import nn
 
     import tilewright.torch
-    from tilewright.torch import _backend, _judge, _region
+    from tilewright.torch import _backend, _judge, _region, _report, _rest
 
 import tilewright
 from support import main
@@ -65,6 +64,24 @@ class Backend(unittest.TestCase):
         got, wanted = compiled(*inputs), model(*inputs)
         torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
         return got
+
+    def timed(self, warm, cold=None, **options):
+        times = {who: dict(zip(("tilewright", "eager", "inductor"), values))
+                 for who, values in (("warm", warm), ("cold", cold or warm))}
+        raced = []
+
+        def race(candidates):
+            raced.append(list(candidates))
+            for run in candidates.values():
+                run()
+            return times["warm"], times["cold"]
+
+        torch._dynamo.reset()
+        with unittest.mock.patch.object(_backend, "race", race), \
+                unittest.mock.patch.object(_report, "tell"):
+            model, x = layers(), torch.randn(5, 16)
+            self.same(self.compiled(model, measure=True, **options), model, x)
+        return raced
 
     def files(self):
         return sorted(path.name for path in self.folder.glob("*.tw"))
@@ -117,8 +134,8 @@ class Taken(Backend):
         self.same(compiled, model, x)
 
     def test_a_folder_serves_without_tuner_and_unwritable(self):
+        self.timed((1.0, 2.0))
         model, x = layers(), torch.randn(5, 16)
-        self.same(self.compiled(model), model, x)
         torch._dynamo.reset()
         before = {path: path.stat().st_mtime_ns for path in self.folder.iterdir()}
         with no_tuner(), unittest.mock.patch.object(_judge, "race", side_effect=AssertionError), \
@@ -197,6 +214,25 @@ class Taken(Backend):
         with no_tuner():
             self.same(self.compiled(model), model, torch.randn(5, 16))
         self.assertEqual(self.states()[3:], ["in parts", "taken", "taken"])
+
+    def test_inductor_runs_what_is_between_the_regions(self):
+        first, second = layers(), nn.Linear(8, 4).eval()
+
+        def model(x):
+            y = first(x)
+            return second(torch.erfinv(torch.cumsum(y, 1) / 100)), y
+
+        whole = _rest.compile_rest
+        made = []
+        with unittest.mock.patch.object(_backend, "compile_rest",
+                                        lambda parent: made.append(whole(parent)) or made[0]):
+            compiled = self.compiled(model, fallback="inductor")
+            for _ in range(2):
+                x = torch.randn(5, 16)
+                for got, wanted in zip(compiled(x), model(x)):
+                    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+        self.assertEqual(self.states(), ["in parts", "taken", "taken"], self.rows())
+        self.assertEqual(len(made), 1)
 
     def test_a_file_may_be_replaced_while_it_runs(self):
         model, x = layers(), torch.randn(5, 16)
@@ -355,24 +391,6 @@ class Left(Backend):
 
 class Speed(Backend):
     """A region stays where nothing that it replaces is faster; that is measured once on a machine."""
-
-    def timed(self, warm, cold=None, **options):
-        times = {who: dict(zip(("tilewright", "eager", "inductor"), values))
-                 for who, values in (("warm", warm), ("cold", cold or warm))}
-        raced = []
-
-        def race(candidates):
-            raced.append(list(candidates))
-            for run in candidates.values():
-                run()
-            return times["warm"], times["cold"]
-
-        torch._dynamo.reset()
-        with unittest.mock.patch.object(_backend, "race", race), contextlib.suppress(AssertionError), \
-                self.assertLogs("tilewright"):
-            model, x = layers(), torch.randn(5, 16)
-            self.same(self.compiled(model, measure=True, **options), model, x)
-        return raced
 
     def test_a_slower_one_is_dropped_for_good(self):
         self.assertEqual(self.timed((1.0, 0.97)), [["tilewright", "eager"]])

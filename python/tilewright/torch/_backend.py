@@ -1,6 +1,7 @@
 """torch.compile(model, backend="tilewright"): who runs a graph, and when another one does."""
 from __future__ import annotations
 
+import gc
 import itertools
 import pathlib
 import shutil
@@ -16,6 +17,7 @@ from ._capture import Capture, Left, Unavailable, capture, heavy_nodes
 from ._judge import difference, loses, race, shares_memory
 from ._partition import operators, partition
 from ._region import Region, default_folder, one_line
+from ._rest import compile_rest, fixed_sizes
 from ._report import Row, Rows, add_row, drop_row, report, tell
 from ._watch import Watch
 
@@ -82,7 +84,7 @@ class Graph:
             self.run = self._first
         except Left as reason:
             self._leave(reason)
-        taken = self.region is not None and self.region.verdict().get("verdict") == "taken"
+        taken = self.region is not None and self._stays(self.region.verdict())
         if options.fallback == "inductor" and not taken:
             self._compile_inductor(gm, arguments, mode)
         _live.add(self)
@@ -115,8 +117,13 @@ class Graph:
     def _leave(self, reason: object, state: str = "left", command: str = "") -> None:
         """The fallback runs it from now on."""
         self.candidate, self.run = None, self._fallback
-        for row in self.rows:
-            row.tell(state, str(reason), command)
+        self._tell(state, str(reason), command)
+
+    def _tell(self, state: str, reason: str, command: str = "") -> None:
+        """One line for all regions."""
+        self.rows[0].tell(state, reason, command)
+        for row in self.rows[1:]:
+            row.state, row.reason = state, reason
 
     # The first run decides.
 
@@ -142,7 +149,7 @@ class Graph:
                 self.candidate = self._whole(inputs, time, stored.get("parts", "")) \
                     or self._parts(inputs, time)
                 self.run = self._taken
-                if stored.get("verdict") != "taken":
+                if not self._stays(stored):
                     self._judge(arguments, inputs, time)
                     return
         except Left as reason:
@@ -151,6 +158,10 @@ class Graph:
         self.rows[0].seconds, self.rows[0].cold = stored["seconds"], stored["cold"]
         if len(self.rows) == 1:
             self.rows[0].tell("taken", "")
+
+    def _stays(self, stored: Mapping[str, Any]) -> bool:
+        """Whether an earlier process found out that the file may run."""
+        return stored.get("verdict") in (("taken",) if self.options.measure else ("taken", "compared"))
 
     def _whole(self, inputs: Sequence[torch.Tensor], time: str | None,
                parts: str) -> Callable[..., Any] | None:
@@ -203,7 +214,16 @@ class Graph:
             raise Left(whole if str(reason) == whole else f"{whole}; in parts: {reason}") from reason
         self.rows[0].reason = ""
         self.rows[0].tell("in parts", whole)
-        return lambda given: split(*given)
+        self.split = split  # owns the regions
+        rest: Callable[..., Any] = split
+        if self.options.fallback == "inductor" and fixed_sizes(split):
+            try:
+                rest = compile_rest(split)
+                rest(*inputs)
+            except Exception as error:  # of many types
+                tell(f"{self.name}: eager runs the operators between regions: {one_line(error)}")
+                rest = split
+        return lambda given: rest(*given)
 
     def _judge(self, arguments: Sequence[Any], inputs: Sequence[torch.Tensor], time: str | None) -> None:
         """Drops the candidate where it differs from eager's results or is slower than another."""
@@ -221,8 +241,8 @@ class Graph:
             row.seconds, row.cold = warm, cold
             reason = loses("tilewright", warm, cold)
         self._prefer(warm)
-        self.region.store_verdict(verdict="dropped" if reason else "taken", reason=reason, seconds=warm,
-                                  cold=cold, tuned=time, parts=parts)
+        self.region.store_verdict(verdict="dropped" if reason else "taken" if warm else "compared",
+                                  reason=reason, seconds=warm, cold=cold, tuned=time, parts=parts)
         if reason:
             self._leave(reason, "dropped",
                         'tilewright.torch.tune("5m") searches for faster kernels' if warm else "")
@@ -245,8 +265,7 @@ class Graph:
         return self.candidate(inputs)
 
     def _give_way(self, reason: str, arguments: Sequence[Any]) -> Any:
-        for row in self.rows:
-            row.tell("fallback", reason)
+        self._tell("fallback", reason)
         return self._fallback(*arguments)
 
     def tune(self, time: str | None) -> None:
@@ -273,6 +292,7 @@ def tune(time: str | None = None) -> Rows:
     tilewright.tune("FOLDER/specs.txt", db="FOLDER/kernels.db") found. Graphs that never ran or whose weights
     changed are left out.
     """
+    gc.collect()  # graphs that dynamo has dropped
     for graph in sorted(_live, key=lambda graph: graph.number):
         graph.tune(time)
     return report()

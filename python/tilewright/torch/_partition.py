@@ -12,6 +12,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from ._capture import Capture, Left, Range, add_weight, finish, heavy_nodes, target_name
 from ._region import export_program
+from ._rest import RegionModule
 
 # Operators of ATen of which regions are made: products, norms, and functions and moves of elements around
 # them. Any other one, such as a custom operator, stays with PyTorch.
@@ -63,19 +64,6 @@ class _Recorder(fx.Interpreter):
     def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
         self.inputs[str(target)] = args
         return super().call_module(target, args, kwargs)
-
-
-class _Taken(torch.nn.Module):
-    """A submodule that a file runs."""
-
-    def __init__(self, taken: Capture, run: Callable[[Sequence[torch.Tensor]], list[torch.Tensor]],
-                 single: bool) -> None:
-        super().__init__()
-        self._inputs, self._run, self._single = taken.inputs, run, single
-
-    def forward(self, *arguments: Any) -> Any:
-        outputs = self._run([arguments[place] for place in self._inputs])
-        return outputs[0] if self._single else tuple(outputs)
 
 
 def _weights_inside(parent: fx.GraphModule, call: fx.Node) -> None:
@@ -169,8 +157,7 @@ def partition(taken: Capture, inputs: Sequence[torch.Tensor],
         made = make(str(call.target), sub.graph, lambda sub=sub: _capture_of(sub, ranges),
                     recorder.inputs[str(call.target)])
         if made is not None:
-            output = next(iter(sub.graph.find_nodes(op="output"))).args[0]
-            fused.set_submodule(str(call.target), _Taken(*made, not isinstance(output, (tuple, list))))
+            fused.set_submodule(str(call.target), RegionModule(*made, sub))
             count += 1
     if count == 0:
         raise Left("no region remains")
