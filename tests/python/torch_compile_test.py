@@ -103,6 +103,13 @@ class Taken(Backend):
             self.assertIn(word, str(self.rows()))
             self.assertIn(word, self.rows()._repr_html_())
 
+    def test_two_threads(self):
+        torch.set_num_threads(2)
+        model = layers()
+        self.same(self.compiled(model), model, torch.randn(64, 16))
+        self.assertEqual(self.states(), ["taken"])
+        self.assertRegex(self.files()[0], "-t2[.]tw$")
+
     def test_by_its_name(self):
         """An installed package registers the entry point of pyproject.toml."""
         (self.folder / "installed-1.dist-info").mkdir()
@@ -280,6 +287,11 @@ class Weights(Backend):
     def test_in_place(self):
         self.check(lambda model: model[0].weight.mul_(2))
 
+    def test_one_element(self):
+        def change(model):
+            model[0].weight[3, 3] += 100
+        self.check(change)
+
     def test_a_state_that_is_loaded(self):
         state = {name: value + 1 for name, value in layers().state_dict().items()} if not LACKS else {}
         model, x = self.check(lambda model: model.load_state_dict(state))
@@ -421,6 +433,14 @@ class Speed(Backend):
         raced = self.timed((1.0, 2.0, 0.5), fallback="inductor")
         self.assertEqual(raced, [["tilewright", "eager", "inductor"]])
         self.assertIn("inductor takes 500 ms", self.rows()[0].reason)
+
+    def test_inductors_time_is_remembered(self):
+        self.timed((1.0, 2.0, 3.0), fallback="inductor")
+        self.assertEqual(self.timed((1.0, 2.0), fallback="inductor"), [])
+        with unittest.mock.patch.object(_backend, "race", lambda candidates: (
+                {"tilewright": 5.0, "eager": 6.0}, {"tilewright": 1.0, "eager": 1.0})):
+            tilewright.torch.tune()
+        self.assertIn("inductor takes 3e+03 ms", self.rows()[-1].reason)
 
     def test_a_real_race(self):
         model, x = layers(), torch.randn(5, 16)

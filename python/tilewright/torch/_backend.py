@@ -84,10 +84,14 @@ class Graph:
             self.run = self._first
         except Left as reason:
             self._leave(reason)
-        taken = self.region is not None and self._stays(self.region.verdict())
-        if options.fallback == "inductor" and not taken:
+        if options.fallback == "inductor" and not self._decided():
             self._compile_inductor(gm, arguments, mode)
         _live.add(self)
+
+    def _decided(self) -> bool:
+        """Whether a file runs for which nothing has to be measured."""
+        stored = self.region.verdict() if self.region is not None else {}
+        return self._stays(stored) and (self.options.tune in (None, "first") or bool(stored.get("tuned")))
 
     def _capture(self, gm: fx.GraphModule, arguments: Sequence[Any]) -> None:
         if not heavy_nodes(gm.graph):
@@ -138,8 +142,8 @@ class Graph:
         inputs = [arguments[place] for place in self.taken.inputs]
         stored = self.region.verdict()
         self.again = again or (time is not None and not stored.get("tuned"))
-        if self.again:
-            stored = {"parts": stored.get("parts", "")}
+        if self.again:  # Inductor's times stay known, since its code may not be there any more
+            stored = {name: stored[name] for name in ("parts", "seconds", "cold") if name in stored}
         if stored.get("verdict") == "dropped":
             self._prefer(stored["seconds"])
             self._leave(f"{stored['reason']}; remembered in {self.region.notes}", "dropped")
@@ -150,7 +154,7 @@ class Graph:
                     or self._parts(inputs, time)
                 self.run = self._taken
                 if not self._stays(stored):
-                    self._judge(arguments, inputs, time)
+                    self._judge(arguments, inputs, time, stored)
                     return
         except Left as reason:
             self._leave(reason)
@@ -225,7 +229,8 @@ class Graph:
                 rest = split
         return lambda given: rest(*given)
 
-    def _judge(self, arguments: Sequence[Any], inputs: Sequence[torch.Tensor], time: str | None) -> None:
+    def _judge(self, arguments: Sequence[Any], inputs: Sequence[torch.Tensor], time: str | None,
+               stored: Mapping[str, Any]) -> None:
         """Drops the candidate where it differs from eager's results or is slower than another."""
         row, warm, cold = self.rows[0], {}, {}
         parts = row.reason if row.state == "in parts" else ""
@@ -238,6 +243,9 @@ class Graph:
             others = {"eager": self.eager, **({"inductor": self.inductor} if self.inductor else {})}
             warm, cold = race({"tilewright": lambda: self._taken(*arguments),
                                **{who: lambda run=run: run(*arguments) for who, run in others.items()}})
+            for seconds, before in ((warm, "seconds"), (cold, "cold")):
+                if "inductor" not in seconds and "inductor" in stored.get(before, {}):
+                    seconds["inductor"] = stored[before]["inductor"]
             row.seconds, row.cold = warm, cold
             reason = loses("tilewright", warm, cold)
         self._prefer(warm)
