@@ -193,7 +193,8 @@ endforeach()
 add_test(NAME words.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_words_test.py)
 foreach(script bench_all bench_chart bench_dynamic check_examples check_skips cli_page coverage cuda_tools docs
-    fuzz gpu_check gpu_models gpu_probe lint peer_ggml peer_models peer_onednn quickstart release run_tidy spec_page)
+    fuzz gpu_check gpu_models gpu_probe lint peer_ggml peer_models peer_onednn pytorch_install quickstart
+    release run_tidy spec_page)
   add_test(NAME scripts.${script}
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/${script}_test.py)
 endforeach()

@@ -27,7 +27,8 @@ if not LACKS and importlib.util.find_spec("onnxscript") is None:
 
 
 def no_tuner():
-    return unittest.mock.patch.dict(os.environ, {"TILEWRIGHT_TUNE_CLI": "/no/tune-cli"})
+    """Neither tune-cli nor a compiler."""
+    return unittest.mock.patch.dict(os.environ, {"TILEWRIGHT_TUNE_CLI": "/no/tune-cli", "PATH": "/no"})
 
 
 def layers() -> "nn.Module":
@@ -110,6 +111,12 @@ class Taken(Backend):
         self.assertEqual(self.states(), ["taken"])
         self.assertRegex(self.files()[0], "-t2[.]tw$")
 
+    def test_narrow_floats(self):
+        model, x = layers().bfloat16(), torch.randn(5, 16).bfloat16()
+        got, wanted = self.compiled(model)(x), model(x)
+        self.assertEqual(self.states(), ["taken"], self.rows())
+        torch.testing.assert_close(got, wanted, rtol=0.05, atol=0.05)
+
     def test_by_its_name(self):
         """An installed package registers the entry point of pyproject.toml."""
         (self.folder / "installed-1.dist-info").mkdir()
@@ -141,13 +148,13 @@ class Taken(Backend):
         self.same(compiled, model, x)
 
     def test_a_folder_serves_without_tuner_and_unwritable(self):
-        self.timed((1.0, 2.0))
+        self.timed((1.0, 2.0, 3.0), fallback="inductor")
         model, x = layers(), torch.randn(5, 16)
         torch._dynamo.reset()
         before = {path: path.stat().st_mtime_ns for path in self.folder.iterdir()}
         with no_tuner(), unittest.mock.patch.object(_judge, "race", side_effect=AssertionError), \
                 unittest.mock.patch.object(torch.export, "export", side_effect=AssertionError):
-            self.same(self.compiled(model, measure=True), model, x)
+            self.same(self.compiled(model, measure=True, fallback=None), model, x)
         self.assertEqual(self.states(), ["taken", "taken"])
         self.assertEqual(before, {path: path.stat().st_mtime_ns for path in self.folder.iterdir()})
 

@@ -5,6 +5,7 @@ import gc
 import itertools
 import pathlib
 import shutil
+import threading
 import weakref
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
@@ -78,6 +79,7 @@ class Graph:
         self.region: Region | None = None
         self.candidate: Callable[[Sequence[torch.Tensor]], Sequence[Any]] | None = None
         self.sample: tuple[Any, ...] = ()
+        self.lock = threading.Lock()
         self.run: Callable[..., Any] = self._fallback
         try:
             self._capture(gm, arguments)
@@ -132,8 +134,10 @@ class Graph:
     # The first run decides.
 
     def _first(self, *arguments: Any) -> Any:
-        self.sample = arguments
-        self.decide(arguments, None if self.options.tune == "first" else self.options.tune)
+        with self.lock:
+            if self.run == self._first:
+                self.sample = arguments
+                self.decide(arguments, None if self.options.tune == "first" else self.options.tune)
         return self.run(*arguments)
 
     def decide(self, arguments: Sequence[Any], time: str | None, again: bool = False) -> None:

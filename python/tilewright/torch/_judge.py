@@ -17,7 +17,7 @@ _COLD_BYTES = 64 << 20  # where the size of the caches is not known
 
 def difference(got: Sequence[Any], wanted: Sequence[Any], tolerance: float) -> str:
     """"" where outputs agree, else how they differ. A float may be off by `tolerance` of the largest
-    magnitude of its output; others have to be equal."""
+    magnitude of its output, or by four roundings of a narrow type; others have to be equal."""
     if len(got) != len(wanted):
         return f"{len(got)} outputs; expected {len(wanted)}"
     for index, (ours, theirs) in enumerate(zip(got, wanted)):
@@ -36,8 +36,9 @@ def difference(got: Sequence[Any], wanted: Sequence[Any], tolerance: float) -> s
         same = torch.equal(torch.nan_to_num(ours[~finite]), torch.nan_to_num(theirs[~finite]))
         largest = float(theirs[finite].abs().max()) if finite.any() else 0.0
         off = float((ours[finite] - theirs[finite]).abs().max()) if finite.any() else 0.0
-        if not same or not off <= tolerance * largest:
-            return f"output {index} is off by {off:.3g} of {largest:.3g}; the tolerance is {tolerance:g}"
+        share = max(tolerance, 4 * torch.finfo(theirs.dtype).eps)
+        if not same or not off <= share * largest:
+            return f"output {index} is off by {off:.3g} of {largest:.3g}; the tolerance is {share:.3g}"
     return ""
 
 

@@ -8,6 +8,7 @@ import os
 import pathlib
 import platform
 import re
+import sys
 import tempfile
 import warnings
 from typing import Any, Iterator, Sequence
@@ -100,12 +101,12 @@ class Region:
 
     # Verdicts of earlier processes about this file on this machine.
 
-    def _machine(self) -> str:
+    def _machine(self, fallback: str) -> str:
         model = ""
         with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
             model = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "")
         return f"{model or platform.machine()}, {os.cpu_count()} processors, {self.threads} threads, " \
-               f"PyTorch {torch.__version__}, beside {self._fallback}"
+               f"PyTorch {torch.__version__}, beside {fallback}"
 
     def _state(self) -> list[int]:
         """What the file was when a verdict was made; zeros where parts have the files."""
@@ -117,7 +118,10 @@ class Region:
     def verdict(self) -> dict[str, Any]:
         """What was stored for this file, machine and PyTorch; {} where nothing was."""
         try:
-            stored = json.loads(self.notes.read_text())[self._machine()]
+            all_stored = json.loads(self.notes.read_text())
+            stored = all_stored.get(self._machine(self._fallback))
+            if stored is None and self._fallback == "eager":  # a race beside Inductor has eager, too
+                stored = all_stored[self._machine("inductor")]
             return stored if stored["file"] == self._state() else {}
         except (OSError, ValueError, KeyError, TypeError):
             return {}
@@ -126,7 +130,7 @@ class Region:
         """Keeps it beside the file; a folder that cannot be written keeps nothing."""
         try:
             stored = json.loads(self.notes.read_text()) if self.notes.exists() else {}
-            stored[self._machine()] = {"file": self._state(), **told}
+            stored[self._machine(self._fallback)] = {"file": self._state(), **told}
             write_text(self.notes, json.dumps(stored, indent=1))
         except (OSError, ValueError):
             pass
@@ -175,7 +179,7 @@ class Region:
                 dims = self._write_onnx(program, model)
                 compile_model(model, self.file, dims=dims, db=self.file.parent / "kernels.db",
                               trials=0 if time is None else None, time=time, threads=self.threads,
-                              progress=lambda line: None)
+                              progress="bar" if sys.stderr.isatty() else None)
         except OSError as error:
             raise Left(f"{self.file.parent}: {one_line(error)}") from error
         except Error as error:
