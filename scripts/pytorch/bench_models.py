@@ -96,9 +96,10 @@ def bench(name: str, options) -> dict:
                 run[way](**inputs)
                 samples[way].append(time.perf_counter() - start)
     told["seconds"] = {way: statistics.median(values) for way, values in samples.items()}
-    others = [values for way, values in samples.items() if way != "tilewright"]
-    if "tilewright" in samples and others:
-        told["speedup"] = statistics.median(min(row) / ours for ours, *row in zip(samples["tilewright"], *others))
+    best = min((way for way in samples if way != "tilewright"), key=told["seconds"].get, default=None)
+    if "tilewright" in samples and best:
+        told["speedup"] = statistics.median(
+            theirs / ours for ours, theirs in zip(samples["tilewright"], samples[best]))
     told["rows"] = [row.cells() for row in tilewright.torch.report()]
     return told
 

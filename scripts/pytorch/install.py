@@ -17,7 +17,7 @@ from collections import defaultdict
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import peer_venv  # noqa: E402
 
-# What torch, its exporter to ONNX and our tests import. `models` is for scripts/pytorch/bench_models.py.
+# Imported by torch, its exporter to ONNX and our tests. MODELS is for scripts/pytorch/bench_models.py.
 BESIDE = ("numpy", "onnx", "onnxscript", "filelock", "typing-extensions", "setuptools>=77.0.3", "sympy",
           "networkx", "jinja2", "fsspec", "mpmath")
 MODELS = ("transformers", "pillow")
@@ -73,7 +73,7 @@ def write_stub(path: pathlib.Path, versions: dict[str, set[str]]) -> None:
 
 
 def add_stubs(folder: pathlib.Path) -> int:
-    """Stubs into torch/lib for all libraries that those of `folder` need and this machine lacks."""
+    """Stubs of all of NVIDIA's libraries that those of torch in `folder` need; their number."""
     needed, defined, taken = set(), set(), set()
     for library in (folder / "torch").rglob("*.so*"):
         if re.match(GPU, library.name):

@@ -136,6 +136,13 @@ class Taken(Backend):
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.stdout.splitlines()[-1:], ["taken"], done.stderr)
 
+    def test_the_example(self):
+        example = pathlib.Path(__file__).parents[2] / "examples" / "python" / "compiled_model.py"
+        done = subprocess.run([sys.executable, example, self.folder, "--layers", "1", "--width", "32"],
+                              capture_output=True, text=True, check=False)
+        self.assertRegex(done.stdout, "(?s)largest difference from eager: .*graph 0  whole   (taken|dropped)",
+                         done.stderr)
+
     def test_its_specs_are_for_tune(self):
         model, x = layers(), torch.randn(5, 16)
         compiled = self.compiled(model)
@@ -346,7 +353,7 @@ class Weights(Backend):
 
 
 class Left(Backend):
-    """What stays with PyTorch, with one line that says why."""
+    """Graphs that stay with PyTorch, with one line that says why."""
 
     def left(self, model, *inputs, reason, state="left", **options):
         compiled = self.compiled(model, **options)

@@ -30,7 +30,7 @@ _TAKEN = frozenset("""
 
 
 def operator_name(node: fx.Node) -> str:
-    """Of "aten.add.Tensor" add, and all of the name elsewhere."""
+    """The name without namespace and overload: add of "aten.add.Tensor"."""
     found = re.fullmatch(r"aten\.(\w+)\.\w+", str(node.target))
     return found[1] if found else str(node.target)
 

@@ -109,14 +109,14 @@ class Region:
                f"PyTorch {torch.__version__}, beside {fallback}"
 
     def _state(self) -> list[int]:
-        """What the file was when a verdict was made; zeros where parts have the files."""
+        """Size and time of change of the file; zeros where parts have files of their own."""
         if not self.file.exists():
             return [0, 0]
         state = self.file.stat()
         return [state.st_size, state.st_mtime_ns]
 
     def verdict(self) -> dict[str, Any]:
-        """What was stored for this file, machine and PyTorch; {} where nothing was."""
+        """The stored verdict on this file, machine and PyTorch; {} where there is none."""
         try:
             all_stored = json.loads(self.notes.read_text())
             stored = all_stored.get(self._machine(self._fallback))

@@ -1,4 +1,4 @@
-"""What became of each graph: the table of tilewright.torch.report()."""
+"""The table of tilewright.torch.report(): what became of each graph."""
 from __future__ import annotations
 
 import logging
