@@ -1,15 +1,21 @@
 """PyTorch's tensors, and kernels as its operators. Skipped where PyTorch 2.4 is not found; the
 environment that scripts/pytorch/install.py makes will do."""
+import os
+import pathlib
+import subprocess
+import sys
 import tempfile
 import unittest
 
 from torch_environment import LACKS
 
+import tilewright
+from support import PLAIN, Kernels, main
+
 if not LACKS:
     import torch
 
-import tilewright
-from support import PLAIN, Kernels, main
+    import tilewright.torch
 
 
 def numbers(*shape: int, seed: int = 0):
@@ -126,6 +132,46 @@ class Torch(Kernels):
             for rows in (2, 9, 64):
                 x = numbers(rows, 16, seed=rows)
                 self.same(loaded(x), module(x))
+
+    def test_a_model_file_in_a_package_of_aotinductor(self):
+        """Also in a process that has the operator in C++ alone, of examples/torch_cpp."""
+        file = self.database.with_name("model.tw")
+        run = tilewright.torch.model_operator(file)
+
+        class Double(torch.nn.Module):
+            def forward(self, x):
+                y, z = run(x + 1)
+                return y * 2, z
+
+        x = numbers(2, 2, 16, seed=3)
+        y, z = tilewright.Model(file, log=self.lines.append)(x + 1)
+        folder = pathlib.Path(self.folder.name)
+        program = torch.export.export(Double(), (x,))
+        package = torch._inductor.aoti_compile_and_package(program, package_path=str(folder / "model.pt2"))
+        for got in (program.module()(x), torch._inductor.aoti_load_package(package)(x)):
+            self.same(got[0], 2 * y)
+            self.same(got[1], z)
+        torch.save((x, 2 * y, z), folder / "wanted.pt")
+        library = self.build_operator(folder)
+        code = ("import sys, torch\n"
+                f"torch.ops.load_library({str(library)!r})\n"
+                f"x, *wanted = torch.load({str(folder / 'wanted.pt')!r})\n"
+                f"got = torch._inductor.aoti_load_package({package!r})(x)\n"
+                "assert all(torch.equal(*pair) for pair in zip(got, wanted)), got\n"
+                "assert 'tilewright' not in sys.modules\n")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def build_operator(self, folder: pathlib.Path) -> pathlib.Path:
+        root, build = pathlib.Path(__file__).parents[2], pathlib.Path(os.environ["TILEWRIGHT_BUILD"])
+        torch_folder = pathlib.Path(torch.__file__).parent
+        library = folder / "libtilewright_torch.so"
+        subprocess.run(["g++", "-std=c++20", "-shared", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter",
+                        root / "examples" / "torch_cpp" / "model_operator.cc", "-o", library,
+                        "-DTORCH_TARGET_VERSION=0x020a000000000000", f"-I{torch_folder}/include",
+                        f"-L{torch_folder}/lib", "-ltorch_cpu", f"-I{root}/include", f"-L{build}",
+                        "-ltilewright", f"-Wl,-rpath,{build}"], check=True)
+        return library
 
     def test_fake_tensors_have_the_outputs_shape(self):
         from torch._subclasses.fake_tensor import FakeTensorMode

@@ -8,10 +8,12 @@
 
 docs/pytorch.md says more.
 """
+from ._model import model_operator
 from ._operator import dtype_of, empty, operator
 from ._report import Row, Rows, report
 
-__all__ = ["Options", "Row", "Rows", "backend", "dtype_of", "empty", "operator", "report", "tune"]
+__all__ = ["Options", "Row", "Rows", "backend", "dtype_of", "empty", "model_operator", "operator", "report",
+           "tune"]
 
 
 def __getattr__(name: str) -> object:
