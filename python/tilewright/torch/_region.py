@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -102,11 +103,17 @@ class Region:
     # Verdicts of earlier processes about this file on this machine.
 
     def _machine(self, fallback: str) -> str:
-        model = ""
+        facts: dict[str, str] = {}
         with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
-            model = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "")
-        return f"{model or platform.machine()}, {os.cpu_count()} processors, {self.threads} threads, " \
-               f"PyTorch {torch.__version__}, beside {fallback}"
+            for line in file:
+                name, _, value = line.partition(":")
+                facts.setdefault(name.strip(), value.strip())
+        # Hypervisors give many processors one name.
+        numbers = ".".join(facts.get(name, "") for name in ("cpu family", "model", "stepping"))
+        features = hashlib.sha256(facts.get("flags", "").encode()).hexdigest()[:8]
+        return (f"{facts.get('model name', platform.machine())} {numbers}, features {features}, "
+                f"{os.cpu_count()} processors, {self.threads} threads, PyTorch {torch.__version__}, "
+                f"beside {fallback}")
 
     def _state(self) -> list[int]:
         """Size and time of change of the file; zeros where parts have files of their own."""
