@@ -279,6 +279,9 @@ class Taken(Backend):
         self.assertEqual([row.state for row in rows], ["taken"])
         self.assertNotEqual(before, (self.folder / self.files()[0]).stat().st_mtime_ns)
         self.same(compiled, model, x)
+        with no_tuner(), self.assertRaisesRegex(tilewright.DeviceError, "TILEWRIGHT_TUNE_CLI is '/no/tune-cli'"):
+            tilewright.torch.tune("1s")
+        self.assertEqual(self.states(), ["taken"])
 
 
 class Weights(Backend):
@@ -408,6 +411,14 @@ class Left(Backend):
             self.left(layers(), torch.randn(5, 16), state="dropped",
                       reason="output 0 is off by 0.1 of .*; the tolerance is 0.001")
 
+    def test_an_unforeseen_error(self):
+        with unittest.mock.patch.object(_region, "graph_key", side_effect=KeyError("surprise")):
+            self.left(layers(), torch.randn(5, 16), reason="KeyError: 'surprise'")
+        torch._dynamo.reset()
+        self.first += 1
+        with unittest.mock.patch.object(_region, "export_program", side_effect=KeyError("another")):
+            self.left(layers(), torch.randn(5, 16), reason="KeyError: 'another'")
+
     def test_options(self):
         for options, reason in (({"folders": "x"}, "option 'folders' is none of .*expected one of folder, "),
                                 ({"fallback": "tvm"}, "'fallback' is 'tvm'; expected 'inductor' or 'eager'")):
@@ -447,6 +458,11 @@ class Speed(Backend):
         raced = self.timed((1.0, 2.0, 0.5), fallback="inductor")
         self.assertEqual(raced, [["tilewright", "eager", "inductor"]])
         self.assertIn("inductor takes 500 ms", self.rows()[0].reason)
+
+    def test_a_file_that_inductor_beats_may_beat_eager(self):
+        self.timed((1.0, 2.0, 0.5), fallback="inductor")
+        self.assertEqual(self.timed((1.0, 2.0)), [["tilewright", "eager"]])
+        self.assertEqual(self.states(), ["dropped", "taken"])
 
     def test_inductors_time_is_remembered(self):
         self.timed((1.0, 2.0, 3.0), fallback="inductor")

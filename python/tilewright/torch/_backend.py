@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 from .._errors import ArgumentError
+from .._program import find_program
 from ._capture import Capture, Left, Unavailable, capture, heavy_nodes
 from ._judge import difference, loses, race, shares_memory
 from ._partition import operators, partition
@@ -63,6 +64,11 @@ class Options:
         return options
 
 
+def told(error: Exception) -> str:
+    """A reason for the table: an unforeseen error leaves a graph to PyTorch, too."""
+    return str(error) if isinstance(error, Left) else f"{type(error).__name__}: {one_line(error)}"
+
+
 class Graph:
     """A graph of dynamo and who runs it. `run` changes: the first run decides, later ones are runs of the
     files or of the fallback."""
@@ -84,8 +90,8 @@ class Graph:
         try:
             self._capture(gm, arguments)
             self.run = self._first
-        except Left as reason:
-            self._leave(reason)
+        except Exception as error:
+            self._leave(told(error))
         if options.fallback == "inductor" and not self._decided():
             self._compile_inductor(gm, arguments, mode)
         _live.add(self)
@@ -160,8 +166,8 @@ class Graph:
                 if not self._stays(stored):
                     self._judge(arguments, inputs, time, stored)
                     return
-        except Left as reason:
-            self._leave(reason)
+        except Exception as error:
+            self._leave(told(error))
             return
         self.rows[0].seconds, self.rows[0].cold = stored["seconds"], stored["cold"]
         if len(self.rows) == 1:
@@ -239,7 +245,8 @@ class Graph:
         row, warm, cold = self.rows[0], {}, {}
         parts = row.reason if row.state == "in parts" else ""
         if self.region.is_open and (reason := self.region.fits(inputs)):
-            return  # the run tells it
+            self._leave(reason, "fallback")
+            return
         wanted = self.eager(*arguments)
         reason = shares_memory(wanted, inputs) or difference(self.candidate(inputs), wanted,
                                                              self.options.tolerance)
@@ -302,8 +309,9 @@ def tune(time: str | None = None) -> Rows:
 
     Each file gets a search of `time` ("5m"); None takes what the folder's kernels.db holds, such as what
     tilewright.tune("FOLDER/specs.txt", db="FOLDER/kernels.db") found. Graphs that never ran or whose weights
-    changed are left out.
+    changed are left out. DeviceError without tune-cli.
     """
+    find_program()  # its error is the caller's: a graph without it would lose its file
     gc.collect()  # graphs that dynamo has dropped
     for graph in sorted(_live, key=lambda graph: graph.number):
         graph.tune(time)

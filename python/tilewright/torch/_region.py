@@ -129,6 +129,8 @@ class Region:
             stored = all_stored.get(self._machine(self._fallback))
             if stored is None and self._fallback == "eager":  # a race beside Inductor has eager, too
                 stored = all_stored[self._machine("inductor")]
+                if stored["verdict"] != "taken":
+                    return {}
             return stored if stored["file"] == self._state() else {}
         except (OSError, ValueError, KeyError, TypeError):
             return {}
