@@ -24,6 +24,8 @@ from ._capture import Capture, Left, Unavailable, graph_key, weights_key
 from ._operator import dtype_of
 from ._report import Row
 
+_NO_NUMPY = frozenset(dtype for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu")
+                      if (dtype := getattr(torch, name, None)) is not None)
 _LONGEST = 300  # characters of a reason
 _pools: dict[int, Pool] = {}
 
@@ -238,8 +240,14 @@ class Region:
         if self._dynamic:
             shapes = [(shape, dtype) for shape, (_, dtype) in zip(self._model.output_shapes(taken), shapes)]
         outputs = [torch.empty(shape, dtype=dtype) for shape, dtype in shapes]
-        self._model.run(taken, outputs, pool=self._pool)
+        self._model.run([_array(tensor) for tensor in taken], [_array(tensor) for tensor in outputs],
+                        pool=self._pool)
         return outputs
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    """NumPy's array of the same memory, which the module takes in a third of the time, where it has one."""
+    return tensor if tensor.dtype in _NO_NUMPY else tensor.numpy()
 
 
 def _bytes(tensors: Sequence[torch.Tensor]) -> int:
