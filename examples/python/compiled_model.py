@@ -35,6 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", help="of the files; made where it is missing")
     parser.add_argument("--tune", metavar="TIME", help="search for so long for faster kernels, such as 1m")
+    parser.add_argument("--fallback", choices=["inductor", "eager"], default="inductor")
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--width", type=int, default=256)
     options = parser.parse_args()
@@ -43,7 +44,8 @@ def main() -> None:
     model = nn.Sequential(*(Block(options.width, 4) for _ in range(options.layers))).eval()
     x = torch.randn(1, 64, options.width)
 
-    compiled = torch.compile(model, backend=tilewright.torch.backend, options={"folder": options.folder})
+    compiled = torch.compile(model, backend=tilewright.torch.backend,
+                             options={"folder": options.folder, "fallback": options.fallback})
     with torch.inference_mode():
         y = compiled(x)
         print(f"largest difference from eager: {float((y - model(x)).abs().max()):.2g}")

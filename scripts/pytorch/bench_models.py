@@ -7,7 +7,6 @@ Python module is that of PYTHONPATH.
 """
 import argparse
 import json
-import os
 import pathlib
 import statistics
 import subprocess

@@ -23,8 +23,8 @@ from ._rest import compile_rest, fixed_sizes
 from ._report import Row, Rows, add_row, drop_row, report, tell
 from ._watch import Watch
 
-CHANGED = ("weights have changed since its file was made; after torch.compiler.reset() the next call looks for "
-           "a file of the new ones")
+CHANGED = ("weights have changed since its file was made; after torch.compiler.reset() the next call looks "
+           "for a file of the new ones")
 _numbers = itertools.count()
 _live: weakref.WeakSet[Graph] = weakref.WeakSet()
 

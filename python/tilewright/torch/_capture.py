@@ -12,8 +12,8 @@ from torch import fx
 from ._attention import respell
 
 # A graph without any of them has nothing to gain.
-_HEAVY = re.compile(r"linear|matmul|(^|[._])(mm|bmm|addmm|baddbmm|einsum)\b|conv\d?d?\b|convolution|attention|"
-                    r"(layer|batch|group|rms)_norm")
+_HEAVY = re.compile(r"linear|matmul|(^|[._])(mm|bmm|addmm|baddbmm|einsum)\b|conv\d?d?\b|convolution|"
+                    r"attention|(layer|batch|group|rms)_norm")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 

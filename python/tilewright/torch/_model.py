@@ -45,8 +45,8 @@ def model_operator(path: str | os.PathLike[str], threads: int = 1) -> Callable[.
     path = os.path.abspath(path)
     for port in _opened(path, threads).outputs:
         if port.shape != port.least:
-            raise ArgumentError(f"{path}: output '{port.name}' has a range of sizes; expected a file of fixed "
-                                "ones")
+            raise ArgumentError(f"{path}: output '{port.name}' has a range of sizes; expected a file of "
+                                "fixed ones")
     if not hasattr(torch.ops.tilewright, "model"):
         made = torch.library.custom_op("tilewright::model", _run, mutates_args=(),
                                        schema="(Tensor[] inputs, str path, int threads) -> Tensor[]")

@@ -1,4 +1,4 @@
-"""Regions of a graph that has operators for which there is no kernel: the largest convex ones around products."""
+"""Regions of a graph that has operators without a kernel: the largest convex ones around products."""
 from __future__ import annotations
 
 import re

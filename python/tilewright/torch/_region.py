@@ -89,7 +89,9 @@ def _draws(node: torch.fx.Node) -> bool:
         return False
     given = dict(zip((argument.name for argument in node.target._schema.arguments), node.args))
     given.update(node.kwargs)
-    return given.get("train", True) is not False and given.get("dropout_p", "attention" not in str(node.target)) != 0
+    if "attention" in str(node.target):
+        return given.get("dropout_p", 0) != 0
+    return given.get("train", True) is not False
 
 
 class Region:
@@ -181,7 +183,7 @@ class Region:
             import onnx  # noqa: F401
             import onnxscript  # noqa: F401
         except ImportError as error:
-            raise Unavailable(f"no file {self.file}, and {one_line(error)}; pip install onnx onnxscript") from error
+            raise Unavailable(f"no file {self.file}, and {one_line(error)}; pip install onnxscript") from error
         program = export_program(self.taken, inputs)
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import Any, Dict, List
+from typing import Dict, List
 
 from .._html import seconds, table
 
@@ -18,10 +18,13 @@ def tell(line: str) -> None:
 
 @dataclass
 class Row:
-    """A region of a graph. `state` is "taken", "in parts" (its regions have rows of their own),
-    "dropped" (it lost or differed), "left" (no file runs it) or "fallback" (taken, but not for the last call). `seconds` are those of a run of the whole graph, with
-    warm caches, by who ran it; `cold` those after the caches were filled with other data.
-    `operators` counts the operators of PyTorch in it."""
+    """A region of a graph.
+
+    `state` is "taken", "in parts" (its regions have rows of their own), "dropped" (it lost or differed), "left"
+    (no file runs it) or "fallback" (taken, but not for the last call). `seconds` are those of a run of the
+    whole graph, with warm caches, by who ran it; `cold` those after the caches were filled with other data.
+    `operators` counts the operators of PyTorch in it.
+    """
     graph: str
     region: str
     state: str = "left"
