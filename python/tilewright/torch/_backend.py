@@ -36,9 +36,9 @@ class Options:
     `folder` holds the files. `tune`: "first" makes a missing file of kernels of the folder's database and
     first answers; "5m" searches for so long; None makes none. `fallback` runs what is left: "inductor" or
     "eager"; by default Inductor where there is a C++ compiler. `tolerance`: how far a float may be off, as
-    a share of its output's largest magnitude. `largest`: the largest size of a dynamic dimension, where the
-    program names none. `partition`: whether a graph may be taken in parts. `measure`: whether a region has
-    to be as fast as what it replaces.
+    a share of its output's largest magnitude. `largest`: the largest size of a dynamic dimension.
+    `partition`: whether a graph may be taken in parts. `measure`: whether a region has to be as fast as
+    what it replaces.
     """
     folder: str | pathlib.Path | None = None
     tune: str | None = "first"
@@ -135,7 +135,8 @@ class Graph:
         """One line for all regions."""
         self.rows[0].tell(state, reason, command)
         for row in self.rows[1:]:
-            row.state, row.reason = state, reason
+            if row.state != "left":
+                row.state, row.reason = state, reason
 
     # The first run decides.
 

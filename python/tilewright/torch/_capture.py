@@ -80,9 +80,11 @@ def _symbols(fake: torch.Tensor, largest: int | None, ranges: dict[str, Range]) 
             raise Left(f"a size is {name}; expected a number or one symbol")
         bounds = size.node.shape_env.var_to_range.get(size.node.expr)
         hint = size.node.hint or 1
-        most = int(bounds.upper) if bounds is not None and bounds.upper < 1 << 20 else None
-        if most is None:
-            most = largest or max(64, 1 << (4 * hint - 1).bit_length())
+        most = largest or 1 << 20
+        if bounds is not None and bounds.upper < most:
+            most = int(bounds.upper)
+        elif largest is None:
+            most = max(64, 1 << (4 * hint - 1).bit_length())
         least = max(1, int(bounds.lower)) if bounds is not None else 1
         ranges[name] = Range(least, max(most, hint))
         found[axis] = name

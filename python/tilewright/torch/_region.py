@@ -48,6 +48,12 @@ def one_line(error: BaseException) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
+def program_words(error: Error) -> str:
+    """The words of tune-cli on a failure, without its progress and warnings before."""
+    text = str(error)
+    return one_line(Error(text[max(0, text.rfind("tune-cli: ")):]))
+
+
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """PyTorch's exporters tell much that is not about the user's model."""
@@ -196,7 +202,7 @@ class Region:
         except OSError as error:
             raise Left(f"{self.file.parent}: {one_line(error)}") from error
         except Error as error:
-            raise Left(one_line(error).replace(str(model), "the region")) from error
+            raise Left(program_words(error).replace(str(model), "the region")) from error
 
     def _write_onnx(self, program: torch.export.ExportedProgram, path: pathlib.Path) -> dict[str, str]:
         """The program as ONNX, and the ranges of the dimensions that it names."""
