@@ -196,7 +196,8 @@ endforeach()
 add_test(NAME words.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_words_test.py)
 foreach(script bench_all bench_chart bench_dynamic check_examples check_skips cli_page coverage cuda_tools docs
-    fuzz gpu_check gpu_models gpu_probe lint peer_ggml peer_models peer_onednn quickstart release run_tidy spec_page)
+    fuzz gpu_check gpu_models gpu_probe lint peer_ggml peer_models peer_onednn pytorch_install quickstart
+    release run_tidy spec_page)
   add_test(NAME scripts.${script}
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/${script}_test.py)
 endforeach()
@@ -312,7 +313,8 @@ set_tests_properties(foreign.cute PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 if(TARGET tilewright_python AND TARGET tune-cli)
   add_executable(python_kernels ${PROJECT_SOURCE_DIR}/tests/python/python_kernels.cc)
   target_link_libraries(python_kernels PRIVATE tw_serving_static tw_test_support)
-  foreach(test serve faults tune models decoder quantize weights stubs example torch packages)
+  foreach(test serve faults tune models decoder quantize weights stubs example torch torch_compile
+      packages)
     add_test(NAME python.${test}
       COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/python/${test}_test.py)
     set_tests_properties(python.${test} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT

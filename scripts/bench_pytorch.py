@@ -15,6 +15,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import peer_venv  # noqa: E402
+from pytorch import install as pytorch_install  # noqa: E402
 
 
 def axes_of(spec: dict, key: str, axes: int, fallback: int) -> list[int]:
@@ -110,7 +111,7 @@ def main() -> int:
     parser.add_argument("--install", action="store_true",
                         help="install PyTorch if it is missing; it is large")
     options = parser.parse_args()
-    peer_venv.enter("pytorch", "torch", ["torch", "numpy"], options.install)
+    peer_venv.enter("pytorch", "torch", pytorch_install.install, options.install)
     import torch
 
     torch.set_num_threads(options.threads)

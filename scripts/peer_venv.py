@@ -2,11 +2,14 @@
 
 Imported by bench_tvm.py and bench_pytorch.py.
 """
+from __future__ import annotations
+
 import json
 import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Callable
 
 
 def prefix() -> pathlib.Path:
@@ -15,10 +18,11 @@ def prefix() -> pathlib.Path:
     return pathlib.Path(os.environ.get("TILEWRIGHT_PEERS_PREFIX", default))
 
 
-def enter(name: str, module: str, packages: list[str], install: bool) -> None:
+def enter(name: str, module: str, packages: list[str] | Callable[[pathlib.Path], None],
+          install: bool) -> None:
     """Goes on in the environment `name`, where `module` can be imported; exits 4 without it.
 
-    With `install` the environment is made where it is missing.
+    With `install` the environment is made where it is missing: of `packages`, or by a function of its folder.
     """
     try:
         __import__(module)
@@ -28,7 +32,9 @@ def enter(name: str, module: str, packages: list[str], install: bool) -> None:
     python = prefix() / name / "bin" / "python"
     if pathlib.Path(sys.prefix) == prefix() / name:
         sys.exit(f"{sys.argv[0]}: {module} cannot be imported in {sys.prefix}")
-    if not python.exists() and install:
+    if not python.exists() and install and callable(packages):
+        packages(python.parent.parent)
+    elif not python.exists() and install:
         subprocess.run([sys.executable, "-m", "venv", str(python.parent.parent)], check=True)
         subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--no-input",
                         "--disable-pip-version-check", *packages], check=True,

@@ -35,7 +35,7 @@ def changed(text: str, package: str) -> str:
 def _merge(into: Any, changes: Any) -> None:
     """Tables are merged, anything else is replaced; an empty table removes what it stands for."""
     for key, value in changes.items():
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or (value and key not in into):
             into[key] = value
         elif not value:
             into.pop(key, None)

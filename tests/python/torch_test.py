@@ -1,28 +1,21 @@
 """PyTorch's tensors, and kernels as its operators. Skipped where PyTorch 2.4 is not found; the
-environment that scripts/bench_pytorch.py --install makes will do."""
+environment that scripts/pytorch/install.py makes will do."""
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
-import peer_venv
-
-try:
-    import torch
-    LACKS = "" if hasattr(torch.library, "custom_op") else f"PyTorch {torch.__version__} is too old"
-except ImportError:
-    LACKS = "no PyTorch"
-    python = peer_venv.prefix() / "pytorch" / "bin" / "python"
-    tag = "import sys; print(sys.implementation.cache_tag, end='')"
-    if python.exists() and pathlib.Path(sys.prefix) != peer_venv.prefix() / "pytorch":
-        made_for = subprocess.run([python, "-c", tag], capture_output=True, text=True, check=True)
-        if made_for.stdout == sys.implementation.cache_tag:  # the module loads there, too
-            os.execv(python, [str(python), *sys.argv])
+from torch_environment import LACKS
 
 import tilewright
 from support import PLAIN, Kernels, main
+
+if not LACKS:
+    import torch
+
+    import tilewright.torch
 
 
 def numbers(*shape: int, seed: int = 0):
@@ -58,8 +51,8 @@ class Torch(Kernels):
             self.kernel(PLAIN).launch([numbers(4, 16).half(), self.b, c])
         with self.assertRaisesRegex(tilewright.TensorError, "operand 'A': .*requires? grad"):
             self.kernel(PLAIN).launch([numbers(4, 16).requires_grad_(), self.b, c])
-        with self.assertRaisesRegex(tilewright.TensorError, "operand 'A': dimension 1 has stride 4"):
-            self.kernel(PLAIN).launch([numbers(16, 4).T, self.b, c])
+        with self.assertRaisesRegex(tilewright.TensorError, "operand 'A': .*layout"):
+            self.kernel(PLAIN).launch([numbers(4, 16).to_sparse(), self.b, c])
 
     def test_an_operator_is_what_pytorch_asks_of_one(self):
         layer = self.operator("checked")
@@ -67,6 +60,9 @@ class Torch(Kernels):
         self.same(layer(numbers(5, 16)), numbers(5, 16) @ self.b)
 
     def test_inputs_with_gaps_are_copied(self):
+        tall, c = numbers(16, 4), torch.empty(4, 8)
+        self.kernel(PLAIN).launch([tall.T, self.b, c])
+        self.same(c, tall.T @ self.b + 7)
         layer = self.operator("gaps")
         wide = numbers(6, 33)
         self.same(layer(wide[1:, 1:17]), wide[1:, 1:17] @ self.b)
@@ -107,6 +103,75 @@ class Torch(Kernels):
             for rows in (3, 9) if dynamic else (5,):
                 x = numbers(rows, 16, seed=rows)
                 self.same(compiled(x), program(x))
+
+    def exported(self, name: str):
+        layer = self.operator(name)
+
+        class Layer(torch.nn.Module):
+            def forward(self, x):
+                return torch.relu(layer(x * 2))
+
+        sizes = ({0: torch.export.Dim("rows", min=1, max=64)},)
+        return Layer(), torch.export.export(Layer(), (numbers(5, 16),), dynamic_shapes=sizes)
+
+    def test_exported_programs_have_it_as_an_operator(self):
+        module, program = self.exported("exported")
+        with tempfile.TemporaryDirectory() as folder:
+            torch.export.save(program, folder + "/program.pt2")
+            loaded = torch.export.load(folder + "/program.pt2")
+        for rows in (1, 9, 64):
+            x = numbers(rows, 16, seed=rows)
+            self.same(program.module()(x), module(x))
+            self.same(loaded.module()(x), module(x))
+
+    def test_aotinductor_calls_it(self):
+        module, program = self.exported("ahead")
+        with tempfile.TemporaryDirectory() as folder:
+            package = torch._inductor.aoti_compile_and_package(program, package_path=folder + "/ahead.pt2")
+            loaded = torch._inductor.aoti_load_package(package)
+            for rows in (2, 9, 64):
+                x = numbers(rows, 16, seed=rows)
+                self.same(loaded(x), module(x))
+
+    def test_a_model_file_in_a_package_of_aotinductor(self):
+        """Also in a process that has the operator in C++ alone, of examples/torch_cpp."""
+        file = self.database.with_name("model.tw")
+        run = tilewright.torch.model_operator(file)
+
+        class Double(torch.nn.Module):
+            def forward(self, x):
+                y, z = run(x + 1)
+                return y * 2, z
+
+        x = numbers(2, 2, 16, seed=3)
+        y, z = tilewright.Model(file, log=self.lines.append)(x + 1)
+        folder = pathlib.Path(self.folder.name)
+        program = torch.export.export(Double(), (x,))
+        package = torch._inductor.aoti_compile_and_package(program, package_path=str(folder / "model.pt2"))
+        for got in (program.module()(x), torch._inductor.aoti_load_package(package)(x)):
+            self.same(got[0], 2 * y)
+            self.same(got[1], z)
+        torch.save((x, 2 * y, z), folder / "wanted.pt")
+        library = self.build_operator(folder)
+        code = ("import sys, torch\n"
+                f"torch.ops.load_library({str(library)!r})\n"
+                f"x, *wanted = torch.load({str(folder / 'wanted.pt')!r})\n"
+                f"got = torch._inductor.aoti_load_package({package!r})(x)\n"
+                "assert all(torch.equal(*pair) for pair in zip(got, wanted)), got\n"
+                "assert 'tilewright' not in sys.modules\n")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def build_operator(self, folder: pathlib.Path) -> pathlib.Path:
+        root, build = pathlib.Path(__file__).parents[2], pathlib.Path(os.environ["TILEWRIGHT_BUILD"])
+        torch_folder = pathlib.Path(torch.__file__).parent
+        library = folder / "libtilewright_torch.so"
+        subprocess.run(["g++", "-std=c++20", "-shared", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter",
+                        root / "examples" / "torch_cpp" / "model_operator.cc", "-o", library,
+                        "-DTORCH_TARGET_VERSION=0x020a000000000000", f"-I{torch_folder}/include",
+                        f"-L{torch_folder}/lib", "-ltorch_cpu", f"-I{root}/include", f"-L{build}",
+                        "-ltilewright", f"-Wl,-rpath,{build}"], check=True)
+        return library
 
     def test_fake_tensors_have_the_outputs_shape(self):
         from torch._subclasses.fake_tensor import FakeTensorMode

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 import torch
 
-from ._call import call, inputs_of, output_of, output_shape
-from ._errors import ArgumentError
+from .._call import call, inputs_of, output_of, output_shape
+from .._errors import ArgumentError
 
 if TYPE_CHECKING:
-    from ._core import Kernel, Pool, Weights
+    from .._core import Kernel, Pool, Weights
 
 # Names of specs that torch has others for; the rest are spelled out.
 _TYPES = {
