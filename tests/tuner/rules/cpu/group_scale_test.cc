@@ -294,6 +294,13 @@ class GroupScaleTailDropper : public Mutator {
   }
 };
 
+// The parameter with the scales. Beside an intrinsic's columns they stay in their own order.
+const char* scale_of(const Schedule& s) {
+  const bool packed = std::ranges::any_of(
+      s.program().params, [](const Param& p) { return p.buffer->name == "B.scale_packed"; });
+  return packed ? "B.scale_packed" : "B.scale";
+}
+
 class GroupScaleMutants : public testing::TestWithParam<const char*> {};
 
 TEST_P(GroupScaleMutants, AreRejected) {
@@ -312,10 +319,7 @@ TEST_P(GroupScaleMutants, AreRejected) {
     GroupScaleReadMutator mutate(buffer, fn);
     expect_wrong(name, mutate);
   };
-  // Beside an intrinsic's columns scales stay in their own order.
-  const bool packed = std::ranges::any_of(
-      right.program().params, [](const Param& p) { return p.buffer->name == "B.scale_packed"; });
-  const char* scale = packed ? "B.scale_packed" : "B.scale";
+  const char* scale = scale_of(right);
   read("scale of the next group", scale, next_along(0));
   read("scale of the next column", scale, next_along(1));
   read("codes of another place in the word", "B_packed", next_along(-1));
@@ -355,7 +359,7 @@ TEST(CompressedGroups, WrongOnesAreRejected) {
     module.main.body = body;
     EXPECT_EQ(check_schedule(w, Schedule(module), target).verdict, Verdict::Wrong) << name;
   };
-  expect_wrong("scale of the next group", "B.scale_packed", next_along(0));
+  expect_wrong("scale of the next group", scale_of(right), next_along(0));
   expect_wrong("rows of the next columns", "B_rows", next_along(0));
   expect_wrong("the row of the next element", "B_rows", next_along(-1));
 }
