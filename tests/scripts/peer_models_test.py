@@ -40,12 +40,12 @@ class PeerModels(unittest.TestCase):
         done = subprocess.run([SCRIPT, *arguments], env=env, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
-    def test_both_are_installed_once(self):
-        code, said = self.install("onnxruntime openvino")
+    def test_all_are_installed_once(self):
+        code, said = self.install("onnxruntime openvino xllamacpp")
         self.assertEqual(code, 0, said)
         self.assertTrue((self.folder / "peers/models/openvino").exists())
-        self.assertEqual(self.install("onnxruntime openvino"), (0, ""))
-        self.assertIn("pip openvino", self.install("onnxruntime openvino", "--force")[1])
+        self.assertEqual(self.install("onnxruntime openvino xllamacpp"), (0, ""))
+        self.assertIn("pip openvino", self.install("onnxruntime openvino xllamacpp", "--force")[1])
 
     def test_one_is_better_than_none(self):
         code, said = self.install("onnxruntime")
