@@ -6,6 +6,7 @@ table, or one JSON document. scripts/pytorch/install.py --models installs PyTorc
 Python module is that of PYTHONPATH.
 """
 import argparse
+import importlib.util
 import json
 import pathlib
 import statistics
@@ -117,7 +118,16 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    unknown = [name for name in options.models if name not in MODELS]
+    if unknown:
+        parser.error(f"no model '{unknown[0]}'; expected some of {', '.join(MODELS)}")
     peer_venv.enter("pytorch", "torch", [], False)
+    lacking = [module for module in ("tilewright", "transformers", "torchvision")
+               if importlib.util.find_spec(module) is None]
+    if lacking:
+        print(f"{sys.argv[0]}: no module {', '.join(lacking)}; PYTHONPATH=build/release/python has tilewright, "
+              "scripts/pytorch/install.py --models installs the others", file=sys.stderr)
+        return 4
     if options.one:
         print(json.dumps(bench(options.one, options)))
         return 0
