@@ -15,6 +15,7 @@ from __future__ import annotations
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -119,9 +120,14 @@ def _compile(command: Sequence[str]) -> set[str]:
     said = []
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        for line in process.stderr:
-            said.append(line)
-            print(line, end="", file=sys.stderr, flush=True)
+        try:
+            for line in process.stderr:
+                said.append(line)
+                print(line, end="", file=sys.stderr, flush=True)
+        except KeyboardInterrupt:  # the program keeps its finished trials
+            process.send_signal(signal.SIGINT)
+            process.wait()
+            raise
     if process.returncode == 0:
         return set()
     names = {found[1] for line in said for found in [_WITHOUT_KERNEL.match(line)] if found}

@@ -22,6 +22,9 @@ def main() -> int:
         compile_model(given.model, given.folder, rest, alone=given.alone)
     except subprocess.CalledProcessError as error:
         return error.returncode
+    except KeyboardInterrupt:
+        print("interrupted; finished trials are kept, and the same command goes on", file=sys.stderr)
+        return 130
     except FileNotFoundError as error:
         print(error, file=sys.stderr)
         return 4
