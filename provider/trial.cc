@@ -13,7 +13,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <sstream>
+#include <string>
+#include <utility>
 
 #include "provider/compare.h"
 #include "tilewright/version.h"
@@ -175,10 +176,10 @@ std::string processor_name() {
 // A digest of all that a verdict depends on.
 std::string key_of(const Runner& runner, const Runtime& runtime, const Options& options) {
   Rope facts;
-  std::ifstream file(runner.path(), std::ios::binary);
-  std::ostringstream content;
-  content << file.rdbuf();
-  facts.add(content.str());
+  std::ifstream file(runner.path(), std::ios::binary | std::ios::ate);
+  std::string content(static_cast<size_t>(std::max<std::streamoff>(0, file.tellg())), '\0');
+  file.seekg(0).read(content.data(), static_cast<std::streamsize>(content.size()));
+  facts.add(std::move(content));  // a model's weights: no copy of them
   facts.add(runtime.release() + '\n' + TILEWRIGHT_VERSION + '\n' + processor_name() + '\n' +
             std::to_string(options.threads) + ' ' + std::to_string(processors()));
   return digest_of(facts);

@@ -1,6 +1,6 @@
 """Virtual environments for the peers that are Python packages, beside those of scripts/deps --peers.
 
-Imported by bench_tvm.py and bench_pytorch.py.
+Imported by the scripts that run such peers.
 """
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ def prefix() -> pathlib.Path:
 
 
 def enter(name: str, module: str, packages: list[str] | Callable[[pathlib.Path], None],
-          install: bool) -> None:
+          install: bool, by: str = "--install") -> None:
     """Goes on in the environment `name`, where `module` can be imported; exits 4 without it.
 
     With `install` the environment is made where it is missing: of `packages`, or by a function of its folder.
+    `by` is what installs it, for the message.
     """
     try:
         __import__(module)
@@ -31,7 +32,8 @@ def enter(name: str, module: str, packages: list[str] | Callable[[pathlib.Path],
         pass
     python = prefix() / name / "bin" / "python"
     if pathlib.Path(sys.prefix) == prefix() / name:
-        sys.exit(f"{sys.argv[0]}: {module} cannot be imported in {sys.prefix}")
+        print(f"{sys.argv[0]}: {module} cannot be imported in {sys.prefix}; {by} installs it", file=sys.stderr)
+        sys.exit(4)
     if not python.exists() and install and callable(packages):
         packages(python.parent.parent)
     elif not python.exists() and install:
@@ -40,7 +42,7 @@ def enter(name: str, module: str, packages: list[str] | Callable[[pathlib.Path],
                         "--disable-pip-version-check", *packages], check=True,
                        stdin=subprocess.DEVNULL)
     if not python.exists():
-        print(f"{sys.argv[0]}: no {module}; --install puts it into {python.parent.parent}",
+        print(f"{sys.argv[0]}: no {module}; {by} puts it into {python.parent.parent}",
               file=sys.stderr)
         sys.exit(4)
     os.execv(python, [str(python), *sys.argv])

@@ -7,6 +7,7 @@
 
 #include "codegen/c/c_expr.h"
 #include "codegen/codegen.h"
+#include "ir/arith/linear.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
 
@@ -29,8 +30,6 @@ class OwnLoads : public Visitor {
   }
 };
 
-int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
-
 }  // namespace
 
 std::vector<std::string> CExpr::fetches_ahead(const ForNode& loop) {
@@ -50,8 +49,8 @@ std::vector<std::string> CExpr::fetches_ahead(const ForNode& loop) {
     const auto [base, offset] = split_constant(start);
     std::set<int64_t>& seen = lines[{n->buffer.get(), print(base)}];
     const int64_t last = offset + (r && is_int(r->stride, 1) ? n->type.lanes - 1 : 0);
-    for (int64_t line = floor_div(offset * bits, kCacheLineBits);
-         line <= floor_div(last * bits, kCacheLineBits); ++line) {
+    for (int64_t line = arith::floor_div(offset * bits, kCacheLineBits);
+         line <= arith::floor_div(last * bits, kCacheLineBits); ++line) {
       if (!seen.insert(line).second) continue;
       texts.push_back(fmt::format("__builtin_prefetch((const char*)&{} + {});",
                                   element(n->buffer, base),

@@ -25,9 +25,9 @@ namespace {
 constexpr const char* kSplat = R"(static inline {T} {name}({S} x) { return ({T}){{lanes}}; }
 )";
 
-// x times 2^n for whole n from -151 to 128. Two steps reach subnormal and infinite results.
-// x 2^n for 0.5 < |x| < 2. Powers below the least subnormal, as exp() of a masked score has, give 0 without
-// an underflow: for that Intel's processors would take an assist of 150 cycles.
+// x times 2^n for whole n from -151 to 128 and 0.5 < |x| < 2. Two steps reach subnormal and infinite results.
+// Powers below the least subnormal, as exp() of a masked score has, give 0 without an underflow: for that Intel's
+// processors would take an assist of 150 cycles.
 constexpr const char* kScale = R"(static inline {T} {name}({T} x, {T} n) {
   {M} i = __builtin_convertvector(n, {M}), half = i >> 1;
   {T} kept = ({T})(({M})x & ~(n < -149.0f));

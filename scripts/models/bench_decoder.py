@@ -9,7 +9,6 @@ package may know fewer of them than the machine. Needs libtilewright.so (--libra
 import argparse
 import ctypes
 import importlib
-import importlib.util
 import json
 import os
 import pathlib
@@ -67,17 +66,6 @@ class Llama:
         return [token["id"] for token in told], seconds
 
 
-def peer_module():
-    """The peer: in this Python, or in the environment of scripts/peer_models; exits 4 without it."""
-    if importlib.util.find_spec(PEER) is None:
-        python = peer_venv.prefix() / "models" / "bin" / "python"
-        if not python.exists() or pathlib.Path(sys.executable) == python:
-            print(f"bench_decoder: no {PEER}; scripts/peer_models installs it", file=sys.stderr)
-            sys.exit(4)
-        os.execv(python, [str(python), *sys.argv])
-    return importlib.import_module(PEER)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", help="the model file, of one token (STEP.tw)")
@@ -88,7 +76,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--library", default="build/release/libtilewright.so")
     given = parser.parse_args()
-    module = peer_module()
+    peer_venv.enter("models", PEER, [], False, by="scripts/peer_models")
+    module = importlib.import_module(PEER)
     if given.threads == 1:
         os.sched_setaffinity(0, {0})
     library = ctypes.CDLL(os.path.abspath(given.library))

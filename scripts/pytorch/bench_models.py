@@ -121,7 +121,7 @@ def main() -> int:
     unknown = [name for name in options.models if name not in MODELS]
     if unknown:
         parser.error(f"no model '{unknown[0]}'; expected some of {', '.join(MODELS)}")
-    peer_venv.enter("pytorch", "torch", [], False)
+    peer_venv.enter("pytorch", "torch", [], False, by="scripts/pytorch/install.py --models")
     lacking = [module for module in ("tilewright", "transformers", "torchvision")
                if importlib.util.find_spec(module) is None]
     if lacking:

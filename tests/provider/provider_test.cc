@@ -64,7 +64,7 @@ class ProviderTest : public ::testing::Test {
     return message_of(
         factory->create_ep(factory, nullptr, nullptr, 0, as_options(options), nullptr, &ep));
   }
-  // Where the model file of the graph's one region is looked for.
+  // The path at which the model file of the graph's one region is looked for.
   std::string model_path() const {
     const GraphView view(stand_in.runtime(), as_graph(graph));
     return folder.path(digest_of(onnx_of(view, regions_of(view, {}).at(0))) + ".tw");

@@ -94,6 +94,18 @@ Mapped express_pad(const Mapping& m, const Node& node) {
   return {zero_padded(m, node, x, front, behind, value, node.outputs.at(0))};
 }
 
+// The element at these indices of the tensor with padding around it, axis by axis; `value` in the padding.
+std::string padded_element(IndexExpr& e, const std::string& x, const Sizes& sizes,
+                           const std::vector<std::string>& indices, const Sizes& front,
+                           const Sizes& behind, const std::string& value) {
+  std::vector<std::string> at, tests;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    at.push_back(back(indices[d], front[d]));
+    tests.push_back(inside(indices[d], front[d], sizes[d], behind[d]));
+  }
+  return chosen(joined(tests), e.at(x, at), value);
+}
+
 struct Pool {
   Window window;
   Sizes sizes;  // of the input, the window's axes
@@ -107,8 +119,9 @@ struct Under {
 
 Under under(IndexExpr& e, const std::string& x, ElemType type, const Pool& p,
             const std::string& padding) {
-  std::vector<std::string> at = {e.indices()[0], e.indices()[1]}, inner = at, outer = at, tests;
-  std::vector<int64_t> front = p.window.before, behind;
+  std::vector<std::string> at = {e.indices()[0], e.indices()[1]}, inner = at;
+  Sizes sizes = {e.sizes()[0], e.sizes()[1]}, front = {0, 0}, behind = front;
+  bool pads = false;
   for (size_t d = 0; d < p.window.rank(); ++d) {
     const std::string r = e.reduced(p.window.kernel[d]);
     const std::string& i = e.indices()[d + 2];
@@ -118,22 +131,19 @@ Under under(IndexExpr& e, const std::string& x, ElemType type, const Pool& p,
     at.push_back(place);
     const int64_t most = (e.sizes()[d + 2] - 1) * p.window.stride[d] +
                          (p.window.kernel[d] - 1) * p.window.dilation[d];
-    behind.push_back(most + 1 - front[d] - p.sizes[d]);
+    sizes.push_back(p.sizes[d]);
+    front.push_back(p.window.before[d]);
+    behind.push_back(most + 1 - front.back() - sizes.back());
+    pads |= front.back() > 0 || behind.back() > 0;
   }
-  auto positive = [](int64_t size) { return size > 0; };
-  if (std::ranges::none_of(front, positive) && std::ranges::none_of(behind, positive)) {
-    return {e.at(x, at), ""};
-  }
-  for (size_t d = 0; d < p.window.rank(); ++d) {
-    const std::string i = e.reduced(front[d] + p.sizes[d] + behind[d]);
-    tests.push_back(inside(i, front[d], p.sizes[d], behind[d]));
-    inner.push_back(i);
-    outer.push_back(back(i, front[d]));
+  if (!pads) return {e.at(x, at), ""};
+  for (size_t d = 2; d < sizes.size(); ++d) {
+    inner.push_back(e.reduced(front[d] + sizes[d] + behind[d]));
   }
   e.give_type("P", type);
   return {fmt::format("P[{}]", fmt::join(at, ", ")),
           fmt::format("P[{}] = {}; ", fmt::join(inner, ", "),
-                      chosen(joined(tests), e.at(x, outer), padding))};
+                      padded_element(e, x, sizes, inner, front, behind, padding))};
 }
 
 // How many elements of the input, or of the padded one, lie under the window at each place of an axis.
@@ -292,13 +302,11 @@ Draft zero_padded(const Mapping& m, const Node& node, const std::string& x,
   Sizes larger = sizes;
   for (size_t d = 0; d < sizes.size(); ++d) larger[d] += front[d] + behind[d];
   IndexExpr e(m, node, output, larger, m.elem(x));
-  std::vector<std::string> at, tests;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    if (larger[d] < 1) throw NotMapped("nothing remains");
-    at.push_back(back(e.indices()[d], front[d]));
-    tests.push_back(inside(e.indices()[d], front[d], sizes[d], behind[d]));
+  for (int64_t size : larger) {
+    if (size < 1) throw NotMapped("nothing remains");
   }
-  return e.finish(fmt::format("{} = {}", e.left(), chosen(joined(tests), e.at(x, at), value)));
+  return e.finish(fmt::format("{} = {}", e.left(),
+                              padded_element(e, x, sizes, e.indices(), front, behind, value)));
 }
 
 Draft reordered(const Mapping& m, const Node& node, const std::string& x, const Sizes& sizes,

@@ -26,22 +26,24 @@ std::optional<Loop> innermost_serial_loop(const RuleContext& c, const Block& blo
 
 void fetch_weights_ahead(RuleContext& c) {
   for (const Block& block : c.s.blocks()) {
-    double elements = 0, bits = 0;
+    int64_t elements = 0;  // of the largest weight
+    int bits = 0;
     for (const std::string& name : inputs_of(c.s.node(block))) {
-      const std::optional<int64_t> count =
-          is_weight(c.s, name) ? num_elements(find_param(c.s, name)->buffer) : std::nullopt;
-      if (!count || static_cast<double>(*count) <= elements) continue;
-      elements = static_cast<double>(*count);
-      bits = bits_of(find_param(c.s, name)->buffer->elem);
+      const Param* p = find_param(c.s, name);
+      const bool weight = p != nullptr && p->role == ParamRole::Weight;
+      const int64_t count = weight ? num_elements(p->buffer).value_or(0) : 0;
+      if (count <= elements) continue;
+      elements = count;
+      bits = bits_of(p->buffer->elem);
     }
     if (elements * bits < 8 * kLeastBytes) continue;
     // Multiplications that an element takes part in. With few of them memory is the limit, with many the weight is
     // read again from a cache.
-    const double uses = c.input.workload.flops / 2 / elements;
+    const double uses = c.input.workload.flops / 2 / static_cast<double>(elements);
     const std::optional<Loop> loop = innermost_serial_loop(c, block);
     if (!loop || uses > 4 * bits) continue;
     std::vector<std::string> ways = {"ahead", "none"};
-    if (uses > bits / 2) std::swap(ways[0], ways[1]);
+    if (uses > 0.5 * bits) std::swap(ways[0], ways[1]);
     if (c.t.choose(block.name + ".fetch", ways) == "ahead") {
       c.s.annotate(*loop, kFetchAhead, kAhead);
     }
