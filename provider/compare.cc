@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "provider/graph_view.h"
+#include "provider/runner.h"
 
 namespace tilewright::provider {
 namespace {
@@ -56,19 +58,8 @@ T load(const char* at) {
 }
 
 size_t width_of(int32_t elem) {
-  switch (elem) {
-    case ort::kF64:
-    case ort::kI64:
-    case ort::kU64: return 8;
-    case ort::kF32:
-    case ort::kI32:
-    case ort::kU32: return 4;
-    case ort::kF16:
-    case ort::kBf16:
-    case ort::kI16:
-    case ort::kU16: return 2;
-    default: return 1;
-  }
+  const std::optional<DLDataType> type = dl_type(elem);
+  return type ? type->bits / 8 : 1;
 }
 
 bool is_float(int32_t elem) {
