@@ -45,7 +45,8 @@ void check(const std::string& target_name, ElemType elem, int lanes) {
                      memory + "*)y = " + all + "(p);\n}\nvoid head(const " + word + "* p, " + word +
                      "* y, long n) {\n  *(" + memory + "*)y = " + head + "(p, n);\n}\n";
   const bool instructions = code.find("__builtin_ia32") != std::string::npos;
-  if (instructions && !__builtin_cpu_supports("avx512bw")) GTEST_SKIP() << "this machine does not run avx512";
+  if (instructions && !__builtin_cpu_supports("avx512bw"))
+    GTEST_SKIP() << "this machine does not run avx512";
   const test::CompiledText text(code, instructions ? "-mavx512f -mavx512bw -mavx512vl" : "");
   auto* whole = text.function<void(const Element*, Element*)>("all");
   auto* some = text.function<void(const Element*, Element*, long)>("head");
