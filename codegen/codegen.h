@@ -11,8 +11,11 @@
 
 namespace tilewright {
 
-// The annotation of a CPU's loop, a number: its iterations fetch what they read of weights so many bytes ahead.
+// The annotation of a CPU's loop. A number: its iterations fetch what they read of weights so many bytes ahead.
+// kNextPanel: they fetch it for the next panel. A panel is what the loops around read of a weight again and again
+// before they go on; each of these rounds fetches an equal share.
 inline constexpr const char* kFetchAhead = "fetch_ahead";
+inline constexpr const char* kNextPanel = "next_panel";
 
 // Describes the parameters that a caller of the kernel must pass. Throws LoweringError for a size
 // that the caller cannot compute. A size known only at launch must be a sum of dynamic dimensions

@@ -53,9 +53,9 @@ class CExpr {
     factors_.clear();
     tile_operands_.forget();
   }
-  // Statements that fetch what an iteration reads of weights some bytes before it does, by the loop's annotation
-  // kFetchAhead. They go to the front of its body.
-  std::vector<std::string> fetches_ahead(const ForNode& loop);
+  // Statements that fetch weights before they are read, by the annotation kFetchAhead of the innermost of these loops.
+  // They go to the front of its body.
+  std::vector<std::string> fetches_ahead(const std::vector<const ForNode*>& loops);
   // Operands of products of tiles come into the registers behind the first `accumulators` ones.
   void hold_tiles(size_t accumulators) { tile_operands_.reset(static_cast<int>(accumulators)); }
 
@@ -64,6 +64,14 @@ class CExpr {
   std::map<const BufferNode*, CBuffer> buffers;
 
  private:
+  // Cache lines of a weight, counted from the element at `base`.
+  struct WeightLines {
+    Buffer buffer;
+    Expr base;
+    std::set<int64_t> lines;
+  };
+
+  std::vector<WeightLines> weights_read(const ForNode& loop);
   std::string immediate(const Expr& e);
   std::string cast_text(const CastNode& n);
   std::string unary_text(const UnaryNode& n);

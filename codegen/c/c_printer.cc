@@ -94,6 +94,7 @@ class FunctionPrinter {
   const ForNode* parallel_ = nullptr;          // the loop that is printed as a function of its own
   std::set<const BufferNode*> of_one_thread_;  // allocated inside a parallel loop
   int64_t shared_used_ = 0, shared_most_ = 0, thread_used_ = 0, thread_most_ = 0;
+  std::vector<const ForNode*> loops_;  // around what is printed, from the outermost in
   std::vector<Pending> captured_;  // variables and arrays that are in scope outside parallel loops
 };
 
@@ -184,8 +185,10 @@ void FunctionPrinter::for_stmt(const ForNode& n) {
   std::string var = expr_.bind(n.var, n.var.name());
   line(fmt::format("for (int64_t {0} = {1}; {0} < {2}; ++{0}) {{", var, min, end));
   captured_.push_back({"int64_t", var});
-  for (const std::string& text : expr_.fetches_ahead(n)) line("  " + text);
+  loops_.push_back(&n);
+  for (const std::string& text : expr_.fetches_ahead(loops_)) line("  " + text);
   block(n.body);
+  loops_.pop_back();
   captured_.pop_back();
   known_.pop();
 }
@@ -216,7 +219,9 @@ void FunctionPrinter::parallel_stmt(const ForNode& n) {
   known_.bind(n.var, n.min, n.extent);
   std::string var = expr_.bind(n.var, n.var.name());
   line(fmt::format("for (int64_t {0} = {1} + begin; {0} < {1} + end; ++{0}) {{", var, min));
+  loops_.push_back(&n);
   block(n.body);
+  loops_.pop_back();
   known_.pop();
   put_sections(local_at);
   prelude_.need_sections(around);

@@ -88,6 +88,40 @@ TEST(GeneratedC, OfAWeightThatIsFetchedAhead) {
   EXPECT_GOLDEN(functions_of(s));
 }
 
+// Rounds of rows, m in all, over a panel of 12 rows of 64 columns, k then by 3: each fetches its part of the next panel.
+Schedule in_panels(const std::string& m, int64_t rows) {
+  Schedule s(lower(make_workload(parse_spec("matmul:m=" + m + ",n=128,k=12"))));
+  s.prepack("B", IndexMap::parse("(k, j) -> (floordiv(j, 64), k, floormod(j, 64))"));
+  std::vector<Loop> loops = s.loops({"C"});  // i, j, k
+  std::vector<Loop> i = s.split(loops[0], {-1, rows}), j = s.split(loops[1], {2, 4, 16}),
+                    k = s.split(loops[2], {-1, 3});
+  s.reorder({j[0], i[0], k[0], k[1], i[1], j[1], j[2]});
+  Block init = s.decompose_reduction({"C"}, k[0]);
+  for (const Block& b : {init, Block{"C"}}) s.vectorize(s.loops(b).back());
+  for (const Loop& l : {k[1], i[1], j[1]}) s.unroll(l);
+  s.annotate(k[0], kFetchAhead, std::string(kNextPanel));
+  return s;
+}
+
+// The twelve lines of a step in five rounds, three each at most.
+TEST(GeneratedC, OfAPanelThatIsFetchedWhileTheOneBeforeIsRead) {
+  EXPECT_GOLDEN(functions_of(in_panels("10", 2)));
+}
+
+// How many rounds there are is known only at launch: they fetch one line each, in turn.
+TEST(GeneratedC, OfAPanelThatIsFetchedInAnyNumberOfRounds) {
+  EXPECT_GOLDEN(functions_of(in_panels("1..64", 2)));
+}
+
+// There is no next panel.
+TEST(GeneratedC, OfAWeightThatIsOnePanel) {
+  Schedule s(lower(make_workload(parse_spec("matmul:m=4,n=16,k=64"))));
+  s.prepack("B", IndexMap::parse("(k, j) -> (k, j)"));
+  std::vector<Loop> loops = s.loops({"C"});
+  s.annotate(loops[2], kFetchAhead, std::string(kNextPanel));
+  EXPECT_EQ(functions_of(s).find("prefetch"), std::string::npos);
+}
+
 // A chain of reductions over the rows, unscheduled.
 TEST(GeneratedC, OfASoftmax) {
   Schedule s(lower(make_workload(parse_spec("softmax:m=3,n=20"))));

@@ -37,16 +37,16 @@ void fetch_weights_ahead(RuleContext& c) {
       bits = bits_of(p->buffer->elem);
     }
     if (elements * bits < 8 * kLeastBytes) continue;
-    // Multiplications that an element takes part in. With few of them memory is the limit, with many the weight is
-    // read again from a cache.
+    // Multiplications that an element takes part in. With few of them memory is the limit. With many a panel is read
+    // again from a cache, and with very many its first round is no matter.
     const double uses = c.input.workload.flops / 2 / static_cast<double>(elements);
     const std::optional<Loop> loop = innermost_serial_loop(c, block);
-    if (!loop || uses > 4 * bits) continue;
-    std::vector<std::string> ways = {"ahead", "none"};
-    if (uses > 0.5 * bits) std::swap(ways[0], ways[1]);
-    if (c.t.choose(block.name + ".fetch", ways) == "ahead") {
-      c.s.annotate(*loop, kFetchAhead, kAhead);
-    }
+    if (!loop || uses > 32 * bits) continue;
+    std::vector<std::string> ways = {"panel", "none"};
+    if (uses <= 4 * bits) ways.insert(uses > 0.5 * bits ? ways.begin() + 1 : ways.begin(), "ahead");
+    const std::string way = c.t.choose(block.name + ".fetch", ways);
+    if (way == "ahead") c.s.annotate(*loop, kFetchAhead, kAhead);
+    if (way == "panel") c.s.annotate(*loop, kFetchAhead, kNextPanel);
   }
 }
 

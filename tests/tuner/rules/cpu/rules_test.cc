@@ -246,8 +246,9 @@ TEST(TileContraction, PacksTheScalesOfGroups) {
   }
 }
 
-// One row takes each element of a weight once, which memory limits; many rows take it from a cache.
-TEST(FetchAhead, IsForLargeWeightsThatAreUsedAFewTimes) {
+// One row takes each element of a weight once, which memory limits; many rows take a panel from a cache, and for
+// very many its first round is no matter.
+TEST(FetchAhead, IsForLargeWeights) {
   const auto fetch = [&](const std::string& spec) {
     return choice_of(applied_trial(cpu_sketches()[0],
                                    {make_workload(parse_spec(spec)), Target::parse("avx512"), 1}),
@@ -255,13 +256,17 @@ TEST(FetchAhead, IsForLargeWeightsThatAreUsedAFewTimes) {
   };
   EXPECT_EQ(fetch("matmul:m=1,n=512,k=512"), "ahead");
   EXPECT_EQ(fetch("matmul:m=16,n=512,k=512"), "ahead");
-  EXPECT_EQ(fetch("matmul:m=17,n=512,k=512"), "none");
-  EXPECT_EQ(fetch("matmul:m=129,n=512,k=512"), "not asked");
+  EXPECT_EQ(fetch("matmul:m=17,n=512,k=512"), "panel");
+  EXPECT_EQ(fetch("matmul:m=1024,n=512,k=512"), "panel");
+  EXPECT_EQ(fetch("matmul:m=1025,n=512,k=512"), "not asked");
   EXPECT_EQ(fetch("matmul:m=1,n=128,k=256"), "not asked") << "it stays in a cache";
-  const Workload w = make_workload(parse_spec("matmul:m=1,n=512,k=512"));
-  const auto c = candidate(w, {{"C.fetch", "ahead"}});
-  ASSERT_TRUE(c);
-  EXPECT_NE(to_string(c->module.main).find("fetch_ahead"), std::string::npos);
+  for (const auto& [way, note] :
+       {std::pair("ahead", "fetch_ahead: 4096"), std::pair("panel", "next_panel")}) {
+    const auto c =
+        candidate(make_workload(parse_spec("matmul:m=64,n=512,k=512")), {{"C.fetch", way}});
+    ASSERT_TRUE(c);
+    EXPECT_NE(to_string(c->module.main).find(note), std::string::npos) << way;
+  }
 }
 
 // Windows that move along memory by one element or two are computed a vector at a time, and their padding is
