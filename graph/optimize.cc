@@ -1,13 +1,13 @@
 #include "graph/optimize.h"
 
 #include "graph/attention.h"
-#include "graph/divisions.h"
 #include "graph/fuse.h"
 #include "graph/join_products.h"
 #include "graph/layouts/layouts.h"
 #include "graph/moves.h"
 #include "graph/reads.h"
 #include "graph/share_workloads.h"
+#include "graph/slow_arithmetic.h"
 #include "graph/views.h"
 #include "graph/winograd.h"
 
@@ -25,6 +25,7 @@ void optimize(Graph* graph) {
   use_winograd(graph);
   simplify_reads(graph);
   multiply_by_inverses(graph);
+  drop_subnormals(graph);
   share_workloads(graph);
 }
 
