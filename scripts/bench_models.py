@@ -126,7 +126,7 @@ class OnnxRuntime:
     """A peer: `run` runs the model on the inputs, `outputs` gives what it made, in the model's order."""
     title, package = "ONNX Runtime", "onnxruntime"
 
-    def __init__(self, module, onnx: str, inputs: dict, threads: int):
+    def __init__(self, module, onnx: str, inputs: dict, threads: int, _precision: str = "f32"):
         options = module.SessionOptions()
         options.log_severity_level = 3
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
@@ -144,14 +144,15 @@ class OnnxRuntime:
 class OpenVino:
     title, package = "OpenVINO", "openvino"
 
-    def __init__(self, module, onnx: str, inputs: dict, threads: int):
+    def __init__(self, module, onnx: str, inputs: dict, threads: int, precision: str = "f32"):
         core = module.Core()
         model = core.read_model(onnx)
         ports = {name: port for port in model.inputs for name in port.names}
         inputs = {name: array for name, array in inputs.items() if name in ports}
         model.reshape({ports[name]: list(array.shape) for name, array in inputs.items()})
+        hint = {} if precision == "default" else {"INFERENCE_PRECISION_HINT": precision}
         self.request = core.compile_model(model, "CPU", {
-            "INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": "1", "INFERENCE_NUM_THREADS": str(threads),
+            **hint, "NUM_STREAMS": "1", "INFERENCE_NUM_THREADS": str(threads),
             "ENABLE_CPU_PINNING": False}).create_infer_request()
         for name, array in inputs.items():
             self.request.set_tensor(name, module.Tensor(array, shared_memory=True))
@@ -217,7 +218,7 @@ def compare(library, onnx: str, compiled: str, given) -> dict:
     known = {**inputs, **(constants_of(given.const, onnx) if present else {})}
     for peer, module in present.items():
         try:
-            side = peer(module, onnx, known, threads)
+            side = peer(module, onnx, known, threads, given.peer_precision)
             side.run()
         except Exception as problem:  # any class of it: a peer that cannot run the model takes no part
             # OpenVINO names its sources first, in lines that end with a colon.
@@ -330,6 +331,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the inputs (0)")
     parser.add_argument("--const", action="append", default=[], metavar="INPUT=NUMBER",
                         help="an input that the model file has as a constant, as compile was told")
+    parser.add_argument("--peer-precision", choices=("f32", "default"), default="f32",
+                        help="of OpenVINO, whose default is bf16 where the processor has it (f32)")
     parser.add_argument("--start", action="store_true", help="measure the load with the first run")
     parser.add_argument("--rounds", type=int, default=7, help="of --start (7)")
     parser.add_argument("--parent", type=int, help="stop when the process that started this one is another one")

@@ -163,6 +163,11 @@ void add_bench(CLI::App& app, Runners& runners) {
                   "Number of an input that the model file has as a constant")
       ->type_name("INPUT=NUMBER")
       ->take_all();
+  sub->add_option("--peer-precision", a->model.peer_precision,
+                  "Precision of OpenVINO beside a model file; its default is bf16 where the "
+                  "processor has it")
+      ->check(CLI::IsMember({"f32", "default"}))
+      ->capture_default_str();
   sub->add_option("--time", a->model.time, "Time for a model file's rounds")
       ->type_name("TIME")
       ->capture_default_str();
@@ -178,7 +183,7 @@ void add_bench(CLI::App& app, Runners& runners) {
       a->model.seed = a->seed;
       return bench_model(a->common, a->model);
     }
-    for (const char* option : {"--onnx", "--const", "--time"}) {
+    for (const char* option : {"--onnx", "--const", "--peer-precision", "--time"}) {
       if (sub->count(option) == 0) continue;
       throw UsageError(
           fmt::format("{}: of a model file; expected 'bench MODEL.tw' beside it", option));

@@ -83,6 +83,8 @@ std::vector<std::string> command_of(const CommonOptions& options, const ModelBen
                                       fmt::format("{}", parse_time_limit(bench.time)),
                                       "--seed",
                                       std::to_string(bench.seed),
+                                      "--peer-precision",
+                                      bench.peer_precision,
                                       "--parent",
                                       std::to_string(getpid())};
   for (const std::string& constant : bench.constants) {

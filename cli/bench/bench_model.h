@@ -12,6 +12,7 @@ namespace tilewright::cli {
 struct ModelBench {
   std::string onnx;                    // what the peers run
   std::vector<std::string> constants;  // inputs that the model file has as constants: "sr=16000"
+  std::string peer_precision = "f32";  // or "default"
   std::string time = "10s";
   uint64_t seed = 0;
 };
