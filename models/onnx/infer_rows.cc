@@ -48,6 +48,24 @@ void skip_norm(Step& s) {
 }
 
 // Queries [batch, rows, hidden] or [batch, heads, rows, head]; values alike.
+// Output 1 or 2 of attention: the keys or values of input 1 or 2 behind those of input 4 or 5.
+void set_present(Step& s, size_t kept) {
+  if (s.node.full_op() != "Attention" || !s.shape(kept)) return;
+  Shape all = *s.shape(kept);
+  if (all.size() == 3) {
+    const int64_t heads = s.node.integer("kv_num_heads", 0);
+    const auto width = heads > 0 ? s.extents.quotient(all[2], heads) : std::nullopt;
+    if (!width) return;
+    all = {all[0], heads, all[1], *width};
+  }
+  const std::optional<Shape>& past = s.shape(kept + 3);
+  if (all.size() != 4 || (past && past->size() != 4)) return;
+  const auto rows = past ? s.extents.plus((*past)[2], all[2]) : std::optional(all[2]);
+  if (!rows) return;
+  all[2] = *rows;
+  s.set(kept, s.type(), all);
+}
+
 void attention(Step& s) {
   if (!s.shape(0)) return;
   Shape out = *s.shape(0);
@@ -61,6 +79,7 @@ void attention(Step& s) {
     if (all) out[2] = *all;
   }
   s.set(0, s.type(), out);
+  for (size_t kept = 1; kept < 3; ++kept) set_present(s, kept);
 }
 
 // Keys and values that are kept grow by the new rows.

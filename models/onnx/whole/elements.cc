@@ -49,12 +49,35 @@ std::string unary_text(const Node& node) {
       {"Softsign", "$ / (1 + abs($))"},
       {"Sign", "select($ > 0, 1, 0) - select($ < 0, 1, 0)"},
       {"Not", "select($ == 0, 1, 0)"},
+      {"IsNaN", "select($ >= 0 || $ < 0, 0, 1)"},
+      {"Mish", "$ * tanh(log(1 + exp($)))"},
       {"com.microsoft.Gelu", "$ * 0.5 * (1 + erf($ * 0.7071067811865476))"}};
   auto it = kTexts.find(node.full_op());
   if (it != kTexts.end()) return it->second;
   const std::string& op = node.op;
   if (op == "LeakyRelu") return fmt::format("select($ > 0, $, $ * {})", alpha_of(node, 0.01));
   if (op == "Elu") return fmt::format("select($ > 0, $, {} * (exp($) - 1))", alpha_of(node, 1));
+  if (op == "Celu") {
+    const double alpha = node.real("alpha", 1);
+    return fmt::format("max($, 0) + min({} * (exp($ * {}) - 1), 0)", literal(alpha),
+                       literal(1 / alpha));
+  }
+  if (op == "Selu") {
+    return fmt::format("{} * select($ > 0, $, {} * (exp($) - 1))",
+                       literal(node.real("gamma", 1.05070102214813232421875)),
+                       alpha_of(node, 1.67326319217681884765625));
+  }
+  if (op == "Shrink") {
+    const std::string edge = literal(node.real("lambd", 0.5)), bias = literal(node.real("bias", 0));
+    return fmt::format("select($ > {0}, $ - {1}, select($ < -{0}, $ + {1}, 0))", edge, bias);
+  }
+  if (op == "IsInf") {
+    const std::string most = "3.4028234663852886e+38";
+    std::vector<std::string> tests;
+    if (node.integer("detect_positive", 1) != 0) tests.push_back("$ > " + most);
+    if (node.integer("detect_negative", 1) != 0) tests.push_back("-$ > " + most);
+    return tests.empty() ? "$ * 0" : fmt::format("select({}, 1, 0)", fmt::join(tests, " || "));
+  }
   if (op == "ThresholdedRelu") return fmt::format("select($ > {}, $, 0)", alpha_of(node, 1));
   if (op == "Swish") return fmt::format("$ / (1 + exp(-($ * {})))", alpha_of(node, 1));
   if (op == "QuickGelu") return fmt::format("$ / (1 + exp(-($ * {})))", alpha_of(node, 1.702));
@@ -123,17 +146,28 @@ Mapped express_combination(const Mapping& m, const Node& node) {
   return {e.finish(fmt::format("{} = {}", e.left(), text))};
 }
 
+constexpr double kLongestPower = 16;  // that is written as products
+
 Mapped express_power(const Mapping& m, const Node& node) {
   static const std::map<double, std::string> kTexts = {
       {1, "$"},         {2, "$ * $"},       {3, "$ * $ * $"}, {4, "$ * $ * $ * $"},
       {0.5, "sqrt($)"}, {-0.5, "rsqrt($)"}, {-1, "1 / $"},    {-2, "1 / ($ * $)"}};
   auto power = m.input(node, 1).scalar();
   if (!power) throw NotMapped("its exponent is no constant number");
-  auto text = kTexts.find(*power);
-  if (text == kTexts.end()) throw NotMapped(fmt::format("its exponent is {}", *power));
   IndexExpr e(m, node);
-  return {
-      e.finish(fmt::format("{} = {}", e.left(), filled(text->second, e.element(node.inputs[0]))))};
+  const std::string x = e.element(node.inputs[0]);
+  const auto found = kTexts.find(*power);
+  // Not a number below 0, as powers of a fraction are.
+  std::string text = fmt::format("exp({} * log($))", literal(*power));
+  if (found != kTexts.end()) text = found->second;
+  if (found == kTexts.end() && *power == std::floor(*power)) {
+    if (std::abs(*power) > kLongestPower)
+      throw NotMapped(fmt::format("its exponent is {}", *power));
+    text = "$";
+    for (int n = 1; n < std::abs(*power); ++n) text += " * $";
+    if (*power <= 0) text = *power == 0 ? "$ * 0 + 1" : fmt::format("1 / ({})", text);
+  }
+  return {e.finish(fmt::format("{} = {}", e.left(), filled(text, x)))};
 }
 
 Mapped express_limits(const Mapping& m, const Node& node) {
@@ -240,14 +274,16 @@ const MapFns& whole_element_mappings() {
                        {"Sin", express_sine},
                        {"Cos", express_sine},
                        {"Cast", express_conversion},
+                       {"CastLike", express_conversion},
                        {"DequantizeLinear", express_dequantization},
                        {"com.microsoft.Gelu", express_unary},
                        {"com.microsoft.QuickGelu", express_unary}};
     for (const char* op :
-         {"Relu",       "Sigmoid",  "Tanh",      "Erf",         "Exp",  "Log",
-          "Sqrt",       "Abs",      "Neg",       "Floor",       "Ceil", "Round",
-          "Reciprocal", "Softplus", "HardSwish", "HardSigmoid", "Sign", "Not",
-          "LeakyRelu",  "Elu",      "Softsign",  "Swish",       "Gelu", "ThresholdedRelu"}) {
+         {"Relu",       "Sigmoid",  "Tanh",      "Erf",         "Exp",   "Log",
+          "Sqrt",       "Abs",      "Neg",       "Floor",       "Ceil",  "Round",
+          "Reciprocal", "Softplus", "HardSwish", "HardSigmoid", "Sign",  "Not",
+          "LeakyRelu",  "Elu",      "Softsign",  "Swish",       "Gelu",  "ThresholdedRelu",
+          "Celu",       "Selu",     "Shrink",    "IsNaN",       "IsInf", "Mish"}) {
       mappings[op] = express_unary;
     }
     for (const char* op : {"Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Mean", "Equal", "Less",

@@ -191,6 +191,48 @@ Mapped express_gather_elements(const Mapping& m, const Node& node) {
       e, picked(e, table, position, sizes[axis], e.indices(), axis, has_negatives(m, indices)))};
 }
 
+// An element whose indices from `axis` on the places of `positions` hold.
+std::string picked_at(IndexExpr& e, const std::string& table,
+                      const std::vector<std::string>& positions, const Sizes& sizes,
+                      std::vector<std::string> at, size_t axis, bool may_be_negative) {
+  if (positions.empty()) return e.at(table, at);
+  const std::vector<std::string> rest(positions.begin() + 1, positions.end());
+  at[axis] = positions[0];
+  const std::string plain = picked_at(e, table, rest, sizes, at, axis + 1, may_be_negative);
+  if (!may_be_negative) return plain;
+  at[axis] = fmt::format("{} + {}", positions[0], sizes[axis]);
+  return fmt::format("select({} < 0, {}, {})", positions[0],
+                     picked_at(e, table, rest, sizes, at, axis + 1, true), plain);
+}
+
+// The last axis of the indices has the places along some axes, behind those that both have in common.
+Mapped express_gather_nd(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const std::string &table = node.inputs.at(0), &indices = node.inputs.at(1);
+  const Sizes sizes = sizes_of_value(m, table), chosen = sizes_of_value(m, indices);
+  const size_t common = static_cast<size_t>(node.integer("batch_dims", 0));
+  const auto places = static_cast<size_t>(chosen.empty() ? 0 : chosen.back());
+  constexpr size_t kMostPlaces = 4;
+  if (places < 1 || places > kMostPlaces || common + places > sizes.size() ||
+      common + 1 > chosen.size()) {
+    throw NotMapped("its indices name other axes than the tensor has");
+  }
+  const std::vector<std::string>& i = e.indices();
+  std::vector<std::string> where(i.begin(), i.begin() + static_cast<int64_t>(chosen.size()) - 1),
+      positions;
+  where.emplace_back();
+  for (size_t p = 0; p < places; ++p) {
+    where.back() = std::to_string(p);
+    positions.push_back(e.at(indices, where));
+  }
+  std::vector<std::string> at(i.begin(), i.begin() + static_cast<int64_t>(common));
+  at.resize(common + places);
+  for (size_t d = common + places; d < sizes.size(); ++d) {
+    at.push_back(i.at(d - common - places + chosen.size() - 1));
+  }
+  return {copied(e, picked_at(e, table, positions, sizes, at, common, has_negatives(m, indices)))};
+}
+
 // For each element of a scatter's output, where along the axis its update stands, and -1 where it has none. Nothing where the indices or a size are not known, or where so long a
 // table saves nothing.
 std::optional<std::vector<double>> written_from(const Mapping& m, const std::string& indices,
@@ -224,6 +266,28 @@ std::optional<std::vector<double>> written_from(const Mapping& m, const std::str
   return from;
 }
 
+// What a scatter makes of its first operand, where `test` says for each `update` whether it is for this element.
+Mapped scattered(IndexExpr& e, const Node& node, const std::string& test,
+                 const std::string& update) {
+  const std::string kind = node.text("reduction", "none"), y = e.left();
+  const std::string before = e.element(node.inputs.at(0));
+  const std::string s = e.left("S");
+  if (kind == "add") {
+    return {e.finish(
+        fmt::format("{} += select({}, {}, 0); {} = {} + {}", s, test, update, y, before, s))};
+  }
+  if (kind == "max" || kind == "min") {
+    return {e.finish(fmt::format("{0} {1}= select({2}, {3}, {4}); {5} = {1}({4}, {0})", s, kind,
+                                 test, update, before, y))};
+  }
+  if (kind != "none") throw NotMapped(fmt::format("it combines by {}", kind));
+  const std::string c = e.left("C");
+  return {e.finish(
+      fmt::format("{0} += select({1}, {2}, 0); {3} max= select({1}, 1, 0); {4} = select({3} > 0, "
+                  "{0}, {5})",
+                  s, test, update, c, y, before))};
+}
+
 // An element that an update names is that update, or is combined with all that name it.
 Mapped express_scatter_elements(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
@@ -254,22 +318,36 @@ Mapped express_scatter_elements(const Mapping& m, const Node& node) {
   test += has_negatives(m, indices)
               ? fmt::format("({0} == {1} || {0} + {2} == {1})", position, own, sizes[axis])
               : fmt::format("{} == {}", position, own);
-  const std::string update = e.at(node.inputs.at(2), at), before = e.element(data);
-  const std::string s = e.left("S");
-  if (kind == "add") {
-    return {e.finish(
-        fmt::format("{} += select({}, {}, 0); {} = {} + {}", s, test, update, y, before, s))};
+  return scattered(e, node, test, e.at(node.inputs.at(2), at));
+}
+
+// An element whose place a row of the indices names is that update, or is combined with all that name it.
+Mapped express_scatter_nd(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const std::string &data = node.inputs.at(0), &indices = node.inputs.at(1);
+  const Sizes sizes = sizes_of_value(m, data), given = sizes_of_value(m, indices);
+  const size_t places = static_cast<size_t>(given.empty() ? 0 : given.back());
+  if (places < 1 || places > sizes.size())
+    throw NotMapped("its indices name other axes than the tensor has");
+  std::vector<std::string> rows;
+  for (size_t d = 0; d + 1 < given.size(); ++d) rows.push_back(e.reduced(given[d]));
+  if (rows.empty()) rows.push_back(e.reduced(1));
+  std::vector<std::string> where(rows.begin(),
+                                 rows.begin() + static_cast<int64_t>(given.size()) - 1),
+      tests;
+  std::vector<std::string> update = where;
+  where.emplace_back();
+  for (size_t p = 0; p < places; ++p) {
+    where.back() = std::to_string(p);
+    const std::string position = e.at(indices, where), &own = e.indices()[p];
+    tests.push_back(has_negatives(m, indices)
+                        ? fmt::format("({0} == {1} || {0} + {2} == {1})", position, own, sizes[p])
+                        : fmt::format("{} == {}", position, own));
   }
-  if (kind == "max" || kind == "min") {
-    return {e.finish(fmt::format("{0} {1}= select({2}, {3}, {4}); {5} = {1}({4}, {0})", s, kind,
-                                 test, update, before, y))};
-  }
-  if (kind != "none") throw NotMapped(fmt::format("it combines by {}", kind));
-  const std::string c = e.left("C");
-  return {e.finish(
-      fmt::format("{0} += select({1}, {2}, 0); {3} max= select({1}, 1, 0); {4} = select({3} > 0, "
-                  "{0}, {5})",
-                  s, test, update, c, y, before))};
+  update.insert(update.end(), e.indices().begin() + static_cast<int64_t>(places),
+                e.indices().end());
+  return scattered(e, node, fmt::format("{}", fmt::join(tests, " && ")),
+                   e.at(node.inputs.at(2), update));
 }
 
 Mapped express_depth_to_space(const Mapping& m, const Node& node) {
@@ -355,6 +433,8 @@ const MapFns& whole_move_mappings() {
                                    {"Tile", express_tile},
                                    {"Gather", express_gather},
                                    {"GatherElements", express_gather_elements},
+                                   {"GatherND", express_gather_nd},
+                                   {"ScatterND", express_scatter_nd},
                                    {"ScatterElements", express_scatter_elements},
                                    {"Scatter", express_scatter_elements},
                                    {"DepthToSpace", express_depth_to_space},

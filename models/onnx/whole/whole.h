@@ -8,6 +8,7 @@ namespace tilewright::onnx {
 const MapFns& whole_element_mappings();    // functions of elements
 const MapFns& whole_move_mappings();       // what moves elements
 const MapFns& whole_row_mappings();        // reductions and normalizations
+const MapFns& whole_attention_mappings();  // attention of one node, and rotary positions
 const MapFns& whole_window_mappings();     // pools, resizing, padding, convolutions
 const MapFns& whole_recurrent_mappings();  // LSTM, GRU, RNN
 const MapFns& whole_quantized_mappings();  // products of integers, and what their codes are worth

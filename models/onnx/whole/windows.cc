@@ -334,7 +334,7 @@ const MapFns& whole_mappings() {
     for (const MapFns* part :
          {&whole_element_mappings(), &whole_move_mappings(), &whole_row_mappings(),
           &whole_window_mappings(), &whole_product_mappings(), &whole_recurrent_mappings(),
-          &whole_quantized_mappings(), &whole_code_mappings()}) {
+          &whole_quantized_mappings(), &whole_code_mappings(), &whole_attention_mappings()}) {
       all.insert(part->begin(), part->end());
     }
     return all;

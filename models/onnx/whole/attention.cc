@@ -1,0 +1,253 @@
+// Attention and rotary positions of one node, as layers of whole models.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "models/onnx/whole/index_expr.h"
+#include "models/onnx/whole/whole.h"
+
+namespace tilewright::onnx {
+namespace {
+
+using Places = std::vector<std::string>;
+
+constexpr const char* kNoWeight = "(-3.4028234663852886e+38)";  // a score without weight
+
+// Queries, keys or values: [batch, heads, rows, width], or [batch, rows, heads * width].
+struct Projection {
+  std::string value;
+  Sizes stored;
+  int64_t heads = 1, rows = 1, width = 1;
+  ElemType type = ElemType::f32;
+
+  // The element, of which `head` is an index.
+  std::string at(IndexExpr& e, const std::string& batch, const std::string& head,
+                 const std::string& row, const std::string& column) const {
+    Places indices = {batch, head, row, column};
+    if (stored.size() == 3) {
+      indices = {batch, row, fmt::format("({}) * {} + {}", head, width, column)};
+    }
+    return e.made_at(value, stored, type, indices);
+  }
+};
+
+Projection projection_of(const Mapping& m, const Node& node, size_t input, const char* attribute) {
+  Projection h;
+  h.value = node.inputs.at(input);
+  h.stored = sizes_of_value(m, h.value);
+  h.type = m.elem(h.value);
+  const Sizes& s = h.stored;
+  if (s.size() == 4) {
+    h.heads = s[1];
+    h.rows = s[2];
+    h.width = s[3];
+    return h;
+  }
+  h.heads = node.integer(attribute, 0);
+  if (s.size() != 3 || h.heads < 1 || s[2] % h.heads != 0) {
+    throw NotMapped(fmt::format("'{}' is not shared evenly by {} heads", h.value, h.heads));
+  }
+  h.rows = s[1];
+  h.width = s[2] / h.heads;
+  return h;
+}
+
+// `rest` behind the rows of an earlier run in one tensor, where there are some or where the model wants it.
+Projection with_past(const Mapping& m, const Node& node, const Projection& rest, size_t past, size_t present,
+                const std::string& name, Mapped* drafts) {
+  const bool given = node.has_input(past);
+  const bool wanted = node.outputs.size() > present && !node.outputs[present].empty();
+  if (!given && !wanted) return rest;
+  Projection all = rest;
+  all.value = wanted ? node.outputs[present] : name;
+  const Sizes before = given ? sizes_of_value(m, node.inputs[past]) : Sizes{};
+  if (given && before.size() != 4) throw NotMapped("expected earlier keys and values of 4 axes");
+  const int64_t first = given ? before[2] : 0;
+  all.rows = first + rest.rows;
+  all.stored = {rest.stored[0], rest.heads, all.rows, rest.width};
+  IndexExpr e(m, node, all.value, all.stored, rest.type);
+  const Places& i = e.indices();
+  const std::string row = given ? fmt::format("{} - {}", i[2], first) : i[2];
+  std::string text = rest.at(e, i[0], i[1], row, i[3]);
+  if (given) text = fmt::format("select({} < {}, {}, {})", i[2], first, e.at(node.inputs[past], i), text);
+  drafts->push_back(e.finish(fmt::format("{} = {}", e.left(), text)));
+  return all;
+}
+
+// Which keys a query sees by their places; "" for all. `query` counts behind `past` keys.
+std::string sees(const Node& node, const std::string& query, const std::string& key, int64_t past) {
+  std::vector<std::string> tests;
+  if (node.integer("is_causal", 0) != 0) tests.push_back(fmt::format("{} <= {} + {}", key, query, past));
+  const int64_t left = node.integer("left_window_size", -1), right = node.integer("right_window_size", -1);
+  if (left >= 0) tests.push_back(fmt::format("{} + {} >= {} + {}", key, left, query, past));
+  if (right >= 0) tests.push_back(fmt::format("{} <= {} + {}", key, query, past + right));
+  return fmt::format("{}", fmt::join(tests, " && "));
+}
+
+// The mask's element for a batch, a head, a query and a key, by those axes that it has, aligned on the right.
+std::string mask_at(IndexExpr& e, const Mapping& m, const std::string& mask, const Places& places) {
+  const Sizes sizes = sizes_of_value(m, mask);
+  if (sizes.size() > places.size()) throw NotMapped("its mask has more than 4 axes");
+  Places at;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    at.push_back(sizes[d] == 1 ? "0" : places[places.size() - sizes.size() + d]);
+  }
+  return e.at(mask, at);
+}
+
+bool is_flags(const Mapping& m, const std::string& mask) { return m.elem(mask) == ElemType::u8; }
+
+// [batch, heads, queries, keys]: scaled products, with what masks leave of them.
+Draft scores_of(const Mapping& m, const Node& node, const Projection& q, const Projection& k, int64_t past,
+                const std::string& output) {
+  IndexExpr e(m, node, output, {q.stored[0], q.heads, q.rows, k.rows}, ElemType::f32);
+  const Places i = e.indices();
+  const std::string r = e.reduced(q.width), sum = e.left("S");
+  const std::string source =
+      q.heads == k.heads ? i[1] : fmt::format("{} // {}", i[1], q.heads / k.heads);
+  const std::string products = fmt::format("{} * {}", q.at(e, i[0], i[1], i[2], r), k.at(e, i[0], source, i[3], r));
+  std::string score = fmt::format(
+      "{} * {}", sum, literal(node.real("scale", 1 / std::sqrt(static_cast<double>(q.width)))));
+  if (const double cap = node.real("softcap", 0); cap > 0) {
+    score = fmt::format("tanh(({}) * {}) * {}", score, literal(1 / cap), literal(cap));
+  }
+  if (node.has_input(3)) {
+    const std::string mask = mask_at(e, m, node.inputs[3], i);
+    score = is_flags(m, node.inputs[3]) ? fmt::format("select({} != 0, {}, {})", mask, score, kNoWeight)
+                                        : fmt::format("{} + {}", score, mask);
+  }
+  if (const std::string test = sees(node, i[2], i[3], past); !test.empty()) {
+    score = fmt::format("select({}, {}, {})", test, score, kNoWeight);
+  }
+  return e.finish(fmt::format("{} += {}; {} = {}", sum, products, e.left(), score));
+}
+
+Draft softmax_of(const Mapping& m, const Node& node, const std::string& scores, const Sizes& sizes,
+                 const std::string& output) {
+  Draft d = m.draft("softmax", node);
+  const int64_t rows = sizes[0] * sizes[1] * sizes[2];
+  d.spec.size("m", {rows, rows}).size("n", {sizes[3], sizes[3]});
+  d.layer.operands["X"] = scores;
+  d.layer.output = output;
+  return d;
+}
+
+// [batch, heads, queries, width]
+Draft values_of(const Mapping& m, const Node& node, const std::string& weights, const Projection& q,
+                const Projection& v, const std::string& output, ElemType type) {
+  IndexExpr e(m, node, output, {q.stored[0], q.heads, q.rows, v.width}, type);
+  const Places i = e.indices();
+  const std::string r = e.reduced(v.rows);
+  const std::string source =
+      q.heads == v.heads ? i[1] : fmt::format("{} // {}", i[1], q.heads / v.heads);
+  const std::string weight = e.made_at(weights, {q.stored[0], q.heads, q.rows, v.rows},
+                                       ElemType::f32, {i[0], i[1], i[2], r});
+  return e.finish(
+      fmt::format("{} += {} * {}", e.left(), weight, v.at(e, i[0], source, r, i[3])));
+}
+
+// The same, with zeros where a mask leaves a query no key.
+Draft guarded(const Mapping& m, const Node& node, const std::string& values, const Sizes& sizes,
+              int64_t keys, int64_t past, const std::string& output, ElemType type) {
+  IndexExpr e(m, node, output, sizes, type);
+  const Places i = e.indices();
+  const std::string r = e.reduced(keys), mask = mask_at(e, m, node.inputs[3], {i[0], i[1], i[2], r});
+  std::string test =
+      is_flags(m, node.inputs[3]) ? mask + " != 0" : fmt::format("{} > {}", mask, kNoWeight);
+  if (const std::string places = sees(node, i[2], r, past); !places.empty()) test += " && " + places;
+  const std::string some = fmt::format("A[{}, {}, {}]", i[0], i[1], i[2]);
+  return e.finish(fmt::format("{} max= select({}, 1, 0); {} = select({} > 0, {}, 0)", some, test,
+                              e.left(), some, e.made_at(values, sizes, type, i)));
+}
+
+// The layers in which `graph/attention.h` finds attention.
+Mapped express_attention(const Mapping& m, const Node& node) {
+  if (node.has_input(6)) throw NotMapped("its keys have lengths of their own");
+  if (node.outputs.size() > 3 && !node.outputs[3].empty()) throw NotMapped("it gives its scores");
+  const std::string& name = node.outputs.at(0);
+  Mapped drafts;
+  const Projection q = projection_of(m, node, 0, "q_num_heads");
+  const Projection k = with_past(m, node, projection_of(m, node, 1, "kv_num_heads"), 4, 1, name + "/keys", &drafts);
+  const Projection v = with_past(m, node, projection_of(m, node, 2, "kv_num_heads"), 5, 2, name + "/values", &drafts);
+  if (k.heads != v.heads || q.heads % k.heads != 0 || k.rows != v.rows) {
+    throw NotMapped(fmt::format("{} heads of queries do not share {} of keys", q.heads, k.heads));
+  }
+  const int64_t past = k.rows - projection_of(m, node, 1, "kv_num_heads").rows;
+  const bool masked = node.has_input(3), flat = q.stored.size() == 3;
+  const Sizes made = {q.stored[0], q.heads, q.rows, v.width};
+  drafts.push_back(scores_of(m, node, q, k, past, name + "/scores"));
+  drafts.push_back(softmax_of(m, node, name + "/scores", {made[0], made[1], made[2], k.rows},
+                              name + "/weights"));
+  std::string last = masked || flat ? name + "/sums" : name;
+  drafts.push_back(values_of(m, node, name + "/weights", q, v, last, q.type));
+  if (masked) {
+    const std::string zeros = flat ? name + "/seen" : name;
+    drafts.push_back(guarded(m, node, last, made, k.rows, past, zeros, q.type));
+    last = zeros;
+  }
+  if (flat) drafts.push_back(reordered(m, node, last, made, q.type, {0, 2, 1, 3}, name));
+  return drafts;
+}
+
+// Each pair of elements turned by the angle of its row (Su et al., "RoFormer", 2021).
+Mapped express_rotary(const Mapping& m, const Node& node) {
+  const bool own = node.domain.empty();
+  const size_t place = own ? 3 : 1, cosines = own ? 1 : 2, sines = own ? 2 : 3;
+  IndexExpr e(m, node);
+  const Sizes& sizes = e.sizes();
+  if (sizes.size() != 3 && sizes.size() != 4) throw NotMapped("expected 3 or 4 axes");
+  const std::string &x = node.inputs.at(0), &along = e.indices().back();
+  const std::string row = e.indices()[sizes.size() - 2];
+  const Sizes table = sizes_of_value(m, node.inputs.at(cosines));
+  int64_t width = sizes.back();
+  if (sizes.size() == 3) {
+    const int64_t heads = node.integer("num_heads", 0);
+    // Elsewhere the tables say how wide a head is.
+    width = heads > 0 ? width / heads : 2 * table.back();
+  }
+  const int64_t given = node.integer("rotary_embedding_dim", 0), turned = given > 0 ? given : width;
+  const int64_t half = turned / 2;
+  if (width < 1 || sizes.back() % width != 0 || turned > width || table.back() != half) {
+    throw NotMapped("its tables are of another size than its heads");
+  }
+  const std::string column = width == sizes.back() ? along : fmt::format("{} % {}", along, width);
+  const bool pairs = node.integer("interleaved", 0) != 0;
+  const std::string angle =
+      pairs ? fmt::format("{} % {} // 2", along, turned) : fmt::format("{} % {}", column, half);
+  if (pairs && width % 2 != 0) throw NotMapped("its heads have an odd number of elements");
+  Places at = {angle};
+  if (node.has_input(place)) {
+    const Sizes places = sizes_of_value(m, node.inputs[place]);
+    if (places.size() != 2 || places[1] != sizes[sizes.size() - 2]) {
+      throw NotMapped("its positions are not those of all rows");
+    }
+    at.insert(at.begin(), e.at(node.inputs[place], {places[0] == 1 ? "0" : "i0", row}));
+  } else {
+    at.insert(at.begin(), {"i0", row});
+  }
+  if (at.size() != table.size()) throw NotMapped("its tables have other axes");
+  const std::string cosine = e.at(node.inputs[cosines], at), sine = e.at(node.inputs.at(sines), at);
+  auto other = [&](int64_t by) {
+    Places i = e.indices();
+    i.back() = fmt::format("{} {} {}", along, by < 0 ? "-" : "+", std::abs(by));
+    return e.at(x, i);
+  };
+  const std::string first =
+      pairs ? fmt::format("{} % 2 < 1", along) : fmt::format("{} < {}", column, half);
+  const std::string self = e.at(x, e.indices());
+  std::string text = fmt::format("{} * {} + select({}, -({}), {}) * {}", self, cosine, first,
+                                 other(pairs ? 1 : half), other(pairs ? -1 : -half), sine);
+  if (turned < width) text = fmt::format("select({} < {}, {}, {})", column, turned, text, self);
+  return {e.finish(fmt::format("{} = {}", e.left(), text))};
+}
+
+}  // namespace
+
+const MapFns& whole_attention_mappings() {
+  static const MapFns kMappings = {{"Attention", express_attention},
+                                   {"RotaryEmbedding", express_rotary},
+                                   {"com.microsoft.RotaryEmbedding", express_rotary}};
+  return kMappings;
+}
+
+}  // namespace tilewright::onnx
