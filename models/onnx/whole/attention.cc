@@ -53,8 +53,8 @@ Projection projection_of(const Mapping& m, const Node& node, size_t input, const
 }
 
 // `rest` behind the rows of an earlier run in one tensor, where there are some or where the model wants it.
-Projection with_past(const Mapping& m, const Node& node, const Projection& rest, size_t past, size_t present,
-                const std::string& name, Mapped* drafts) {
+Projection with_past(const Mapping& m, const Node& node, const Projection& rest, size_t past,
+                     size_t present, const std::string& name, Mapped* drafts) {
   const bool given = node.has_input(past);
   const bool wanted = node.outputs.size() > present && !node.outputs[present].empty();
   if (!given && !wanted) return rest;
@@ -69,7 +69,8 @@ Projection with_past(const Mapping& m, const Node& node, const Projection& rest,
   const Places& i = e.indices();
   const std::string row = given ? fmt::format("{} - {}", i[2], first) : i[2];
   std::string text = rest.at(e, i[0], i[1], row, i[3]);
-  if (given) text = fmt::format("select({} < {}, {}, {})", i[2], first, e.at(node.inputs[past], i), text);
+  if (given)
+    text = fmt::format("select({} < {}, {}, {})", i[2], first, e.at(node.inputs[past], i), text);
   drafts->push_back(e.finish(fmt::format("{} = {}", e.left(), text)));
   return all;
 }
@@ -77,8 +78,10 @@ Projection with_past(const Mapping& m, const Node& node, const Projection& rest,
 // Which keys a query sees by their places; "" for all. `query` counts behind `past` keys.
 std::string sees(const Node& node, const std::string& query, const std::string& key, int64_t past) {
   std::vector<std::string> tests;
-  if (node.integer("is_causal", 0) != 0) tests.push_back(fmt::format("{} <= {} + {}", key, query, past));
-  const int64_t left = node.integer("left_window_size", -1), right = node.integer("right_window_size", -1);
+  if (node.integer("is_causal", 0) != 0)
+    tests.push_back(fmt::format("{} <= {} + {}", key, query, past));
+  const int64_t left = node.integer("left_window_size", -1),
+                right = node.integer("right_window_size", -1);
   if (left >= 0) tests.push_back(fmt::format("{} + {} >= {} + {}", key, left, query, past));
   if (right >= 0) tests.push_back(fmt::format("{} <= {} + {}", key, query, past + right));
   return fmt::format("{}", fmt::join(tests, " && "));
@@ -98,14 +101,15 @@ std::string mask_at(IndexExpr& e, const Mapping& m, const std::string& mask, con
 bool is_flags(const Mapping& m, const std::string& mask) { return m.elem(mask) == ElemType::u8; }
 
 // [batch, heads, queries, keys]: scaled products, with what masks leave of them.
-Draft scores_of(const Mapping& m, const Node& node, const Projection& q, const Projection& k, int64_t past,
-                const std::string& output) {
+Draft scores_of(const Mapping& m, const Node& node, const Projection& q, const Projection& k,
+                int64_t past, const std::string& output) {
   IndexExpr e(m, node, output, {q.stored[0], q.heads, q.rows, k.rows}, ElemType::f32);
   const Places i = e.indices();
   const std::string r = e.reduced(q.width), sum = e.left("S");
   const std::string source =
       q.heads == k.heads ? i[1] : fmt::format("{} // {}", i[1], q.heads / k.heads);
-  const std::string products = fmt::format("{} * {}", q.at(e, i[0], i[1], i[2], r), k.at(e, i[0], source, i[3], r));
+  const std::string products =
+      fmt::format("{} * {}", q.at(e, i[0], i[1], i[2], r), k.at(e, i[0], source, i[3], r));
   std::string score = fmt::format(
       "{} * {}", sum, literal(node.real("scale", 1 / std::sqrt(static_cast<double>(q.width)))));
   if (const double cap = node.real("softcap", 0); cap > 0) {
@@ -113,8 +117,9 @@ Draft scores_of(const Mapping& m, const Node& node, const Projection& q, const P
   }
   if (node.has_input(3)) {
     const std::string mask = mask_at(e, m, node.inputs[3], i);
-    score = is_flags(m, node.inputs[3]) ? fmt::format("select({} != 0, {}, {})", mask, score, kNoWeight)
-                                        : fmt::format("{} + {}", score, mask);
+    score = is_flags(m, node.inputs[3])
+                ? fmt::format("select({} != 0, {}, {})", mask, score, kNoWeight)
+                : fmt::format("{} + {}", score, mask);
   }
   if (const std::string test = sees(node, i[2], i[3], past); !test.empty()) {
     score = fmt::format("select({}, {}, {})", test, score, kNoWeight);
@@ -142,8 +147,7 @@ Draft values_of(const Mapping& m, const Node& node, const std::string& weights, 
       q.heads == v.heads ? i[1] : fmt::format("{} // {}", i[1], q.heads / v.heads);
   const std::string weight = e.made_at(weights, {q.stored[0], q.heads, q.rows, v.rows},
                                        ElemType::f32, {i[0], i[1], i[2], r});
-  return e.finish(
-      fmt::format("{} += {} * {}", e.left(), weight, v.at(e, i[0], source, r, i[3])));
+  return e.finish(fmt::format("{} += {} * {}", e.left(), weight, v.at(e, i[0], source, r, i[3])));
 }
 
 // The same, with zeros where a mask leaves a query no key.
@@ -151,10 +155,12 @@ Draft guarded(const Mapping& m, const Node& node, const std::string& values, con
               int64_t keys, int64_t past, const std::string& output, ElemType type) {
   IndexExpr e(m, node, output, sizes, type);
   const Places i = e.indices();
-  const std::string r = e.reduced(keys), mask = mask_at(e, m, node.inputs[3], {i[0], i[1], i[2], r});
+  const std::string r = e.reduced(keys),
+                    mask = mask_at(e, m, node.inputs[3], {i[0], i[1], i[2], r});
   std::string test =
       is_flags(m, node.inputs[3]) ? mask + " != 0" : fmt::format("{} > {}", mask, kNoWeight);
-  if (const std::string places = sees(node, i[2], r, past); !places.empty()) test += " && " + places;
+  if (const std::string places = sees(node, i[2], r, past); !places.empty())
+    test += " && " + places;
   const std::string some = fmt::format("A[{}, {}, {}]", i[0], i[1], i[2]);
   return e.finish(fmt::format("{} max= select({}, 1, 0); {} = select({} > 0, {}, 0)", some, test,
                               e.left(), some, e.made_at(values, sizes, type, i)));
@@ -167,8 +173,10 @@ Mapped express_attention(const Mapping& m, const Node& node) {
   const std::string& name = node.outputs.at(0);
   Mapped drafts;
   const Projection q = projection_of(m, node, 0, "q_num_heads");
-  const Projection k = with_past(m, node, projection_of(m, node, 1, "kv_num_heads"), 4, 1, name + "/keys", &drafts);
-  const Projection v = with_past(m, node, projection_of(m, node, 2, "kv_num_heads"), 5, 2, name + "/values", &drafts);
+  const Projection k =
+      with_past(m, node, projection_of(m, node, 1, "kv_num_heads"), 4, 1, name + "/keys", &drafts);
+  const Projection v = with_past(m, node, projection_of(m, node, 2, "kv_num_heads"), 5, 2,
+                                 name + "/values", &drafts);
   if (k.heads != v.heads || q.heads % k.heads != 0 || k.rows != v.rows) {
     throw NotMapped(fmt::format("{} heads of queries do not share {} of keys", q.heads, k.heads));
   }
@@ -212,8 +220,9 @@ Mapped express_rotary(const Mapping& m, const Node& node) {
   }
   const std::string column = width == sizes.back() ? along : fmt::format("{} % {}", along, width);
   const bool pairs = node.integer("interleaved", 0) != 0;
+  const std::string within = turned == width ? column : fmt::format("{} % {}", column, turned);
   const std::string angle =
-      pairs ? fmt::format("{} % {} // 2", along, turned) : fmt::format("{} % {}", column, half);
+      pairs ? fmt::format("({}) // 2", within) : fmt::format("{} % {}", within, half);
   if (pairs && width % 2 != 0) throw NotMapped("its heads have an odd number of elements");
   Places at = {angle};
   if (node.has_input(place)) {
@@ -227,16 +236,16 @@ Mapped express_rotary(const Mapping& m, const Node& node) {
   }
   if (at.size() != table.size()) throw NotMapped("its tables have other axes");
   const std::string cosine = e.at(node.inputs[cosines], at), sine = e.at(node.inputs.at(sines), at);
-  auto other = [&](int64_t by) {
-    Places i = e.indices();
-    i.back() = fmt::format("{} {} {}", along, by < 0 ? "-" : "+", std::abs(by));
-    return e.at(x, i);
-  };
+  // The pair's other element, at an index that is in range for all columns.
+  Places other = e.indices();
+  other.back() = pairs ? fmt::format("{0} // 2 * 2 + ({0} + 1) % 2", along)
+                       : fmt::format("{0} // {1} * {1} + ({2} + {3}) % {4}", along, width, column,
+                                     half, turned);
+  const std::string partner = e.at(x, other), self = e.at(x, e.indices());
   const std::string first =
       pairs ? fmt::format("{} % 2 < 1", along) : fmt::format("{} < {}", column, half);
-  const std::string self = e.at(x, e.indices());
   std::string text = fmt::format("{} * {} + select({}, -({}), {}) * {}", self, cosine, first,
-                                 other(pairs ? 1 : half), other(pairs ? -1 : -half), sine);
+                                 partner, partner, sine);
   if (turned < width) text = fmt::format("select({} < {}, {}, {})", column, turned, text, self);
   return {e.finish(fmt::format("{} = {}", e.left(), text))};
 }
