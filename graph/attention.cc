@@ -54,6 +54,10 @@ Syntax least() {
   return negative;
 }
 
+bool is_same(const Syntax& a, const Syntax& b) {
+  return a.kind == b.kind && a.text == b.text && std::ranges::equal(a.args, b.args, is_same);
+}
+
 // A step that shows or hides scores by the elements of a mask.
 struct MaskStep {
   Syntax mask, scores;  // a read; what else the step reads
@@ -252,8 +256,13 @@ class AttentionFuser {
       walk(&stage.statement.value,
            [&](Syntax* s) { inputs += is_read(*s) && input_of(text, s->text) != nullptr ? 1 : 0; });
     }
-    if (inputs != 3) return false;  // queries, keys and the mask
     Stage& last = text->stages.back();
+    // Queries and keys alone, or a mask besides.
+    if (inputs == 2 && hides_by_places(last)) {
+      last.statement.value = Syntax(last.statement.value.args[1]);
+      return true;
+    }
+    if (inputs != 3) return false;
     for (const MaskStep& step : mask_steps(last.statement.value)) {
       const TextInput* mask = input_of(text, step.mask.text);
       if (mask == nullptr || !hides_future(*mask, step, last.axes())) continue;
@@ -267,6 +276,14 @@ class AttentionFuser {
       return true;
     }
     return false;
+  }
+
+  // Whether the stage is select(key <= query, scores, -3.4e38) by the places of its last two axes.
+  static bool hides_by_places(const Stage& stage) {
+    const Syntax& value = stage.statement.value;
+    if (value.kind != Syntax::Kind::Call || value.text != "select") return false;
+    const Syntax wanted = if_seen(stage.axes(), value.args[1], value.args[2]);
+    return is_masked_number(value.args[2]) && is_same(value.args[0], wanted.args[0]);
   }
 
   bool hides_future(const TextInput& mask, const MaskStep& step, const Indices& axes) const {

@@ -78,11 +78,11 @@ Projection with_past(const Mapping& m, const Node& node, const Projection& rest,
 // Which keys a query sees by their places; "" for all. `query` counts behind `past` keys.
 std::string sees(const Node& node, const std::string& query, const std::string& key, int64_t past) {
   std::vector<std::string> tests;
-  if (node.integer("is_causal", 0) != 0)
-    tests.push_back(fmt::format("{} <= {} + {}", key, query, past));
+  const std::string place = past > 0 ? fmt::format("{} + {}", query, past) : query;
+  if (node.integer("is_causal", 0) != 0) tests.push_back(fmt::format("{} <= {}", key, place));
   const int64_t left = node.integer("left_window_size", -1),
                 right = node.integer("right_window_size", -1);
-  if (left >= 0) tests.push_back(fmt::format("{} + {} >= {} + {}", key, left, query, past));
+  if (left >= 0) tests.push_back(fmt::format("{} + {} >= {}", key, left, place));
   if (right >= 0) tests.push_back(fmt::format("{} <= {} + {}", key, query, past + right));
   return fmt::format("{}", fmt::join(tests, " && "));
 }
