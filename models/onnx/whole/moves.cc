@@ -198,7 +198,7 @@ std::string picked_at(IndexExpr& e, const std::string& table,
   if (positions.empty()) return e.at(table, at);
   const std::vector<std::string> rest(positions.begin() + 1, positions.end());
   at[axis] = positions[0];
-  const std::string plain = picked_at(e, table, rest, sizes, at, axis + 1, may_be_negative);
+  std::string plain = picked_at(e, table, rest, sizes, at, axis + 1, may_be_negative);
   if (!may_be_negative) return plain;
   at[axis] = fmt::format("{} + {}", positions[0], sizes[axis]);
   return fmt::format("select({} < 0, {}, {})", positions[0],
