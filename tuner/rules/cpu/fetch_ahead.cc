@@ -11,15 +11,17 @@ namespace {
 constexpr int64_t kAhead = 4096;            // bytes; half and four times as many are as good
 constexpr int64_t kLeastBytes = 256 << 10;  // of a weight; smaller ones stay in a cache
 
-// The loop right around the block's vectors and unrolled copies; nothing for a parallel one.
+// The loop right around the block's vectors, unrolled copies and intrinsic; nothing for a parallel one.
 std::optional<Loop> innermost_serial_loop(const RuleContext& c, const Block& block) {
-  std::vector<Loop> loops = c.s.loops(block);
-  for (size_t n = loops.size(); n-- > 0;) {
-    const ForNode& loop = c.s.node(loops[n]);
-    if (loop.for_kind == ForKind::Parallel) return std::nullopt;
-    if (loop.for_kind == ForKind::Serial && largest_extent(c.s, loop.extent) > 1) return loops[n];
+  std::optional<Loop> found;
+  for (const Loop& each : c.s.loops(block)) {
+    const ForNode& loop = c.s.node(each);
+    if (loop.annotations.contains("intrinsic"))
+      break;  // this loop and those in it are one instruction
+    if (loop.for_kind == ForKind::Parallel) found.reset();
+    if (loop.for_kind == ForKind::Serial && largest_extent(c.s, loop.extent) > 1) found = each;
   }
-  return std::nullopt;
+  return found;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Facts behind the decisions of the generated sketch's rules.
 #include <gtest/gtest.h>
 
+#include "codegen/codegen.h"
 #include "codegen/lowering.h"
 #include "ir/interpreter/interpreter.h"
 #include "ir/ops/spec.h"
@@ -266,6 +267,23 @@ TEST(FetchAhead, IsForLargeWeights) {
         candidate(make_workload(parse_spec("matmul:m=64,n=512,k=512")), {{"C.fetch", way}});
     ASSERT_TRUE(c);
     EXPECT_NE(to_string(c->module.main).find(note), std::string::npos) << way;
+  }
+}
+
+// The loop around an instruction fetches, not one of those that the instruction stands for.
+TEST(FetchAhead, GoesAroundInstructions) {
+  for (const char* spec :
+       {"matmul:m=64,n=1024,k=1024,dtype=bf16,out=f32", "matmul:m=64,n=1024,k=1024,dtype=i8"}) {
+    const Target target = Target::parse("avx512+avx512bf16+avx512vnni");
+    const Workload w = make_workload(parse_spec(spec));
+    CandidateMaker maker(w, target, 2);
+    const auto c = maker.make(cpu_sketches().front(), trial_with({{"C.fetch", "panel"}}));
+    ASSERT_TRUE(c) << spec;
+    const std::string program = to_string(c->module.main);
+    ASSERT_NE(program.find("intrinsic: "), std::string::npos) << program;
+    EXPECT_LT(program.find("next_panel"), program.find("intrinsic: ")) << program;
+    EXPECT_NE(generate_c(c->module, target).code.find("__builtin_prefetch"), std::string::npos)
+        << spec;
   }
 }
 
