@@ -24,7 +24,7 @@ namespace {
 // Whether no kernel is to run on this machine's processor or GPU after all: these modes may serve
 // another machine.
 bool only_plans(const CLI::App& app) {
-  for (const char* mode : {"--dry-run", "--offline", "--emulate"}) {
+  for (const char* mode : {"--dry-run", "--offline", "--emulate", "--text"}) {
     const CLI::Option* option = app.get_option_no_throw(mode);
     if (option != nullptr && option->count() > 0) return true;
   }

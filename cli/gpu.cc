@@ -76,7 +76,8 @@ void require_gpu(const Target& target) {
                                   : here.problem;
   throw TargetError(
       fmt::format(
-          "kernels of target '{}' do not run here: {}; tune --offline chooses them without a GPU, "
+          "kernels of target '{}' do not run here: {}; tune --offline and compile --offline choose "
+          "them without a GPU, "
           "run --emulate runs them in the emulator, and best, show and explain describe them",
           target.name, reason),
       true);

@@ -13,7 +13,7 @@
 
 namespace tilewright::graph {
 
-void optimize(Graph* graph) {
+void optimize(Graph* graph, Processor processor) {
   if (!graph->states.empty()) return;
   use_views(graph);
   fuse(graph);
@@ -22,7 +22,7 @@ void optimize(Graph* graph) {
   }
   join_products(graph);
   use_channels_last(graph);
-  use_winograd(graph);
+  if (processor == Processor::Cpu) use_winograd(graph);
   simplify_reads(graph);
   multiply_by_inverses(graph);
   drop_subnormals(graph);

@@ -23,10 +23,11 @@ void require_size(const graph::Value& constant, size_t bytes) {
 
 }  // namespace
 
-database::ServingContent model_content(const graph::Graph& graph) {
+database::ServingContent model_content(const graph::Graph& graph, const std::string& target) {
   database::ServingContent content;
   const auto program = std::make_shared<const std::string>(graph::to_string(graph));
   content.parts[kProgramPart] = program;
+  if (!target.empty()) content.parts[kTargetPart] = std::make_shared<const std::string>(target);
   for (const graph::Value& v : graph.values) {
     if (v.constant && !graph::is_written(v)) content.parts[graph::data_hash(*v.data)] = v.data;
   }
@@ -46,6 +47,9 @@ StoredModel::StoredModel(const std::string& path, database::Trust trust)
           path, database::Mode::ReadOnly, std::chrono::seconds(5), std::move(trust)))) {
   const std::string program = part(kProgramPart);
   graph_ = graph::parse_graph(program);
+  const database::Lookup<std::string> target = store_->part(kTargetPart);
+  if (target) target_ = *target.value;
+  if (target.miss.find("is damaged") != std::string::npos) damaged(target.miss);
   // Whoever may write a file that is not trusted would say what its kernels take.
   database::Lookup<std::string> index = {};
   if (store_->distrust().empty()) index = store_->part(kIndexPart);

@@ -14,10 +14,12 @@ namespace tilewright::serving {
 
 // The part of a model file that is its program.
 inline constexpr const char* kProgramPart = "program";
+// The part that names the target of its kernels. A file without it is for CPUs.
+inline constexpr const char* kTargetPart = "target";
 
 // The parts of a model file besides the kernels of its workloads: the program, the constants, and the index, which
-// is made while the file is written. Constants have their data.
-database::ServingContent model_content(const graph::Graph& graph);
+// is made while the file is written. Constants have their data. `target` names a GPU's; "": CPUs.
+database::ServingContent model_content(const graph::Graph& graph, const std::string& target = "");
 
 // Constants are read when they are asked for, so that one that is packed is in memory only while it is packed.
 class StoredModel {
@@ -29,6 +31,8 @@ class StoredModel {
   // where the file is not trusted or has no index.
   const graph::Graph& graph() const { return graph_; }
   const ModelIndex& index() const { return index_; }
+  // The target that the file was compiled for: "cuda:sm_90a", or "native" where it is for CPUs.
+  const std::string& target() const { return target_; }
   // Kernels of the file, which are read when they are used. Takes the workloads out of the index.
   Table take_table() { return Table(store_, std::move(index_.workloads)); }
   // The elements of a constant, until the next call. Throws DatabaseError.
@@ -42,6 +46,7 @@ class StoredModel {
   std::shared_ptr<const database::Store> store_;
   graph::Graph graph_;
   ModelIndex index_;
+  std::string target_ = "native";
   std::string hash_, data_;  // the constant that was read last
 };
 

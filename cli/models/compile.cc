@@ -9,13 +9,13 @@
 #include <set>
 
 #include "cli/command.h"
-#include "cli/kernel_worker.h"
 #include "cli/line/duration.h"
 #include "cli/line/interrupt.h"
-#include "cli/lookup.h"
+#include "cli/models/gpu_program.h"
 #include "cli/models/kernels_in_place.h"
 #include "cli/models/model_error.h"
 #include "cli/models/onnx_file.h"
+#include "cli/models/tuning.h"
 #include "cli/output/output_file.h"
 #include "cli/output/progress.h"
 #include "codegen/intrinsics/intrinsics.h"
@@ -34,9 +34,6 @@
 #include "runtime/error.h"
 #include "runtime/thread_pool.h"
 #include "serving/stored_model.h"
-#include "tilewright/version.h"
-#include "tuner/backend.h"
-#include "tuner/search/tuner.h"
 
 namespace tilewright::cli {
 namespace {
@@ -50,47 +47,15 @@ struct CompileArguments {
   int trials = 16;
   int parent = 0;        // the process without which there is nobody to compile for
   double tolerance = 0;  // 0: the precision's own
-  bool text = false, no_fusion = false;
+  bool text = false, no_fusion = false, offline = false;
 
   bool is_narrow() const { return precision != "f32"; }
 };
 
 constexpr double kNarrowTolerance = 0.03;  // of the largest magnitude of an output
+constexpr int kFirstNarrowProducts = 80;   // compute capability of GPUs with products of bf16
 constexpr double kPlacedShare = 0.1;       // of --time, for choosing kernels inside the model
 constexpr double kPlacedSeconds = 30;      // at most, without --time
-
-// Each workload once, with its number of uses.
-struct Uses {
-  std::vector<Workload> workloads;
-  std::vector<double> counts;
-  std::map<std::string, SpreadOperands> constants;  // by the workload's hash
-};
-
-Uses uses_of(const graph::Graph& graph) {
-  Uses uses;
-  std::map<std::string, size_t> places;
-  std::set<size_t> weights;  // values
-  for (const graph::Node& node : graph.nodes) {
-    if (!node.is_workload()) continue;
-    const std::string spec = graph::ranged(graph, node).spec;
-    auto [place, fresh] = places.emplace(spec, uses.workloads.size());
-    if (fresh) {
-      uses.workloads.push_back(parse_workload(spec));
-      uses.counts.push_back(0);
-    }
-    ++uses.counts[place->second];
-    SpreadOperands& own = uses.constants[uses.workloads[place->second].hash()];
-    for (const auto& [name, value] : node.operands) {
-      if (!graph.values[value].constant) continue;
-      weights.insert(value);
-      if (std::ranges::count(own.names, name) == 0) own.names.push_back(name);
-    }
-  }
-  int64_t bytes = 0;
-  for (size_t value : weights) bytes += graph.values[value].bytes();
-  for (auto& [workload, own] : uses.constants) own.bytes = bytes;
-  return uses;
-}
 
 // The sizes of a decoder, a number each.
 std::map<std::string, DimSize> fixed_dims(const CompileArguments& a) {
@@ -144,6 +109,12 @@ graph::Graph read_graph(const CompileArguments& a, const onnx::StandIns& stand_i
 // Throws UsageError where the target has no instructions for such products.
 void require_products(const CompileArguments& a, ElemType type) {
   const Target target = Target::parse(a.common.target);
+  if (target.is_cuda()) {
+    if (target.gpu.compute_capability >= kFirstNarrowProducts) return;
+    throw UsageError(fmt::format(
+        "--precision {}: target '{}' has no instructions for such products, which came with sm_{}",
+        a.precision, target.name, kFirstNarrowProducts));
+  }
   const bool has = std::ranges::any_of(intrinsics_of(target), [&](const Intrinsic* row) {
     return row->semantics().operands()[1]->elem == type;
   });
@@ -162,99 +133,19 @@ graph::Graph optimized(graph::Graph graph, const CompileArguments& a) {
     ThreadPool pool(thread_count(a.common));
     graph::fold_constants(&graph, parallel_on(pool));
   }
-  if (!a.no_fusion) graph::optimize(&graph);
+  const bool is_gpu = Target::parse(a.common.target).is_cuda();
+  if (!a.no_fusion) {
+    graph::optimize(&graph, is_gpu ? graph::Processor::Gpu : graph::Processor::Cpu);
+  }
   graph::verify(graph);
   return graph;
 }
 
-// Kernels for the workloads that the database lacks: the best first answer of each, so that the model
-// runs, or its untuned default where that fails; then as many candidates as the options say where they
-// save the model the most.
-class Tuning {
- public:
-  Tuning(const CompileArguments& a, const Uses& uses, database::Store& store)
-      : a_(a), uses_(uses), store_(store), lookup_(a.common), interrupted_(catch_interrupts()) {}
-
-  // The workloads without any kernel: no candidate was right, and neither was the default.
-  std::vector<size_t> lacking() const {
-    return without([&](const Workload& w) { return lookup_.best(store_, w).record.has_value(); });
-  }
-
-  // Returns whether it was interrupted.
-  bool run() {
-    const double started = steady_seconds();
-    TuneOptions first;
-    first.trials = 1;
-    first.search.population = 0;
-    first.measures_default = false;
-    first.finalists = 0;
-    tune_at(lacking(), first);
-    TuneOptions fallback;
-    fallback.trials = 1;
-    tune_at(lacking(), fallback);
-    TuneOptions search;
-    search.resume = true;
-    search.trials = a_.time.empty() ? a_.trials : TuneOptions::kNoLimit;
-    if (!a_.time.empty()) {
-      search.seconds =
-          (1 - kPlacedShare) * parse_time_limit(a_.time) - (steady_seconds() - started);
-      if (search.seconds <= 0) return interrupted_;
-    }
-    if (search.trials > 0) tune_at(without([&](const Workload& w) { return is_tuned(w); }), search);
-    return interrupted_;
-  }
-
- private:
-  // Whether a search went beyond a first answer, here or elsewhere.
-  bool is_tuned(const Workload& w) const {
-    const database::BestResult best = lookup_.best(store_, w);
-    const auto tried =
-        store_.records({.workload_hash = w.hash(), .target_hash = lookup_.identity.hash});
-    const auto found = std::ranges::count_if(tried.records, [&](const database::Record& r) {
-      return !r.is_default && !r.offline && !r.confirmed && r.threads == lookup_.threads;
-    });
-    return found > 1 || (found == 0 && best.record && !best.record->is_default);
-  }
-
-  template <class Test>
-  std::vector<size_t> without(Test&& test) const {
-    std::vector<size_t> found;
-    for (size_t i = 0; i < uses_.workloads.size(); ++i) {
-      if (!test(uses_.workloads[i])) found.push_back(i);
-    }
-    return found;
-  }
-
-  void tune_at(const std::vector<size_t>& which, TuneOptions o) {
-    if (which.empty() || interrupted_) return;
-    std::vector<Workload> workloads;
-    for (size_t i : which) {
-      workloads.push_back(uses_.workloads[i]);
-      o.uses.push_back(uses_.counts[i]);
-    }
-    o.threads = lookup_.threads;
-    o.measure = Backend::of(lookup_.target).measure_options();
-    o.measure.threads = o.threads;
-    o.measure.spread = uses_.constants;
-    o.tool_version = TILEWRIGHT_VERSION;
-    o.run_args = Json({{"model", a_.model}, {"trials", o.trials}}).dump();
-    note_confinement(a_.common, lookup_.target);
-    Measurer measurer(worker_command(), lookup_.target, o.measure);
-    ProgressLine line(a_.common.quiet, {});
-    tune(workloads, lookup_.target, lookup_.identity, store_, measurer, o, interrupted_,
-         [&](const TuneProgress& p) { line.show(p); });
-    line.finish();
-  }
-
-  const CompileArguments& a_;
-  const Uses& uses_;
-  database::Store& store_;
-  Lookup lookup_;
-  const std::atomic<bool>& interrupted_;
-};
-
-database::ServingContent content_of(const graph::Graph& graph, const Uses& uses) {
-  database::ServingContent content = serving::model_content(graph);
+database::ServingContent content_of(const CompileArguments& a, const graph::Graph& graph,
+                                    const Uses& uses) {
+  const Target target = Target::parse(a.common.target);
+  database::ServingContent content =
+      serving::model_content(graph, target.is_cuda() ? target.name : "");
   content.workloads.emplace();
   for (const Workload& w : uses.workloads) content.workloads->insert(w.hash());
   return content;
@@ -283,6 +174,12 @@ int report_made(const CompileArguments& a, Json said, const std::optional<ModelE
              said["nodes"].get<size_t>(), said["workloads"].get<size_t>(),
              said["kernels"].get<size_t>(), said["bytes"].get<double>() * 1e-6,
              said["memory"].get<double>() * 1e-6);
+  if (a.offline) {
+    fmt::print(
+        "{}: {} a run, predicted by its data sheet; the kernels were checked in the emulator, and "
+        "nothing was measured\n",
+        a.common.target, readable_seconds(said["predicted_seconds"].get<double>()));
+  }
   if (error) {
     fmt::print("{}: outputs are off by {:.2g} of their largest magnitude, on random inputs\n",
                a.precision, error->worst);
@@ -290,9 +187,63 @@ int report_made(const CompileArguments& a, Json said, const std::optional<ModelE
   return kDone;
 }
 
+// Whether the file runs once, to be compared with the model. In the emulator that takes long.
+bool is_compared(const CompileArguments& a) {
+  return a.tolerance > 0 || (a.is_narrow() && !Target::parse(a.common.target).is_cuda());
+}
+
+// Throws UsageError where the options do not fit the target, and GraphError where the program does not.
+void require_target(const CompileArguments& a, const graph::Graph& graph) {
+  const Target target = Target::parse(a.common.target);
+  if (target.is_cuda()) return require_gpu_nodes(graph, target);
+  if (!a.offline) return;
+  throw UsageError(fmt::format(
+      "--offline: expected a CUDA target such as cuda:sm_90a, got '{}': kernels of this "
+      "machine's processor are measured",
+      a.common.target));
+}
+
+// The nodes of these workloads, and the command that tells of the first one.
+int report_lacking(const CompileArguments& a, const graph::Graph& graph, const Uses& uses,
+                   const std::vector<size_t>& lacking) {
+  std::set<std::string> specs;
+  for (size_t i : lacking) specs.insert(uses.workloads[i].canonical);
+  std::string nodes;
+  for (const graph::Node& node : graph.nodes) {
+    if (!node.is_workload()) continue;
+    const std::string spec = graph::ranged(graph, node).spec;
+    if (specs.contains(parse_workload(spec).canonical)) {
+      nodes += fmt::format("\n  {}: {}", node.label, spec);
+    }
+  }
+  fmt::print(stderr,
+             "tune-cli: {} of {} workloads have no kernel that is right, and no file was written; "
+             "this tells of the first one: {}{}; nodes:{}\n",
+             lacking.size(), uses.workloads.size(),
+             tune_command(uses.workloads[lacking[0]], a.common), a.offline ? " --offline" : "",
+             nodes);
+  return kNoValidCandidate;
+}
+
 int note_interruption(const CompileArguments& a) {
   note(a.common, "interrupted; all finished trials are kept, and the same command goes on");
   return kInterrupted;
+}
+
+// Kernels that race inside the model; none for a GPU, where a model is timed as one graph.
+PlacedKernels placed_kernels(const CompileArguments& a, const database::Store& store,
+                             const Uses& uses, const database::ServingContent& content) {
+  if (Target::parse(a.common.target).is_cuda()) return {};
+  const double seconds = a.time.empty() ? kPlacedSeconds : kPlacedShare * parse_time_limit(a.time);
+  return choose_in_place(store, uses.workloads, content, a.out, a.common, seconds,
+                         catch_interrupts());
+}
+
+TuningArguments tuning_arguments(const CompileArguments& a) {
+  // Races inside the model take the rest; they measure.
+  const double share = a.offline ? 1 : 1 - kPlacedShare;
+  return {a.common, a.model, a.trials, a.time.empty() ? 0 : share * parse_time_limit(a.time),
+          a.offline};
 }
 
 int run_compile(const CompileArguments& a) {
@@ -306,30 +257,25 @@ int run_compile(const CompileArguments& a) {
     return kDone;
   }
   if (a.parent > 0) end_with_parent(a.parent);
+  require_target(a, graph);
   if (a.out.empty()) throw UsageError("-o: expected the name of the model file to write");
   require_writable_folder(a.out, "-o");  // tuning takes long
   const Uses uses = uses_of(graph);
   const graph::Plan plan = graph::plan_memory(graph);
   database::Store store = database::Store::open(a.common.db, database::Mode::Create);
-  Tuning tuning(a, uses, store);
+  const TuningArguments wanted = tuning_arguments(a);
+  Tuning tuning(wanted, uses, store);
   if (tuning.run()) return note_interruption(a);
   if (const std::vector<size_t> lacking = tuning.lacking(); !lacking.empty()) {
-    const Workload& w = uses.workloads[lacking[0]];
-    fmt::print(stderr,
-               "tune-cli: {} of {} workloads have no kernel that is right, and no file was "
-               "written; this tells of the first one: {}\n",
-               lacking.size(), uses.workloads.size(), tune_command(w, a.common));
-    return kNoValidCandidate;
+    return report_lacking(a, graph, uses, lacking);
   }
-  database::ServingContent content = content_of(graph, uses);
-  const double seconds = a.time.empty() ? kPlacedSeconds : kPlacedShare * parse_time_limit(a.time);
-  const PlacedKernels placed =
-      choose_in_place(store, uses.workloads, content, a.out, a.common, seconds, catch_interrupts());
+  database::ServingContent content = content_of(a, graph, uses);
+  const PlacedKernels placed = placed_kernels(a, store, uses, content);
   if (catch_interrupts()) return note_interruption(a);
   content.chosen = placed.records;
   const database::ServingReport written = store.export_serving(a.out, content);
   std::optional<ModelError> error;
-  if (a.is_narrow() || a.tolerance > 0) error = error_of_model(a.out, model, a.common);
+  if (is_compared(a)) error = error_of_model(a.out, model, a.common);
   return report_made(a,
                      {{"model", a.model},
                       {"out", a.out},
@@ -340,7 +286,8 @@ int run_compile(const CompileArguments& a) {
                       {"changed_in_place", placed.changed},
                       {"memory", plan.bytes},
                       {"least_memory", plan.least_bytes},
-                      {"bytes", written.bytes}},
+                      {"bytes", written.bytes},
+                      {"predicted_seconds", a.offline ? Json(tuning.seconds()) : Json()}},
                      error);
 }
 
@@ -350,7 +297,7 @@ void add_compile(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<CompileArguments>();
   CLI::App* sub =
       app.add_subcommand("compile", "Makes one file of a model: program, kernels, constants");
-  add_common(*sub, a->common, {.specs = false});
+  add_common(*sub, a->common, {.specs = false, .cuda = true});
   sub->add_option("model", a->model, "ONNX file, or GGUF file of a decoder")->required();
   sub->add_option("-o,--out", a->out, "Model file to write")->type_name("FILE");
   sub->add_option(
@@ -370,6 +317,9 @@ void add_compile(CLI::App& app, Runners& runners) {
       ->capture_default_str();
   sub->add_option("--time", a->time, "Time limit for tuning, in place of --trials")
       ->type_name("TIME");
+  sub->add_flag("--offline", a->offline,
+                "For a CUDA target without a GPU: rank candidates by the data sheet's model, check "
+                "them in the emulator and measure nothing; the times are predicted");
   sub->add_option(
          "--precision", a->precision,
          "Type of the factors of products and convolutions, f32 or bf16; sums and all else "
@@ -395,6 +345,7 @@ void add_compile(CLI::App& app, Runners& runners) {
       "  tune-cli compile vad.onnx --const sr=16000 --dim batch=1 --dim sequence=576 -o vad.tw\n"
       "  tune-cli compile model.onnx -o model.tw --trials 0\n"
       "  tune-cli compile model.onnx -o model.tw --precision bf16 --tolerance 0.01\n"
+      "  tune-cli compile model.onnx -o model.tw --target cuda:sm_90a --offline --trials 0\n"
       "  tune-cli compile model.onnx --text\n"
       "  tune-cli compile model.gguf --dim context=2048 -o model.tw");
   runners["compile"] = [a] { return run_compile(*a); };

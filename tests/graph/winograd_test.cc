@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/optimize.h"
 #include "tests/graph/graphs.h"
 
 namespace tilewright::graph {
@@ -102,6 +103,15 @@ TEST(Winograd, TilesOfFourByFour) {
   EXPECT_EQ(graph.values[graph.find("y/padded")].shape, (Shape{1, 18, 18, 64}));
   EXPECT_EQ(graph.values[graph.find("y/products")].shape, (Shape{36, 16, 64}));
   EXPECT_THAT(graph.nodes[3].spec, HasSubstr("max(")) << "the epilogue comes last";
+}
+
+// Its estimates are those of a CPU.
+TEST(Winograd, IsNoPassOfAGpuProgram) {
+  Graph cpu = Windows{}.graph(), gpu = cpu;
+  optimize(&cpu);
+  optimize(&gpu, Processor::Gpu);
+  EXPECT_EQ(cpu.nodes.size(), 4u);
+  EXPECT_EQ(gpu.nodes.size(), 1u) << to_string(gpu);
 }
 
 TEST(Winograd, PartialTilesAndBatches) {

@@ -30,7 +30,7 @@ namespace db = database;
 constexpr int64_t kBatch = 64;       // candidates per generation
 constexpr size_t kShortlist = 20;    // candidates to compile
 constexpr size_t kMoreForASize = 4;  // for each further size that is ranked
-constexpr int64_t kKept = 3;         // checked and stored, besides a table's kernels
+constexpr int64_t kKept = 3;         // at most, checked and stored, besides a table's kernels
 // Candidates of a further kind to compile, and how many are looked at for them.
 constexpr size_t kOfAKind = 3, kLooked = 128;
 constexpr double kNear = 4;     // times the fastest: of use where the fastest fails
@@ -49,7 +49,8 @@ class GpuOffline {
              const std::atomic<bool>& cancelled)
       : w_(w), target_(target), identity_(identity), writer_(writer), compilers_(compilers),
         run_id_(run_id), options_(options), guesses_(guesses), until_(until), cancelled_(cancelled),
-        maker_(w, target, 1, &cancelled), instances_(w), plan_(plan_sizes(w)) {
+        maker_(w, target, 1, &cancelled), instances_(w), plan_(plan_sizes(w)),
+        kept_(std::clamp<int64_t>(options.finalists, 1, kKept)) {
     if (plan_) sizes_ = plan_->at(plan_->tuned);
   }
 
@@ -102,6 +103,7 @@ class GpuOffline {
   CandidateMaker maker_;
   EmulatedInstances instances_;
   std::optional<SizePlan> plan_;                   // for dynamic dimensions
+  int64_t kept_;                                   // besides a table's kernels
   std::vector<GpuEstimates::Sizes> sizes_ = {{}};  // where candidates are ranked, largest last
   TuneResult result_;
   std::string reason_;  // why the first failed candidate did not compile
@@ -436,11 +438,12 @@ TuneResult GpuOffline::run(uint64_t seed) {
   result_.workload = &w_;
   result_.predicted = true;
   Kernels kernels = compile_best(shortlist(search(seed)));
-  add_drawn(seed, kernels);
+  // Further kinds stand in for a first one that fails on a device: where one kernel is asked for, there is none.
+  if (kept_ > 1 || kernels.empty()) add_drawn(seed, kernels);
   // The best of each kind, then the best of what is left.
   KindSet kinds;
   for (bool of_new_kinds : {true, false}) {
-    for (auto k = kernels.begin(); k != kernels.end() && !cancelled_ && result_.valid < kKept;) {
+    for (auto k = kernels.begin(); k != kernels.end() && !cancelled_ && result_.valid < kept_;) {
       const std::string_view kind = cuda_kind(k->description().source.text);
       if (of_new_kinds && !is_another(kind, kinds, is_near(*k, kernels))) {
         ++k;

@@ -14,9 +14,9 @@ namespace tilewright {
 
 // Searches one workload with the model instead of measurements. The candidates that it ranks best
 // are compiled. Kernels that spill registers are dropped; the others are ranked again by their
-// actual registers. The best of each kind (cuda_kind) and then the next ones, three in all, are
-// stored as far as they are correct in the emulator, marked `offline`. A record has the cubin, its
-// launches and the compiler's facts. `options.trials` limits the candidates that the model ranks,
+// actual registers. The best of each kind (cuda_kind) and then the next ones, three in all and at most
+// `options.finalists`, are stored as far as they are correct in the emulator, marked `offline`. A record
+// has the cubin, its launches and the compiler's facts. `options.trials` limits the candidates that the model ranks,
 // and `until` (steady_seconds; 0: no limit) the time. `guesses` come first: configs that were good
 // for a similar workload.
 //
