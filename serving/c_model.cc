@@ -62,6 +62,8 @@ tw_status tw_model_open(const char* path, const tw_model_options* options,
     serving::ModelOptions own;
     own.threads = read.threads;
     if (read.states_of != nullptr) own.states_of = &read.states_of->model;
+    if (read.target != nullptr) own.target = read.target;
+    own.device = read.device;
     own.log = serving::log_of(open);
     own.trust = serving::trust_of(open);
     *model = std::make_unique<tw_model>(path, own).release();
@@ -107,7 +109,8 @@ tw_status tw_model_run(tw_model* model, const tw_model_args* args) noexcept {
     if (read.output_count > 0) require(read.outputs, "outputs");
     const tw_executor executor = serving::executor_of(read.executor);
     auto run = read.profile != 0 ? &serving::Model::profile : &serving::Model::run;
-    (model->model.*run)(read.inputs, read.input_count, read.outputs, read.output_count, executor);
+    (model->model.*run)(read.inputs, read.input_count, read.outputs, read.output_count,
+                        {&executor, read.stream});
   });
 }
 

@@ -108,9 +108,11 @@ struct Library::Device {
   Place place;
   std::shared_ptr<const Gpu> gpu;    // null: the CPU
   std::shared_ptr<CodeMemory> code;  // of all kernels, sealed later; null: each has its own
+  decltype(PrepareOptions::emulate) emulate;
 
   std::shared_ptr<const DeviceKernel> load(const database::Artifact& artifact) const {
     if (gpu != nullptr) return load_cuda_kernel(artifact, gpu);
+    if (emulate) return emulate(artifact);
     if (code != nullptr) return load_cpu_kernel(artifact, code);
     const auto own = std::make_shared<CodeMemory>();
     auto kernel = load_cpu_kernel(artifact, own);
@@ -142,10 +144,15 @@ const Served& Prepared::find(std::string_view spec) const {
 }
 
 Library::Device Library::device_for(const PrepareOptions& options) {
-  Device device{Target::parse(options.target), {}, {}, nullptr, nullptr};
+  Device device{Target::parse(options.target), {}, {}, nullptr, nullptr, {}};
   const TargetFacts facts = target_facts(device.target);
   if (!device.target.is_cuda()) {
     device.target.require_here();
+    device.identity = database::make_target(facts.chip, facts.features, facts.cores, facts.extra);
+    return device;
+  }
+  if (options.emulate) {
+    device.emulate = options.emulate;
     device.identity = database::make_target(facts.chip, facts.features, facts.cores, facts.extra);
     return device;
   }
@@ -158,7 +165,7 @@ Library::Device Library::device_for(const PrepareOptions& options) {
   }
   device.identity = database::make_target(device.gpu->facts().name, facts.features,
                                           device.gpu->facts().sms, facts.extra);
-  device.place = {kDLCUDA, options.device, 256};
+  device.place = {kDLCUDA, options.device, options.alignment};
   return device;
 }
 
@@ -200,6 +207,7 @@ std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options,
 std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options, const Device& device,
                                            const std::vector<Request>& requests) {
   auto prepared = std::make_unique<Prepared>();
+  prepared->gpu_ = device.gpu;
   for (const Request& request : requests) {
     prepared->served_.push_back(serve(request, options, device, prepared->report_));
     prepared->by_text_.emplace(prepared->served_.back()->text(), prepared->served_.size() - 1);
@@ -279,7 +287,8 @@ std::shared_ptr<const DeviceKernel> Library::load(const StoredKernel& stored,
   std::weak_ptr<const DeviceKernel>& known = loaded_[key];
   std::shared_ptr<const DeviceKernel> kernel = known.lock();
   if (kernel == nullptr) {
-    kernel = device.load(*table_.artifact(stored));
+    kernel = device.load(device.emulate ? *table_.artifact_with_source(stored)
+                                        : *table_.artifact(stored));
     known = kernel;
   }
   return kernel;

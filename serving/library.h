@@ -25,6 +25,10 @@ struct PrepareOptions {
   std::string target = "native";
   int device = 0;
   int threads = 0;
+  uintptr_t alignment = 256;  // in bytes, of a GPU's operands
+  // Loads kernels of a model file, of which it gets the sources, for a CUDA target that is not here: they take the
+  // memory of the host. Null: a GPU's driver loads them.
+  std::function<std::shared_ptr<const DeviceKernel>(const database::Artifact&)> emulate;
 };
 
 // A line of the report.
@@ -39,6 +43,8 @@ struct ReportLine {
 class Prepared {
  public:
   const std::vector<ReportLine>& report() const { return report_; }
+  // That its kernels run on; null: they take the memory of the host.
+  const std::shared_ptr<const Gpu>& gpu() const { return gpu_; }
   // Allocates nothing when the spec is there. Throws ServingError (miss) when no kernel serves it,
   // (argument) when it was not prepared.
   const Served& find(std::string_view spec) const;
@@ -46,6 +52,7 @@ class Prepared {
  private:
   friend class Library;
 
+  std::shared_ptr<const Gpu> gpu_;
   std::vector<std::unique_ptr<Served>> served_;
   std::unordered_map<std::string_view, size_t> by_text_;  // of served_, whose texts these are
   std::vector<ReportLine> report_;

@@ -10,6 +10,7 @@
 
 #include "graph/plan.h"
 #include "graph/rows.h"
+#include "serving/gpu.h"
 #include "serving/status.h"
 
 namespace tilewright::serving {
@@ -39,6 +40,10 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   library_ = std::make_unique<Library>(source.take_table(), [](const std::string&) {});
   PrepareOptions prepare;
   prepare.threads = options.threads;
+  prepare.target = options.target.empty() ? source.target() : options.target;
+  prepare.device = options.device;
+  prepare.alignment = graph::kValueAlignment;
+  prepare.emulate = options.emulate;
   dims_ = graph.dims;
   std::vector<SpecFacts> specs;
   std::set<std::string_view> known;
@@ -46,11 +51,14 @@ void Model::load(const std::string& path, const ModelOptions& options) {
     if (known.insert(spec.facts.text).second) specs.push_back(spec.facts);
   }
   prepared_ = library_->prepare(prepare, specs);
+  gpu_ = prepared_->gpu();
+  if (gpu_ != nullptr) place_ = {kDLCUDA, gpu_->index(), prepare.alignment};
+  if (Target::parse(prepare.target).is_cuda()) require_no_states(graph);
   const graph::Plan plan = graph::plan_memory(graph);
   places_ = plan.places;
   offsets_ = plan.offsets;
   least_bytes_ = plan.least_bytes;
-  arena_ = Workspace(plan.bytes);
+  arena_ = Block(plan.bytes, gpu_);
   constants_.resize(graph.values.size());
   add_states(graph, options.states_of);
   add_ports(source);
@@ -58,7 +66,20 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   for (const auto& constant : constants_) weight_bytes_ += constant ? constant->bytes() : 0;
   for (const Port& state : states_) weight_bytes_ -= constants_[state.value]->bytes();
   reserve_workspace(1);
+  if (gpu_ != nullptr && dims_.empty()) {
+    captured_ = std::make_unique<CapturedRun>(gpu_, [&](void* stream) {
+      for (const auto& step : steps_) run_step(*step, {}, {nullptr, stream});
+    });
+  }
   if (options.log) log_untuned(path, options.log);
+}
+
+// Writes are copies of the host's, and a captured run has no row that changes.
+void Model::require_no_states(const graph::Graph& graph) const {
+  if (graph.states.empty()) return;
+  throw ServingError(TW_ERROR_ARGUMENT,
+                     fmt::format("state '{}': models with states run on CPUs alone",
+                                 graph.values[graph.states[0]].name));
 }
 
 // Says how many nodes run on kernels that were not tuned for them here.
@@ -101,12 +122,12 @@ void Model::add_states(const graph::Graph& graph, const Model* lender) {
       continue;
     }
     const int64_t bytes = graph.values[i].bytes();
-    constants_[i] = std::make_shared<Workspace>(bytes);
+    constants_[i] = std::make_shared<Block>(bytes, nullptr);
     std::memset(constants_[i]->data(), 0, static_cast<size_t>(bytes));
   }
 }
 
-std::shared_ptr<Workspace> Model::lent(const Port& state) const {
+std::shared_ptr<Block> Model::lent(const Port& state) const {
   std::string has = "none of that name";
   for (const Port& own : states_) {
     if (own.name != state.name) continue;
@@ -125,8 +146,14 @@ void* Model::place_of(StoredModel& source, size_t value) {
   if (offsets_[root] >= 0) return static_cast<char*>(arena_.data()) + offsets_[root] + bytes;
   if (constants_[root] == nullptr) {
     const graph::Value& constant = source.graph().values[root];
-    constants_[root] = std::make_shared<Workspace>(constant.bytes());
-    source.read(constant, constants_[root]->data());
+    constants_[root] = std::make_shared<Block>(constant.bytes(), gpu_);
+    if (gpu_ == nullptr) {
+      source.read(constant, constants_[root]->data());
+    } else {
+      const Workspace staged(constant.bytes());
+      source.read(constant, staged.data());
+      constants_[root]->write(staged.data());
+    }
   }
   return static_cast<char*>(constants_[root]->data()) + bytes;
 }
@@ -261,6 +288,7 @@ Model::Step Model::make_step(StoredModel& source, const graph::Node& node, const
   for (size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].packed == 1) continue;
     step.tensors[i].data = place_of(source, values[i]);
+    step.tensors[i].device = {place_.device, place_.id};
     step.given[i] = &step.tensors[i];
   }
   return step;
@@ -271,7 +299,9 @@ Model::Step Model::make_step(StoredModel& source, const graph::Node& node, const
 const void* Model::packed_from(const StoredModel& source, size_t value, Workspace& copy) const {
   const auto [root, first] = places_[value];
   const graph::Value& constant = source.graph().values[root];
-  if (constants_[root] != nullptr && first == 0) return constants_[root]->data();
+  if (gpu_ == nullptr && constants_[root] != nullptr && first == 0) {
+    return constants_[root]->data();
+  }
   if (copy.bytes() < constant.bytes()) {
     copy = Workspace();  // before there is another one
     copy = Workspace(constant.bytes());
@@ -289,7 +319,7 @@ void Model::reserve_workspace(int threads) {
   for (const auto& step : steps_) {
     if (step->served != nullptr) needed = std::max(needed, step->served->workspace_bytes(threads));
   }
-  if (needed > scratch_.bytes()) scratch_ = Workspace(needed);
+  if (needed > scratch_.bytes()) scratch_ = Block(needed, gpu_);
 }
 
 Sizes Model::largest_sizes() const {
@@ -309,7 +339,7 @@ Sizes Model::sizes_of(const DLTensor* const* inputs, size_t count) const {
   Sizes sizes = {};
   for (size_t i = 0; i < count; ++i) {
     const Port& port = inputs_[i];
-    check_kind(port, inputs[i], "input");
+    check_kind(port, inputs[i], "input", place_);
     for (size_t axis = 0; axis < port.sizes.size(); ++axis) {
       for (size_t d = 0; d < dims_.size(); ++d) {
         graph::Size own;
@@ -330,19 +360,19 @@ Sizes Model::sizes_of(const DLTensor* const* inputs, size_t count) const {
 }
 
 void Model::transfer(const DLTensor* const* tensors, const std::vector<Port>& ports,
-                     const Sizes& sizes, bool in) {
+                     const Sizes& sizes, bool in, void* stream) {
   for (size_t i = 0; i < ports.size(); ++i) {
     const Port& port = ports[i];
-    const auto bytes = static_cast<size_t>(port.bytes_at(sizes));
+    const int64_t bytes = port.bytes_at(sizes);
     const auto [root, first] = places_[port.value];
     char* own = offsets_[root] >= 0 ? static_cast<char*>(arena_.data()) + offsets_[root] + first
                                     : static_cast<char*>(constants_[root]->data());
-    void* given = first_element(*tensors[i]);
-    std::memcpy(in ? own : given, in ? given : own, bytes);
+    in ? copy_in(gpu_.get(), own, *tensors[i], bytes, stream)
+       : copy_out(gpu_.get(), own, *tensors[i], bytes, stream);
   }
 }
 
-void Model::run_step(Step& step, const Sizes& sizes, const tw_executor& executor) {
+void Model::run_step(Step& step, const Sizes& sizes, const Course& course) {
   if (step.served == nullptr) {
     int32_t first = 0;
     std::memcpy(&first, step.first, sizeof first);
@@ -365,44 +395,60 @@ void Model::run_step(Step& step, const Sizes& sizes, const tw_executor& executor
   args.weights = step.weights.get();
   args.workspace = scratch_.data();
   args.workspace_bytes = static_cast<size_t>(scratch_.bytes());
-  args.executor = &executor;
+  args.executor = course.executor;
+  args.stream = course.stream;
   step.served->launch(args);
 }
 
 template <class Run>
-void Model::run_steps(const DLTensor* const* inputs, size_t input_count,
-                      const DLTensor* const* outputs, size_t output_count, int threads,
-                      const Run& run) {
+void Model::run_between(const DLTensor* const* inputs, size_t input_count,
+                        const DLTensor* const* outputs, size_t output_count, const Course& course,
+                        const Run& run) {
   const Sizes sizes = sizes_of(inputs, input_count);
   check_count(output_count, outputs_, "output");
+  bool has_host = false;
   for (size_t i = 0; i < output_count; ++i) {
-    check_kind(outputs_[i], outputs[i], "output");
+    check_kind(outputs_[i], outputs[i], "output", place_);
     check_shape(outputs_[i], *outputs[i], sizes, "output");
+    has_host |= outputs[i]->device.device_type == kDLCPU;
   }
-  reserve_workspace(threads);  // grows once per larger number of threads
-  transfer(inputs, inputs_, sizes, true);
-  for (const auto& step : steps_) run(*step, sizes);
-  transfer(outputs, outputs_, sizes, false);
+  for (size_t i = 0; i < input_count; ++i) has_host |= inputs[i]->device.device_type == kDLCPU;
+  if (gpu_ != nullptr) {
+    gpu_->use();
+  } else {
+    reserve_workspace(course.executor->threads);  // grows once per larger number of threads
+  }
+  transfer(inputs, inputs_, sizes, true, course.stream);
+  run(sizes);
+  transfer(outputs, outputs_, sizes, false, course.stream);
+  if (gpu_ != nullptr && has_host) wait_for(*gpu_, course.stream);
 }
 
 void Model::run(const DLTensor* const* inputs, size_t input_count, const DLTensor* const* outputs,
-                size_t output_count, const tw_executor& executor) {
-  run_steps(inputs, input_count, outputs, output_count, executor.threads,
-            [&](Step& step, const Sizes& sizes) { run_step(step, sizes, executor); });
+                size_t output_count, const Course& course) {
+  run_between(inputs, input_count, outputs, output_count, course, [&](const Sizes& sizes) {
+    if (captured_ != nullptr) return captured_->start(course.stream);
+    for (const auto& step : steps_) run_step(*step, sizes, course);
+  });
 }
 
 void Model::profile(const DLTensor* const* inputs, size_t input_count,
-                    const DLTensor* const* outputs, size_t output_count,
-                    const tw_executor& executor) {
+                    const DLTensor* const* outputs, size_t output_count, const Course& course) {
   using Clock = std::chrono::steady_clock;
-  run_steps(inputs, input_count, outputs, output_count, executor.threads,
-            [&](Step& step, const Sizes& sizes) {
-              const auto before = Clock::now();
-              run_step(step, sizes, executor);
-              if (step.served == nullptr) return;
-              const std::chrono::duration<double> spent = Clock::now() - before;
-              lines_[step.line].seconds = spent.count();
-            });
+  run_between(inputs, input_count, outputs, output_count, course, [&](const Sizes& sizes) {
+    for (const auto& step : steps_) {
+      if (gpu_ != nullptr) {
+        lines_[step->line].seconds =
+            seconds_on(*gpu_, course.stream, [&] { run_step(*step, sizes, course); });
+        continue;
+      }
+      const auto before = Clock::now();
+      run_step(*step, sizes, course);
+      if (step->served == nullptr) continue;
+      const std::chrono::duration<double> spent = Clock::now() - before;
+      lines_[step->line].seconds = spent.count();
+    }
+  });
 }
 
 }  // namespace tilewright::serving

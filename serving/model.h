@@ -13,6 +13,7 @@
 #include "graph/places.h"
 #include "runtime/load/kernel.h"
 #include "serving/library.h"
+#include "serving/model_memory.h"
 #include "serving/port.h"
 #include "serving/stored_model.h"
 
@@ -23,6 +24,9 @@ class Model;
 struct ModelOptions {
   int threads = 0;                   // that kernels were tuned for; 0: any number
   const Model* states_of = nullptr;  // the model whose states it shares, in place of its own
+  std::string target;                // of the kernels; "": that which the file was compiled for
+  int device = 0;                    // which GPU
+  decltype(PrepareOptions::emulate) emulate;
   Library::Log log;
   database::Trust trust;
 };
@@ -34,6 +38,12 @@ struct NodeLine {
   std::string reason;
   double tuned_seconds = 0;  // of its kernel, when it was tuned
   double seconds = 0;        // in the last profiled run
+};
+
+// Where a run's launches stand: on a CPU's threads, or on a stream of a GPU.
+struct Course {
+  const tw_executor* executor = nullptr;
+  void* stream = nullptr;
 };
 
 // One run at a time. A run allocates nothing and takes no lock, and nothing is compiled.
@@ -62,13 +72,14 @@ class Model {
   int64_t least_arena_bytes() const { return least_bytes_; }
   int64_t weight_bytes() const { return weight_bytes_; }
 
-  // Tensors as the ports say, in their order; compact, in the memory of the host, at any alignment.
-  // Throws ServingError that names the port, before any state changes.
+  // Tensors as the ports say, in their order; compact, in the memory of the host, at any alignment, or of the
+  // model's GPU. Throws ServingError that names the port, before any state changes. On a GPU the run is in order
+  // with the stream, and has ended on return where a tensor is the host's.
   void run(const DLTensor* const* inputs, size_t input_count, const DLTensor* const* outputs,
-           size_t output_count, const tw_executor& executor);
+           size_t output_count, const Course& course);
   // The same, and keeps each node's seconds.
   void profile(const DLTensor* const* inputs, size_t input_count, const DLTensor* const* outputs,
-               size_t output_count, const tw_executor& executor);
+               size_t output_count, const Course& course);
 
  private:
   struct Step;
@@ -76,7 +87,8 @@ class Model {
   void load(const std::string& path, const ModelOptions& options);
   void log_untuned(const std::string& path, const Library::Log& log) const;
   void add_states(const graph::Graph& graph, const Model* lender);
-  std::shared_ptr<Workspace> lent(const Port& state) const;
+  std::shared_ptr<Block> lent(const Port& state) const;
+  void require_no_states(const graph::Graph& graph) const;
   void add_ports(StoredModel& source);
   void add_steps(StoredModel& source);
   void require_kernels(const StoredModel& source, const std::vector<size_t>& specs) const;
@@ -90,15 +102,18 @@ class Model {
   void* place_of(StoredModel& source, size_t value);
   void reserve_workspace(int threads);
   void transfer(const DLTensor* const* tensors, const std::vector<Port>& ports, const Sizes& sizes,
-                bool in);
-  // Checks the tensors, and calls `run` with each step and the sizes between copies of inputs and outputs.
+                bool in, void* stream);
+  // Checks the tensors, and calls `run` with the sizes between copies of inputs and outputs.
   template <class Run>
-  void run_steps(const DLTensor* const* inputs, size_t input_count, const DLTensor* const* outputs,
-                 size_t output_count, int threads, const Run& run);
-  void run_step(Step& step, const Sizes& sizes, const tw_executor& executor);
+  void run_between(const DLTensor* const* inputs, size_t input_count,
+                   const DLTensor* const* outputs, size_t output_count, const Course& course,
+                   const Run& run);
+  void run_step(Step& step, const Sizes& sizes, const Course& course);
 
   std::unique_ptr<Library> library_;
   std::unique_ptr<Prepared> prepared_;
+  std::shared_ptr<const Gpu> gpu_;  // null: values lie in the memory of the host
+  Place place_;
   std::vector<graph::Dim> dims_;
   std::vector<Port> inputs_, outputs_, states_;
   std::vector<NodeLine> lines_;
@@ -106,8 +121,9 @@ class Model {
   std::vector<graph::Place> places_;
   std::vector<int64_t> offsets_;
   // By value: constants where kernels read them, and states.
-  std::vector<std::shared_ptr<Workspace>> constants_;
-  Workspace arena_, scratch_;
+  std::vector<std::shared_ptr<Block>> constants_;
+  Block arena_, scratch_;
+  std::unique_ptr<CapturedRun> captured_;  // of all steps; null: they are launched one by one
   int64_t least_bytes_ = 0, weight_bytes_ = 0;
 };
 

@@ -34,14 +34,19 @@ Port port_of(const graph::Graph& graph, size_t value) {
   return port;
 }
 
-void check_kind(const Port& port, const DLTensor* t, const char* what) {
+void check_kind(const Port& port, const DLTensor* t, const char* what, const Place& place) {
   auto refuse = [&](const std::string& why) {
     throw ServingError(TW_ERROR_TENSOR, fmt::format("{} '{}': {}", what, port.name, why));
   };
   if (t == nullptr || t->data == nullptr) refuse("no tensor");
   const DLDataType type = dl_type(port.elem);
   const bool truth = port.elem == ElemType::u8 && t->dtype.code == kDLBool;
-  if (t->device.device_type != kDLCPU) refuse("it is not in the memory of the host");
+  if (t->device.device_type != kDLCPU && !place.holds(t->device)) {
+    refuse(place.device == kDLCPU
+               ? "it is not in the memory of the host"
+               : fmt::format("it lies on {}; expected the memory of the host or {}",
+                             to_string(t->device), to_string({place.device, place.id})));
+  }
   if (!truth && (t->dtype.code != type.code || t->dtype.bits != type.bits || t->dtype.lanes != 1)) {
     refuse(fmt::format("its elements are {}; expected {}", dl_type_name(t->dtype),
                        to_string(port.elem)));

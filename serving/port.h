@@ -9,6 +9,7 @@
 
 #include "graph/graph.h"
 #include "graph/sizes.h"
+#include "serving/operand.h"
 #include "tilewright/tilewright.h"
 
 namespace tilewright::serving {
@@ -33,8 +34,9 @@ struct Port {
 Port port_of(const graph::Graph& graph, size_t value);
 
 // These throw ServingError that names the port, `what` it is and what is expected.
-// All but sizes: the device, the type, the number of axes.
-void check_kind(const Port& port, const DLTensor* tensor, const char* what);
+// All but sizes: the device, which is the host or that of `place`, the type, the number of axes.
+void check_kind(const Port& port, const DLTensor* tensor, const char* what,
+                const Place& place = {});
 // The shape at these sizes; that the tensor is compact; and of an input that says where writes begin, its row.
 void check_shape(const Port& port, const DLTensor& tensor, const Sizes& sizes, const char* what);
 void check_count(size_t count, const std::vector<Port>& ports, const char* what);

@@ -247,6 +247,14 @@ std::shared_ptr<const database::Artifact> Table::artifact(const StoredKernel& ke
   return std::make_shared<const database::Artifact>(std::move(*found.value));
 }
 
+std::shared_ptr<const database::Artifact> Table::artifact_with_source(
+    const StoredKernel& kernel) const {
+  database::Lookup<database::Artifact> found =
+      store_->artifact(kernel.artifact_hash, kernel.workload_hash);
+  if (!found) throw KernelError("its artifact cannot be used: " + found.miss);
+  return std::make_shared<const database::Artifact>(std::move(*found.value));
+}
+
 const StoredWorkload* Table::find(const std::string& hash) const {
   auto found = workloads_.find(hash);
   return found == workloads_.end() ? nullptr : &found->second;

@@ -96,6 +96,8 @@ class Table {
   bool has_dynamic() const { return dynamic_; }
   // The kernel's code. Throws KernelError where it cannot be read or must not run here.
   std::shared_ptr<const database::Artifact> artifact(const StoredKernel& kernel) const;
+  // The same with its source, out of a model file.
+  std::shared_ptr<const database::Artifact> artifact_with_source(const StoredKernel& kernel) const;
 
  private:
   Table() = default;

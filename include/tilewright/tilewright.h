@@ -408,6 +408,9 @@ typedef struct tw_model_options {
   /* A model whose states this one uses in place of its own, such as another program of the same decoder;
    * null: its own. They have the same names, types and shapes. One thread at a time may use both. */
   tw_model* states_of;
+  /* As of tw_prepare_options; null: the one that the file was compiled for, which is "native" or a GPU's. */
+  const char* target;
+  int32_t device; /* which GPU, from 0 */
 } tw_model_options;
 
 /* Opens a model file. `options` may be null. A node that no kernel serves here is a miss, and the text
@@ -448,18 +451,20 @@ TW_API tw_status tw_model_state_at(const tw_model* model, size_t index, tw_port*
 /* Since version 5. */
 typedef struct tw_model_args {
   size_t struct_size;
-  /* A tensor for each port, in their order: compact, row-major, in the host's memory, at any
-   * alignment. */
+  /* A tensor for each port, in their order: compact, row-major, at any alignment, in the host's memory or in that
+   * of the model's GPU. */
   const DLTensor* const* inputs;
   size_t input_count;
   const DLTensor* const* outputs;
   size_t output_count;
   const tw_executor* executor; /* null: the calling thread */
   int32_t profile;             /* 1: keep each node's seconds for tw_model_node_at */
+  void* stream;                /* of a model on a GPU: a CUstream; null: the default one */
 } tw_model_args;
 
 /* Checks the tensors, and the rows at which states are written, runs the nodes one after another, and writes
- * the outputs. The first run on more threads than any before reserves their memory. */
+ * the outputs. The first run on more threads than any before reserves their memory. On a GPU it starts the run in
+ * order with the stream, which does not capture, and waits for its end where a tensor is in the host's memory. */
 TW_API tw_status tw_model_run(tw_model* model, const tw_model_args* args) TW_NOEXCEPT;
 
 /* A node of the program. Texts live as long as the model. Since version 5. */

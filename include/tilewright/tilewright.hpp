@@ -300,9 +300,9 @@ class Model {
     return shape;
   }
 
-  // A tensor for each port, in their order. `profile` keeps the seconds of nodes().
+  // A tensor for each port, in their order. `profile` keeps the seconds of nodes(). `stream` is a GPU's.
   void run(const std::vector<const DLTensor*>& inputs, const std::vector<const DLTensor*>& outputs,
-           const tw_executor* executor = nullptr, bool profile = false) {
+           const tw_executor* executor = nullptr, bool profile = false, void* stream = nullptr) {
     auto args = TW_INIT(tw_model_args);
     args.inputs = inputs.data();
     args.input_count = inputs.size();
@@ -310,6 +310,7 @@ class Model {
     args.output_count = outputs.size();
     args.executor = executor;
     args.profile = profile ? 1 : 0;
+    args.stream = stream;
     check(tw_model_run(handle_.get(), &args));
   }
 

@@ -24,6 +24,7 @@ void resolve_memory(void* handle, DriverFunctions& f) {
   require_function(handle, "cuMemFree_v2", f.free);
   require_function(handle, "cuMemcpyHtoDAsync_v2", f.upload);
   require_function(handle, "cuMemcpyDtoHAsync_v2", f.download);
+  require_function(handle, "cuMemcpyDtoDAsync_v2", f.copy);
   require_function(handle, "cuMemsetD8Async", f.fill);
 }
 

@@ -47,6 +47,7 @@ struct DriverFunctions {
   int (*free)(DeviceAddress address);
   int (*upload)(DeviceAddress to, const void* from, size_t bytes, Handle stream);
   int (*download)(void* to, DeviceAddress from, size_t bytes, Handle stream);
+  int (*copy)(DeviceAddress to, DeviceAddress from, size_t bytes, Handle stream);
   int (*fill)(DeviceAddress to, unsigned char value, size_t bytes, Handle stream);
   int (*stream_create)(Handle* stream, unsigned flags);
   int (*stream_wait)(Handle stream);

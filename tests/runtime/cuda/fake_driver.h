@@ -20,10 +20,13 @@ namespace tilewright {
 // launches of a module), or "fault". A kernel "tw_product" computes that of its first two arguments,
 // 8 x 8 floats each, into its third. A kernel "tw_maps" writes what its two tensor maps say (9 numbers of 8
 // bytes each) to its first argument. With FAKE_CUDA_ANY every other kernel is taken for "tw_relu"; with
-// FAKE_CUDA_ROWS the third argument of that is how many floats there are, of 64 at most.
+// FAKE_CUDA_ROWS the third argument of that is how many floats there are, of 64 at most. fake_cuda_log() gives a
+// letter for each call since it was last called: 'A' reserves memory, 'U', 'D' and 'C' copy to, from and within
+// the device, 'L' launches, 'P' with the attribute of an overlap, 'B' and 'E' begin and end a capture, 'I' makes a
+// graph, 'G' starts one, 'W' waits for a stream.
 inline const char* const kFakeDriver = R"(
 extern "C" {
-void* malloc(unsigned long); void free(void*); char* getenv(const char*);
+void* malloc(unsigned long); void* aligned_alloc(unsigned long, unsigned long); void free(void*); char* getenv(const char*);
 int strcmp(const char*, const char*); void* memcpy(void*, const void*, unsigned long);
 void* memset(void*, int, unsigned long);
 void* fopen(const char*, const char*); int fgetc(void*); int fputc(int, void*);
@@ -33,6 +36,19 @@ static int status(const char* name) {
   return fail && !strcmp(fail, name) ? 700 : 0;
 }
 typedef void* H; typedef unsigned long A; typedef unsigned U;
+static char calls[4096];
+static unsigned called;
+static void note(char call) {
+  if (called + 1 < sizeof calls) calls[called++] = call;
+  calls[called] = 0;
+}
+const char* fake_cuda_log() {
+  static char told[4096];
+  memcpy(told, calls, called + 1);
+  called = 0;
+  calls[0] = 0;
+  return told;
+}
 // What is made and not given back is a leak that the address sanitizer finds.
 static int made(const char* name, H* h, A n) {
   int failed = status(name);
@@ -129,8 +145,10 @@ static int next_letter() {
   if (file) fclose(file);
   return letter;
 }
-struct Captured { H kernel; void* arguments[4]; };
-static Captured captured;
+// Launches of a graph with the values of their arguments.
+struct Captured { H kernel; A values[4]; };
+struct Graph { int count; Captured launches[8]; };
+static Graph captured;
 static int relu(void** a) {
   const float* x = *(float**)a[0];
   float* y = *(float**)a[1];
@@ -151,9 +169,13 @@ static int relu(void** a) {
 }
 int cuFuncSetAttribute(H, int which, int v) { large = which == 8 ? v : 0; return 0; }
 int cuLaunchKernel(H f, U gx, U, U, U bx, U, U, U shared, H, void** a, void**) {
+  note(bx >= 1000000 ? 'P' : 'L');
   if (capturing) {
-    captured.kernel = f;
-    memcpy(captured.arguments, a, (f == (H)&product_kernel ? 3 : 2) * sizeof(void*));
+    if (captured.count == 8) return 1;
+    Captured& c = captured.launches[captured.count++];
+    c.kernel = f;
+    int given = f == (H)&product_kernel || getenv("FAKE_CUDA_ROWS") ? 3 : 2;
+    for (int i = 0; i < given; ++i) memcpy(&c.values[i], a[i], sizeof(A));
     return 0;
   }
   if (script == -1) script = next_letter();
@@ -177,28 +199,44 @@ int cuLaunchKernelEx(const Config* c, H f, void** a, void** e) {
   U more = own && own->id == 6 && own->value[0] == 1 ? 1000000 : 0;
   return cuLaunchKernel(f, g[0], g[1], g[2], b[0] + more, b[1], b[2], c->shared, c->stream, a, e);
 }
-int cuMemAlloc_v2(A* a, A n) { return made("cuMemAlloc_v2", (H*)a, n); }
+int cuMemAlloc_v2(A* a, A n) {
+  note('A');
+  int failed = status("cuMemAlloc_v2");
+  if (!failed) *a = (A)aligned_alloc(256, (n + 255) / 256 * 256);
+  return failed;
+}
 int cuMemFree_v2(A a) { free((void*)a); return 0; }
-int cuMemcpyHtoDAsync_v2(A to, const void* from, A n, H) { memcpy((void*)to, from, n); return 0; }
-int cuMemcpyDtoHAsync_v2(void* to, A from, A n, H) { memcpy(to, (void*)from, n); return 0; }
+int cuMemcpyHtoDAsync_v2(A to, const void* from, A n, H) { note('U'); memcpy((void*)to, from, n); return 0; }
+int cuMemcpyDtoHAsync_v2(void* to, A from, A n, H) { note('D'); memcpy(to, (void*)from, n); return 0; }
+int cuMemcpyDtoDAsync_v2(A to, A from, A n, H) { note('C'); memcpy((void*)to, (void*)from, n); return 0; }
 int cuMemcpyHtoD_v2(A to, const void* from, A n) { memcpy((void*)to, from, n); return 0; }
 int cuMemcpyDtoH_v2(void* to, A from, A n) { memcpy(to, (void*)from, n); return 0; }
 int cuCtxSynchronize() { return broken; }
 int cuMemsetD8Async(A to, unsigned char v, A n, H) { memset((void*)to, v, n); return 0; }
 int cuStreamCreate(H* s, U) { return made("cuStreamCreate", s, 1); }
-int cuStreamBeginCapture_v2(H, int) { capturing = 1; return status("cuStreamBeginCapture_v2"); }
-int cuStreamEndCapture(H, H* g) { capturing = 0; *g = malloc(1); return 0; }
+int cuStreamBeginCapture_v2(H, int) { note('B'); capturing = 1; captured.count = 0; return status("cuStreamBeginCapture_v2"); }
+int cuStreamEndCapture(H, H* g) { note('E'); capturing = 0; *g = malloc(1); return 0; }
 int cuGraphInstantiateWithFlags(H* e, H, unsigned long long) {
-  *e = &captured;
-  return status("cuGraphInstantiateWithFlags");
+  note('I');
+  int failed = made("cuGraphInstantiateWithFlags", e, sizeof(Graph));
+  if (!failed) memcpy(*e, &captured, sizeof(Graph));
+  return failed;
 }
 int cuGraphLaunch(H e, H) {
-  Captured& c = *(Captured*)e;
-  return c.kernel == (H)&relu_kernel ? relu(c.arguments) : product(c.arguments);
+  note('G');
+  Graph& g = *(Graph*)e;
+  for (int i = 0; i < g.count; ++i) {
+    Captured& c = g.launches[i];
+    H arguments[4];
+    for (int k = 0; k < 4; ++k) arguments[k] = &c.values[k];
+    c.kernel == (H)&relu_kernel ? relu(arguments) : product(arguments);
+  }
+  return status("cuGraphLaunch");
 }
-int cuGraphExecDestroy(H) { return 0; }
+int cuGraphExecDestroy(H e) { free(e); return 0; }
 int cuGraphDestroy(H g) { free(g); return 0; }
 int cuStreamSynchronize(H) {
+  note('W');
   if (capturing) return 900;
   while (script == 'h') pause();
   return broken ? broken : status("cuStreamSynchronize"); }
