@@ -50,6 +50,13 @@ EmulatorResult emulate_program(const CudaDescription& program, OperandSet& opera
     }
     buffers.push_back({p.name, array->data(), array->bytes(), p.role != ParamRole::Output});
   }
+  return emulate_program(program, std::move(buffers), dims, options);
+}
+
+EmulatorResult emulate_program(const CudaDescription& program, std::vector<EmulatedBuffer> params,
+                               const std::vector<int64_t>& dims, const EmulatorOptions& options) {
+  const CudaSource& source = program.source;
+  std::vector<EmulatedBuffer> buffers = std::move(params);
   std::vector<std::vector<char>> scratch;
   scratch.reserve(source.scratch.size());
   for (const CudaScratch& s : source.scratch) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "emulator/emulator.h"
 #include "kernel/cuda_description.h"
@@ -16,6 +17,11 @@ namespace tilewright {
 /// that is neither an operand nor packed, and CompileError or ToolchainError where the C++ compiler is
 /// missing or refuses the text.
 EmulatorResult emulate_program(const CudaDescription& program, OperandSet& operands,
+                               const std::vector<int64_t>& dims,
+                               const EmulatorOptions& options = {});
+
+/// The same on buffers for the parameters, in their order, packed weights among them.
+EmulatorResult emulate_program(const CudaDescription& program, std::vector<EmulatedBuffer> params,
                                const std::vector<int64_t>& dims,
                                const EmulatorOptions& options = {});
 

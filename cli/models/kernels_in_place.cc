@@ -68,7 +68,7 @@ class TrialFile {
   std::map<std::string, double> times(const tw_executor& executor) {
     for (int i = 0; i <= kWarm; ++i) {
       model_->profile(inputs_->data(), inputs_->size(), outputs_->data(), outputs_->size(),
-                      executor);
+                      {&executor, nullptr});
     }
     std::map<std::string, double> seconds;
     for (const serving::NodeLine& node : model_->nodes()) seconds[node.spec] += node.seconds;

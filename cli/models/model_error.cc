@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cli/run/emulated_kernel.h"
 #include "cli/run/model_tensors.h"
 #include "graph/interpret.h"
 #include "graph/sizes.h"
@@ -40,7 +41,8 @@ ModelError error_at(serving::Model& model, const graph::Graph& graph, const serv
     given[array.name()] = std::make_shared<const std::string>(
         static_cast<const char*>(array.data()), static_cast<size_t>(array.bytes()));
   }
-  model.run(inputs.data(), inputs.size(), outputs.data(), outputs.size(), threads.executor);
+  model.run(inputs.data(), inputs.size(), outputs.data(), outputs.size(),
+            {&threads.executor, nullptr});
   std::map<std::string, int64_t> named;
   for (size_t d = 0; d < graph.dims.size(); ++d) named[graph.dims[d].name] = sizes[d];
   const graph::Graph fixed = graph::at_sizes(graph, named);
@@ -62,6 +64,7 @@ ModelError error_of_model(const std::string& file, const graph::Graph& graph,
                           const CommonOptions& options) {
   serving::ModelOptions own;
   own.threads = options.threads;
+  if (Target::parse(options.target).is_cuda()) own.emulate = load_emulated_kernel;
   serving::Model model(file, own);
   Threads threads(thread_count(options));
   ModelError error = error_at(model, graph, model.largest_sizes(), threads);

@@ -13,7 +13,7 @@ struct ModelError {
   std::string output;  // where it is
 };
 
-// Runs the file and interprets `graph`, which computes in f64, on the same random inputs: floats in [-1, 1),
+// Runs the file, in the emulator where its kernels are a GPU's, and interprets `graph`, which computes in f64, on the same random inputs: floats in [-1, 1),
 // integers 0 and 1; where dimensions have ranges, at the largest sizes and at the least.
 ModelError error_of_model(const std::string& file, const graph::Graph& graph,
                           const CommonOptions& options);

@@ -110,9 +110,11 @@ std::vector<size_t> Tuning::untuned() const {
 // Whether a search went beyond a first answer, here or elsewhere.
 bool Tuning::is_tuned(const Workload& w) const {
   const database::BestResult best = this->best(w);
-  if (best.record && best.record->offline) return is_of_a_search(*best.record);
   const auto tried =
       store_.records({.workload_hash = w.hash(), .target_hash = lookup_.identity.hash});
+  if (best.record && best.record->offline) {
+    return std::ranges::any_of(tried.records, [&](const auto& r) { return is_of_a_search(r); });
+  }
   const auto found = std::ranges::count_if(tried.records, [&](const database::Record& r) {
     return !r.is_default && !r.offline && !r.confirmed && r.threads == lookup_.threads;
   });

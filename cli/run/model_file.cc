@@ -11,8 +11,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cli/gpu.h"
 #include "cli/output/table.h"
+#include "cli/run/emulated_kernel.h"
 #include "cli/run/model_tensors.h"
+#include "cli/run/predicted_model.h"
 #include "cli/run/run_inputs.h"
 #include "database/serving.h"
 #include "runtime/error.h"
@@ -38,19 +41,33 @@ size_t port_named(const std::vector<serving::Port>& ports, const std::string& na
   throw UsageError(fmt::format("{}: no '{}'; the model has {}", option, name, names));
 }
 
-serving::Model opened(const CommonOptions& options) {
+// The target that the file was compiled for.
+Target target_of(const CommonOptions& options) {
+  require_model_file(options.specs[0]);
+  return Target::parse(serving::StoredModel(options.specs[0], trust_of(options)).target());
+}
+
+serving::Model opened(const CommonOptions& options, const Target& target, bool emulate) {
   const std::string& path = options.specs[0];
-  require_model_file(path);
+  if (emulate && !target.is_cuda()) {
+    throw UsageError(
+        fmt::format("--emulate: expected a file for a CUDA target, as compile --target cuda:sm_90a "
+                    "makes it; '{}' has kernels for CPUs",
+                    path));
+  }
+  if (target.is_cuda() && !emulate) require_gpu(target);
   serving::ModelOptions own;
+  if (emulate) own.emulate = load_emulated_kernel;
   own.threads = options.threads;
   own.log = [&options](const std::string& line) { note(options, line); };
   own.trust = trust_of(options);
   return {path, own};
 }
 
-// The cause that a node's time is counted under.
-std::string cause_of(const serving::NodeLine& line) {
-  const Spec spec = parse_spec(line.spec);
+}  // namespace
+
+std::string cause_of(const std::string& inline_spec) {
+  const Spec spec = parse_spec(inline_spec);
   if (spec.op == "matmul" || spec.op.find("conv") != std::string::npos) return "product";
   if (spec.op != "expr") return spec.op == "reduce" ? "reduction" : spec.op;
   const auto text = spec.get<std::string>("expr");
@@ -67,8 +84,6 @@ std::string cause_of(const serving::NodeLine& line) {
       value.find("] +") != std::string::npos;
   return computes ? "elements" : "movement";
 }
-
-}  // namespace
 
 void require_model_file(const std::string& path) {
   if (std::filesystem::exists(path)) return;
@@ -102,8 +117,14 @@ std::vector<std::string> workloads_of_model(const CommonOptions& options) {
 }
 
 int run_model(const CommonOptions& options, const std::vector<std::string>& in,
-              const std::vector<std::string>& out) {
-  serving::Model model = opened(options);
+              const std::vector<std::string>& out, bool emulate) {
+  const Target target = target_of(options);
+  if (emulate) {
+    note(options,
+         "the kernels run in the emulator, node by node: this takes minutes and more for models "
+         "of some size");
+  }
+  serving::Model model = opened(options, target, emulate);
   const std::vector<serving::Port>& ports = model.inputs();
   std::vector<std::optional<std::pair<NpyArray, std::string>>> given(ports.size());
   for (const std::string& text : in) {
@@ -128,7 +149,8 @@ int run_model(const CommonOptions& options, const std::vector<std::string>& in,
   }
   Tensors outputs(model.outputs(), model.sizes_of(inputs.data(), inputs.size()));
   Threads threads(thread_count(options));
-  model.run(inputs.data(), inputs.size(), outputs.data(), outputs.size(), threads.executor);
+  model.run(inputs.data(), inputs.size(), outputs.data(), outputs.size(),
+            {&threads.executor, nullptr});
   Json written = Json::array();
   for (const std::string& text : out) {
     auto [name, path] = named_file(text, "--out", "NAME=FILE.npy");
@@ -136,18 +158,22 @@ int run_model(const CommonOptions& options, const std::vector<std::string>& in,
     written.push_back(path);
     if (!options.json) note(options, fmt::format("wrote {}", path));
   }
-  if (options.json) print_json({{"model", options.specs[0]}, {"out", written}});
+  if (options.json)
+    print_json({{"model", options.specs[0]}, {"out", written}, {"emulated", emulate}});
   return kDone;
 }
 
 int explain_model(const CommonOptions& options) {
-  serving::Model model = opened(options);
+  const Target target = target_of(options);
+  if (target.is_cuda() && !runs_on_gpu_here(target)) return explain_predicted(options);
+  serving::Model model = opened(options, target, false);
   const serving::Sizes sizes = model.largest_sizes();
   Tensors inputs(model.inputs(), sizes), outputs(model.outputs(), sizes);
   Threads threads(thread_count(options));
   std::vector<std::vector<double>> seconds(model.nodes().size());
   for (int run = 0; run < kProfiled; ++run) {
-    model.profile(inputs.data(), inputs.size(), outputs.data(), outputs.size(), threads.executor);
+    model.profile(inputs.data(), inputs.size(), outputs.data(), outputs.size(),
+                  {&threads.executor, nullptr});
     for (size_t i = 0; i < seconds.size(); ++i) seconds[i].push_back(model.nodes()[i].seconds);
   }
   std::map<std::string, double> causes;
@@ -157,7 +183,7 @@ int explain_model(const CommonOptions& options) {
     std::nth_element(seconds[i].begin(), seconds[i].begin() + kProfiled / 2, seconds[i].end());
     const double median = seconds[i][kProfiled / 2];
     order.emplace_back(-median, i);
-    causes[cause_of(model.nodes()[i])] += median;
+    causes[cause_of(model.nodes()[i].spec)] += median;
     total += median;
   }
   std::sort(order.begin(), order.end());
@@ -167,7 +193,7 @@ int explain_model(const CommonOptions& options) {
     const serving::NodeLine& line = model.nodes()[i];
     nodes.push_back({{"node", line.label},
                      {"spec", line.spec},
-                     {"cause", cause_of(line)},
+                     {"cause", cause_of(line.spec)},
                      {"seconds", -negative},
                      {"tuned_seconds", line.tuned_seconds},
                      {"sketch", line.sketch}});

@@ -14,12 +14,15 @@ bool names_model(const CommonOptions& options);
 void require_model_file(const std::string& path);
 // Throws UsageError for one of these options, which say nothing of a model file.
 void refuse_of_model(const CLI::App& command, const std::vector<std::string>& options);
-// Runs the model on NAME=FILE.npy and writes NAME=FILE.npy; both may be named by their order.
+// Runs the model on NAME=FILE.npy and writes NAME=FILE.npy; both may be named by their order. The kernels of a
+// CUDA target run in the emulator where `emulate` says so.
 int run_model(const CommonOptions& options, const std::vector<std::string>& in,
-              const std::vector<std::string>& out);
+              const std::vector<std::string>& out, bool emulate);
 // The specs of the model's workloads, each once.
 std::vector<std::string> workloads_of_model(const CommonOptions& options);
-// Time by node and by cause, on zeros.
+// The cause that a node's time is counted under: "product", "attention", "movement".
+std::string cause_of(const std::string& inline_spec);
+// Time by node and by cause, on zeros; of kernels for a GPU that is not here, what the model expects.
 int explain_model(const CommonOptions& options);
 
 }  // namespace tilewright::cli

@@ -212,11 +212,12 @@ void add_run(CLI::App& app, Runners& runners) {
       "--in B=model.safetensors:layers.0.q_proj.weight --out C=c.npy\n"
       "  tune-cli run matmul:m=64,n=64,k=64,dtype=f16 --target cuda:sm_80 --emulate --in A=a.npy "
       "--in B=b.npy --out C=c.npy\n"
-      "  tune-cli run model.tw --in x=x.npy --out y=y.npy");
+      "  tune-cli run model.tw --in x=x.npy --out y=y.npy\n"
+      "  tune-cli run gpu-model.tw --emulate --in x=x.npy --out y=y.npy");
   runners["run"] = [a, sub] {
     if (!names_model(a->common)) return run_kernel(*a);
-    refuse_of_model(*sub, {"--default", "--emulate", "--no-check", "--prune", "--dim", "--target"});
-    return run_model(a->common, a->inputs.in, a->out);
+    refuse_of_model(*sub, {"--default", "--no-check", "--prune", "--dim", "--target"});
+    return run_model(a->common, a->inputs.in, a->out, a->emulate);
   };
 }
 

@@ -254,7 +254,9 @@ TEST_F(NoGpu, WhatRunsKernelsRefusesAndSaysWhatCanBeDone) {
     EXPECT_THAT(ran.err, HasSubstr("kernels of target 'cuda:sm_80' do not run here: no GPU: the "
                                    "CUDA driver does not load (/no/such/libcuda.so"))
         << command;
-    EXPECT_THAT(ran.err, HasSubstr("tune --offline chooses them without a GPU")) << command;
+    EXPECT_THAT(ran.err,
+                HasSubstr("tune --offline and compile --offline choose them without a GPU"))
+        << command;
   }
   EXPECT_FALSE(fs::exists(dir_ / "tilewright.db")) << "refused up front";
 }

@@ -259,6 +259,11 @@ GpuKernelEstimate estimate_kernel(const GpuKernelWork& w, const GpuFacts& gpu, i
   return e;
 }
 
+double launch_seconds(size_t launches, size_t dependent) {
+  return kLaunchSeconds * static_cast<double>(launches - dependent) +
+         kDependentLaunchSeconds * static_cast<double>(dependent);
+}
+
 GpuEstimate estimate_works(const std::vector<GpuKernelWork>& works, const Target& target,
                            const std::vector<CompiledFacts>& compiled) {
   GpuEstimate estimate;
@@ -271,8 +276,7 @@ GpuEstimate estimate_works(const std::vector<GpuKernelWork>& works, const Target
       return estimate;
     }
     const bool stands_ready = i > 0 && launches_overlap(target.gpu);
-    estimate.seconds +=
-        estimate.kernels.back().seconds + (stands_ready ? kDependentLaunchSeconds : kLaunchSeconds);
+    estimate.seconds += estimate.kernels.back().seconds + launch_seconds(1, stands_ready ? 1 : 0);
   }
   return estimate;
 }

@@ -72,6 +72,9 @@ struct CompiledFacts {
 GpuEstimate estimate_gpu(const Program& scheduled, const Target& target,
                          const std::vector<CompiledFacts>& compiled = {});
 
+// The part of an estimate that starts so many kernels, of which some stand ready when the ones ahead end.
+double launch_seconds(size_t launches, size_t dependent);
+
 // The same at each of these sizes of the dynamic dimensions, in their order. A dimension that a
 // size does not name takes its maximum. A program that does not run on the target at one size is
 // refused at all.
