@@ -165,8 +165,11 @@ Block gpu_place_result(RuleContext& c, const Block& block) {
   std::string result = c.s.output(block)->name;
   const std::optional<Block> reader = gpu_taker_of(c.s, block);
   if (!reader) return c.s.cache_write(block, result, Scope::Register);
-  // An unpadding copy is inlined into its reader.
-  const std::optional<Block> next = gpu_taker_of(c.s, *reader);
+  // An unpadding copy is inlined into its reader. One that numbers the rows of several axes stays: it stores at
+  // quotients and remainders.
+  std::optional<Block> next = gpu_taker_of(c.s, *reader);
+  const BlockNode& copy = c.s.node(*reader);
+  if (next && !all_plain(copy, store_of(copy).indices)) next.reset();
   if (next) c.s.compute_inline(*reader);
   c.s.set_scope(result, Scope::Register);
   return next ? *next : *reader;

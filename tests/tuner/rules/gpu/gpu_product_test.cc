@@ -358,5 +358,16 @@ TEST(GpuProduct, RowsMayBeAsManyAsThereAre) {
   EXPECT_THAT(text_of(w, gpu_schedule(w, target, Trial::first()), target), HasSubstr("tw_mma_"));
 }
 
+// A convolution of one pixel's channels, as whole models have it: the rows of the product are two axes of the map,
+// and a function reads the sum with its bias twice.
+TEST(GpuProduct, AnEpilogueThatReadsASumOfSeveralAxesTwice) {
+  const Workload w = make_workload(parse_spec(
+      "expr:expr=\"T0[n, y, x, c] += X0[n, y, x, r] * X1[r, c]; "
+      "T1[n, y, x, c] = T0[n, y, x, c] + X2[c]; "
+      "Y[n, y, x, c] = T1[n, y, x, c] * max(T1[n, y, x, c], 0)\",dims.n=1,dims.y=3,dims.x=8,"
+      "dims.c=16,dims.r=8,shapes.X0=[1,3,8,8],shapes.X1=[8,16],shapes.X2=[16],weights=[X1,X2]"));
+  expect_right_on_gpu(w, gpu_schedule(w, ampere(), Trial::first()), ampere());
+}
+
 }  // namespace
 }  // namespace tilewright
