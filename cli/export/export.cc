@@ -135,6 +135,12 @@ int run_export_model(ExportArguments a) {
   require_model_file(a.common.db);
   const Lookup lookup(a.common);
   serving::StoredModel stored(a.common.db, trust_of(a.common));
+  if (Target::parse(stored.target()).is_cuda()) {
+    throw UsageError(fmt::format(
+        "'{}' was compiled for {}; whole models are exported for CPUs, as compile without "
+        "--target makes them",
+        a.common.db, stored.target()));
+  }
   ExportedModel model;
   model.name = c_name(fs::path(a.common.db).stem().string());
   model.graph = stored.graph();

@@ -162,6 +162,11 @@ TEST_F(CompileGpu, RefusesWhatDoesNotFitTheTarget) {
   ran = compile("mlp", "--target cuda:sm_75 --precision bf16");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.err, HasSubstr("which came with sm_80"));
+  ASSERT_EQ(compile("mlp", "--target cuda:sm_80 --trials 0").code, 0);
+  ran = run("export mlp.tw -o folder");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err,
+              HasSubstr("'mlp.tw' was compiled for cuda:sm_80; whole models are exported"));
   ASSERT_EQ(run("compile mlp.onnx -o cpu.tw --trials 0 --db k.db --quiet").code, 0);
   ran = run("run cpu.tw --emulate --in x=x.npy");
   EXPECT_EQ(ran.code, 2);
