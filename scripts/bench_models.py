@@ -332,7 +332,7 @@ def main() -> None:
     parser.add_argument("--const", action="append", default=[], metavar="INPUT=NUMBER",
                         help="an input that the model file has as a constant, as compile was told")
     parser.add_argument("--peer-precision", choices=("f32", "default"), default="f32",
-                        help="of OpenVINO, whose default is bf16 where the processor has it (f32)")
+                        help="OpenVINO's precision, whose default is bf16 where the processor has it (f32)")
     parser.add_argument("--start", action="store_true", help="measure the load with the first run")
     parser.add_argument("--rounds", type=int, default=7, help="of --start (7)")
     parser.add_argument("--parent", type=int, help="stop when the process that started this one is another one")
