@@ -15,16 +15,15 @@
 #include "cli/lookup.h"
 #include "cli/models/kernels_in_place.h"
 #include "cli/models/model_error.h"
+#include "cli/models/narrowing.h"
 #include "cli/models/onnx_file.h"
 #include "cli/output/output_file.h"
 #include "cli/output/progress.h"
-#include "codegen/intrinsics/intrinsics.h"
 #include "graph/decoder/import_decoder.h"
 #include "graph/import_onnx.h"
 #include "graph/interpret.h"
 #include "graph/optimize.h"
 #include "graph/plan.h"
-#include "graph/precision.h"
 #include "graph/sizes.h"
 #include "models/onnx/external.h"
 #include "models/weights/gguf.h"
@@ -45,19 +44,16 @@ using Json = nlohmann::ordered_json;
 
 struct CompileArguments {
   CommonOptions common;
-  std::string model, out, time, precision = "f32";
+  NarrowingArguments narrowing;
+  std::string model, out, time;
   std::vector<std::string> dims, constants;
   int trials = 16;
-  int parent = 0;        // the process without which there is nobody to compile for
-  double tolerance = 0;  // 0: the precision's own
+  int parent = 0;  // the process without which there is nobody to compile for
   bool text = false, no_fusion = false;
-
-  bool is_narrow() const { return precision != "f32"; }
 };
 
-constexpr double kNarrowTolerance = 0.03;  // of the largest magnitude of an output
-constexpr double kPlacedShare = 0.1;       // of --time, for choosing kernels inside the model
-constexpr double kPlacedSeconds = 30;      // at most, without --time
+constexpr double kPlacedShare = 0.1;   // of --time, for choosing kernels inside the model
+constexpr double kPlacedSeconds = 30;  // at most, without --time
 
 // Each workload once, with its number of uses.
 struct Uses {
@@ -117,9 +113,9 @@ graph::Graph read_decoder(const CompileArguments& a) {
     }
     *place->second = size.max;
   }
-  if (a.is_narrow()) {
-    throw UsageError(
-        fmt::format("--precision {}: the weights of a GGUF file keep their types", a.precision));
+  if (a.narrowing.precision != "f32") {
+    throw UsageError(fmt::format("--precision {}: the weights of a GGUF file keep their types",
+                                 a.narrowing.precision));
   }
   graph::Graph graph = graph::import_decoder(weights::TensorFile::open(a.model), sizes);
   graph::verify(graph);
@@ -141,27 +137,8 @@ graph::Graph read_graph(const CompileArguments& a, const onnx::StandIns& stand_i
   return graph;
 }
 
-// Throws UsageError where the target has no instructions for such products.
-void require_products(const CompileArguments& a, ElemType type) {
-  const Target target = Target::parse(a.common.target);
-  const bool has = std::ranges::any_of(intrinsics_of(target), [&](const Intrinsic* row) {
-    return row->semantics().operands()[1]->elem == type;
-  });
-  if (has) return;
-  throw UsageError(fmt::format(
-      "--precision {0}: this processor has no instructions for products of {0}, which are those of "
-      "avx512bf16 and of amx-bf16; --precision f32 computes in f32",
-      a.precision));
-}
-
-graph::Graph optimized(graph::Graph graph, const CompileArguments& a) {
-  if (a.is_narrow()) {
-    const ElemType type = *parse_elem_type(a.precision);
-    require_products(a, type);
-    graph::narrow_products(&graph, type);
-    ThreadPool pool(thread_count(a.common));
-    graph::fold_constants(&graph, parallel_on(pool));
-  }
+graph::Graph optimized(graph::Graph graph, const CompileArguments& a, const Narrowing& narrowing) {
+  narrowing.apply(&graph);
   if (!a.no_fusion) graph::optimize(&graph);
   graph::verify(graph);
   return graph;
@@ -261,21 +238,16 @@ database::ServingContent content_of(const graph::Graph& graph, const Uses& uses)
 }
 
 // Says what was made. Removes a file whose outputs are off by more than the tolerance.
-int report_made(const CompileArguments& a, Json said, const std::optional<ModelError>& error) {
-  const double tolerance = a.tolerance > 0 ? a.tolerance : kNarrowTolerance;
-  const bool wrong = error && !(error->worst <= tolerance);
+int report_made(const CompileArguments& a, const Narrowing& narrowing, Json said,
+                const std::optional<ModelError>& error) {
+  const bool wrong = error && !(error->worst <= narrowing.tolerance());
   if (wrong) std::filesystem::remove(a.out);
-  said["precision"] = a.precision;
+  narrowing.describe(&said);
   said["error"] = error ? Json(error->worst) : Json();
   if (wrong) said["out"] = nullptr;
   if (a.common.json) print_json(said);
   if (wrong) {
-    const std::string off = fmt::format(
-        "output '{}' is off by {:.2g} of its largest magnitude on random inputs; --tolerance "
-        "allows "
-        "{:.2g}, and no file was kept",
-        error->output, error->worst, tolerance);
-    fmt::print(stderr, "tune-cli: {}{}\n", off, a.is_narrow() ? "; --precision f32 is nearer" : "");
+    fmt::print(stderr, "tune-cli: {}\n", narrowing.refusal(*error));
     return kNoValidCandidate;
   }
   if (a.common.json) return kDone;
@@ -283,10 +255,7 @@ int report_made(const CompileArguments& a, Json said, const std::optional<ModelE
              said["nodes"].get<size_t>(), said["workloads"].get<size_t>(),
              said["kernels"].get<size_t>(), said["bytes"].get<double>() * 1e-6,
              said["memory"].get<double>() * 1e-6);
-  if (error) {
-    fmt::print("{}: outputs are off by {:.2g} of their largest magnitude, on random inputs\n",
-               a.precision, error->worst);
-  }
+  if (error) fmt::print("{}", narrowing.text(*error));
   return kDone;
 }
 
@@ -297,9 +266,10 @@ int note_interruption(const CompileArguments& a) {
 
 int run_compile(const CompileArguments& a) {
   const graph::Graph model = read_graph(a, onnx::kStandIns);
-  const graph::Graph graph = optimized(model, a);
+  const Narrowing narrowing(model, a.narrowing, a.common);
+  const graph::Graph graph = optimized(model, a, narrowing);
   if (!graph.dims.empty()) {
-    graph::require_same(graph, optimized(read_graph(a, onnx::kOtherStandIns), a));
+    graph::require_same(graph, optimized(read_graph(a, onnx::kOtherStandIns), a, narrowing));
   }
   if (a.text) {
     fmt::print("{}", to_string(graph));
@@ -329,8 +299,8 @@ int run_compile(const CompileArguments& a) {
   content.chosen = placed.records;
   const database::ServingReport written = store.export_serving(a.out, content);
   std::optional<ModelError> error;
-  if (a.is_narrow() || a.tolerance > 0) error = error_of_model(a.out, model, a.common);
-  return report_made(a,
+  if (narrowing.compares()) error = error_of_model(a.out, model, narrowing.samples(), a.common);
+  return report_made(a, narrowing,
                      {{"model", a.model},
                       {"out", a.out},
                       {"nodes", graph.nodes.size()},
@@ -351,7 +321,8 @@ void add_compile(CLI::App& app, Runners& runners) {
   CLI::App* sub =
       app.add_subcommand("compile", "Makes one file of a model: program, kernels, constants");
   add_common(*sub, a->common, {.specs = false});
-  sub->add_option("model", a->model, "ONNX file, or GGUF file of a decoder")->required();
+  sub->add_option("model", a->model, "ONNX file, or GGUF file of a decoder")
+      ->required();
   sub->add_option("-o,--out", a->out, "Model file to write")->type_name("FILE");
   sub->add_option(
          "--dim", a->dims,
@@ -370,19 +341,7 @@ void add_compile(CLI::App& app, Runners& runners) {
       ->capture_default_str();
   sub->add_option("--time", a->time, "Time limit for tuning, in place of --trials")
       ->type_name("TIME");
-  sub->add_option(
-         "--precision", a->precision,
-         "Type of the factors of products and convolutions, f32 or bf16; sums and all else "
-         "stay f32")
-      ->type_name("TYPE")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->capture_default_str();
-  sub->add_option(
-         "--tolerance", a->tolerance,
-         "Compare the outputs with the model's in f32 on random inputs, and refuse a larger "
-         "difference, as a share of the largest magnitude (0.03 with --precision bf16)")
-      ->type_name("SHARE")
-      ->check(CLI::PositiveNumber);
+  add_narrowing(*sub, a->narrowing);
   sub->add_option("--parent", a->parent,
                   "Stop as on Ctrl-C when the process with this id has ended")
       ->type_name("PID")
@@ -395,6 +354,8 @@ void add_compile(CLI::App& app, Runners& runners) {
       "  tune-cli compile vad.onnx --const sr=16000 --dim batch=1 --dim sequence=576 -o vad.tw\n"
       "  tune-cli compile model.onnx -o model.tw --trials 0\n"
       "  tune-cli compile model.onnx -o model.tw --precision bf16 --tolerance 0.01\n"
+      "  tune-cli compile model.onnx -o model.tw --precision i8 --in x=x.npy\n"
+      "  tune-cli compile model.onnx -o model.tw --precision u4:128\n"
       "  tune-cli compile model.onnx --text\n"
       "  tune-cli compile model.gguf --dim context=2048 -o model.tw");
   runners["compile"] = [a] { return run_compile(*a); };
