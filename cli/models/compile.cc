@@ -17,6 +17,7 @@
 #include "cli/models/model_error.h"
 #include "cli/models/narrowing.h"
 #include "cli/models/onnx_file.h"
+#include "cli/models/program_file.h"
 #include "cli/output/output_file.h"
 #include "cli/output/progress.h"
 #include "graph/decoder/import_decoder.h"
@@ -24,6 +25,7 @@
 #include "graph/interpret.h"
 #include "graph/optimize.h"
 #include "graph/plan.h"
+#include "graph/program.h"
 #include "graph/sizes.h"
 #include "models/onnx/external.h"
 #include "models/weights/gguf.h"
@@ -122,16 +124,27 @@ graph::Graph read_decoder(const CompileArguments& a) {
   return graph;
 }
 
-// The model as it says, with what depends on constants alone computed.
-graph::Graph read_graph(const CompileArguments& a, const onnx::StandIns& stand_ins) {
-  const weights::MappedFile file(a.model);
-  if (file.bytes().starts_with(weights::kGgufMagic)) return read_decoder(a);
-  onnx::Model model = read_onnx(file.bytes(), a.model);
+graph::Graph imported(std::string_view bytes, const CompileArguments& a,
+                      const onnx::StandIns& stand_ins) {
+  onnx::Model model = read_onnx(bytes, a.model);
   for (const auto& [name, value] : read_constants(a.constants))
     onnx::fix_input(&model, name, value);
   const onnx::ExternalData constants(model);
   graph::Graph graph = graph::import_onnx(model, read_dims(a.dims), stand_ins);
   graph::verify(graph);
+  return graph;
+}
+
+// The model as it says, with what depends on constants alone computed.
+graph::Graph read_graph(const CompileArguments& a, const onnx::StandIns& stand_ins) {
+  const weights::MappedFile file(a.model);
+  if (file.bytes().starts_with(weights::kGgufMagic)) return read_decoder(a);
+  const bool is_program = graph::is_program(file.bytes(), a.model);
+  if (is_program && !a.constants.empty()) {
+    throw UsageError("--const: a program says its constants itself; expected const in its text");
+  }
+  graph::Graph graph = is_program ? read_program_file(a.model, a.dims, stand_ins)
+                                  : imported(file.bytes(), a, stand_ins);
   ThreadPool pool(thread_count(a.common));
   graph::fold_constants(&graph, parallel_on(pool));
   return graph;
@@ -321,7 +334,7 @@ void add_compile(CLI::App& app, Runners& runners) {
   CLI::App* sub =
       app.add_subcommand("compile", "Makes one file of a model: program, kernels, constants");
   add_common(*sub, a->common, {.specs = false});
-  sub->add_option("model", a->model, "ONNX file, or GGUF file of a decoder")
+  sub->add_option("model", a->model, "ONNX file, GGUF file of a decoder, or text of a program")
       ->required();
   sub->add_option("-o,--out", a->out, "Model file to write")->type_name("FILE");
   sub->add_option(
@@ -357,6 +370,7 @@ void add_compile(CLI::App& app, Runners& runners) {
       "  tune-cli compile model.onnx -o model.tw --precision i8 --in x=x.npy\n"
       "  tune-cli compile model.onnx -o model.tw --precision u4:128\n"
       "  tune-cli compile model.onnx --text\n"
+      "  tune-cli compile program.tg -o model.tw\n"
       "  tune-cli compile model.gguf --dim context=2048 -o model.tw");
   runners["compile"] = [a] { return run_compile(*a); };
 }
