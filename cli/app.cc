@@ -18,6 +18,7 @@
 #include "cli/line/mistakes.h"
 #include "cli/line/settings.h"
 #include "cli/models/extract.h"
+#include "cli/models/narrowing.h"
 #include "database/error.h"
 #include "graph/graph.h"
 #include "runtime/error.h"
@@ -30,6 +31,7 @@ namespace {
 const char* kind_of(int code) {
   switch (code) {
     case kBadUsage: return "bad_usage";
+    case kNoValidCandidate: return "no_valid_candidate";
     case kNoDeviceOrToolchain: return "no_device_or_toolchain";
     case kDatabaseTrouble: return "database_trouble";
     case kRequiredMissed: return "required_missed";
@@ -70,6 +72,8 @@ int run_guarded(const Runner& runner) {
     return of_usage(e);
   } catch (const database::TrustError& e) {
     return of_usage(e);
+  } catch (const ToleranceError& e) {
+    return report(e.what(), kNoValidCandidate);
   } catch (const MissError& e) {
     return report(e.what(), kRequiredMissed);
   } catch (const serving::ServingError& e) {

@@ -4,6 +4,7 @@
 //   input "x": f32[1, 3, 8, 8]
 //   const "w": f32[4, 3, 1, 1] = xxh3:0123456789abcdef
 //   const "s": f32[2] = {0.5, 1}
+//   const "b": f32[4] = from "weights.safetensors" "layer.0.bias"
 //   "y": f32[1, 4, 8, 8] = "conv2d:n=1,h=8,…" (W="w", X="x") for "Conv_0"
 //   "z": f32[1, 256] = view "y"
 //   "a": f32[1, 64] = view "z" from 64
@@ -15,7 +16,8 @@
 // A node is a workload, a spec with the values that are its operands, or a view: another name, and
 // another shape, for the same elements, for neighbouring ones among them, or for those of several values
 // one after another. Elements lie row-major. An operand of a workload may have
-// another shape than the value that it is, but as many elements.
+// another shape than the value that it is, but as many elements. The type of a workload's output may be left
+// out: "y" = "conv2d:…" (…). A line that begins with # says nothing.
 //
 // Shapes and specs hold numbers. A dimension whose size each run gives has a number that stands for it:
 //   dim "batch": 1..8 as 2137
@@ -61,6 +63,8 @@ struct Value {
   bool constant = false;
   Bytes data = nullptr;   // of a constant; null where it lies elsewhere, under `hash`
   std::string hash = {};  // "xxh3:…", of a constant without data
+  // Of a constant without data whose elements lie in a file beside the program (program.h).
+  std::string file = {}, tensor = {};
 
   int64_t count() const;
   int64_t bytes() const;
@@ -106,7 +110,7 @@ struct Graph {
 };
 
 std::string to_string(const Graph& graph);
-// Throws GraphError with the line. Constants of more than a few elements come without their data.
+// Throws GraphError with line, column and byte. Constants of more than a few elements come without their data.
 Graph parse_graph(std::string_view text);
 // Whether the text holds the elements of a constant; others go by the name of their data.
 bool is_written(const Value& constant);

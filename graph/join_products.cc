@@ -16,16 +16,23 @@ using Groups = std::map<std::string, std::vector<size_t>>;
 
 int64_t columns_of(const Spec& spec) { return spec.get<DimSize>("n").max; }
 
+// Whether the columns of a constant operand stand in whole bytes of its rows.
+bool has_columns(const Value& v, const std::string& operand, const Spec& spec) {
+  if (!v.constant || v.data == nullptr || operand == "D") return false;
+  if (!spec.has("w.dtype")) return v.elem == ElemType::f32;
+  const int64_t columns = columns_of(spec);
+  return v.count() % columns == 0 && columns * bits_of(v.elem) % 8 == 0 &&
+         !spec.get<bool>("trans_b");
+}
+
 bool is_joinable(const Graph& graph, const Node& node, const Spec& spec) {
   const auto steps = spec.get<std::vector<std::string>>("epilogue");
   if (std::ranges::find(steps, "add") != steps.end()) return false;
-  if (spec.get<DimSize>("batch") != DimSize{1, 1} || spec.has("w.dtype")) return false;
+  if (spec.get<DimSize>("batch") != DimSize{1, 1}) return false;
   const std::vector<size_t>& outputs = graph.outputs;
   if (std::ranges::find(outputs, node.output) != outputs.end()) return false;
   return std::ranges::all_of(node.operands, [&](const auto& operand) {
-    const Value& v = graph.values[operand.second];
-    return operand.first == "A" ||
-           (v.constant && v.data != nullptr && v.elem == ElemType::f32 && operand.first != "D");
+    return operand.first == "A" || has_columns(graph.values[operand.second], operand.first, spec);
   });
 }
 
@@ -48,10 +55,10 @@ std::string unused_name(const Graph& graph, std::string name) {
   return name;
 }
 
-// The constants side by side, `rows` rows of each.
+// The constants side by side in rows, which have so many columns together.
 size_t join_constants(Graph* graph, const std::string& name, const std::vector<size_t>& parts,
                       int64_t rows, const Shape& shape) {
-  Value joined{unused_name(*graph, name), ElemType::f32, shape, true};
+  Value joined{unused_name(*graph, name), graph->values[parts[0]].elem, shape, true};
   std::string data;
   for (int64_t row = 0; row < rows; ++row) {
     for (size_t part : parts) {
@@ -68,16 +75,17 @@ size_t join_constants(Graph* graph, const std::string& name, const std::vector<s
 Graph joined(Graph graph, const std::vector<size_t>& group) {
   const Node first = graph.nodes[group[0]];
   Spec spec = parse_spec(first.spec);
-  const int64_t rows = spec.get<DimSize>("m").max, k = spec.get<DimSize>("k").max;
+  const int64_t rows = spec.get<DimSize>("m").max;
   const bool turned = spec.get<bool>("trans_b");
   int64_t columns = 0;
-  std::vector<size_t> weights, biases;
+  std::map<std::string, std::vector<size_t>> constants;  // by their operand
   std::string name;
   for (size_t n : group) {
     const Node& node = graph.nodes[n];
     columns += columns_of(parse_spec(node.spec));
-    weights.push_back(node.operands.at("B"));
-    if (node.operands.contains("bias")) biases.push_back(node.operands.at("bias"));
+    for (const auto& [operand, value] : node.operands) {
+      if (operand != "A") constants[operand].push_back(value);
+    }
     name += (name.empty() ? "" : "+") + graph.values[node.output].name;
   }
   spec.params["n"] = DimSize{columns, columns};
@@ -86,10 +94,14 @@ Graph joined(Graph graph, const std::vector<size_t>& group) {
   product.spec = spec_to_inline(spec);
   product.output = graph.add({unused_name(graph, name), ElemType::f32, {rows, columns}});
   product.operands["A"] = first.operands.at("A");
-  product.operands["B"] = join_constants(&graph, name + "/B", weights, turned ? 1 : k,
-                                         turned ? Shape{columns, k} : Shape{k, columns});
-  if (!biases.empty()) {
-    product.operands["bias"] = join_constants(&graph, name + "/bias", biases, 1, {columns});
+  for (const auto& [operand, parts] : constants) {
+    const int64_t lines = graph.values[parts[0]].count() / columns_of(parse_spec(first.spec));
+    const bool is_turned = turned && operand == "B";
+    const Shape shape = operand == "bias" ? Shape{columns}
+                        : is_turned       ? Shape{columns, lines}
+                                          : Shape{lines, columns};
+    product.operands[operand] =
+        join_constants(&graph, name + "/" + operand, parts, is_turned ? 1 : lines, shape);
   }
   std::vector<Node> nodes;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {

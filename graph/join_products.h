@@ -6,7 +6,7 @@
 namespace tilewright::graph {
 
 // Products that share their left operand, their k and their epilogue, with constant weights, become one
-// product of the joined weights, as those of queries, keys and values do. Before -> after:
+// product of the joined weights, as those of queries, keys and values do; weights of few bits, too. Before -> after:
 //   "q": f32[8, 16] = "matmul:m=8,n=16,k=32,epilogue=[bias]" (A="x", B="wq", bias="bq")
 //   "k": f32[8, 16] = "matmul:m=8,n=16,k=32,epilogue=[bias]" (A="x", B="wk", bias="bk")
 //   ->

@@ -69,7 +69,10 @@ class Placer {
       const Value &v = graph_.values[part], &root = graph_.values[at.root];
       if (at.root == node.output) refuse(node, fmt::format("it joins '{}' twice", v.name));
       if (!made_[at.root]) {
-        refuse(node, fmt::format("'{}' is given, so that it lies elsewhere", v.name));
+        refuse(node,
+               fmt::format("'{}' is given, so that it lies elsewhere; expected one that a node "
+                           "makes",
+                           v.name));
       }
       if (at.bytes != 0 || root.bytes() != v.bytes()) {
         refuse(node, fmt::format("'{}' is a part of another value", v.name));

@@ -82,6 +82,20 @@ void check_shapes(const Graph& graph, const Node& node, const Workload& workload
   }
 }
 
+// The graph with other numbers in the places of its dimensions.
+Graph renumbered(const Graph& graph, const std::vector<int64_t>& dims) {
+  const auto at = [&](int64_t number) { return size_of(graph, number).at(dims.data()); };
+  Graph made = graph;
+  for (Value& v : made.values) {
+    for (int64_t& s : v.shape) s = at(s);
+  }
+  for (Node& node : made.nodes) {
+    if (!node.is_workload()) continue;
+    node.spec = spec_to_inline(with_sizes(node, [&](int64_t n) { return DimSize{at(n), at(n)}; }));
+  }
+  return made;
+}
+
 }  // namespace
 
 bool holds_stand_in(const std::string& expression) {
@@ -191,17 +205,15 @@ Graph at_sizes(const Graph& graph, const std::map<std::string, int64_t>& sizes) 
     }
     dims.push_back(given->second);
   }
-  const auto at = [&](int64_t number) { return size_of(graph, number).at(dims.data()); };
-  Graph fixed = graph;
+  Graph fixed = renumbered(graph, dims);
   fixed.dims.clear();
-  for (Value& v : fixed.values) {
-    for (int64_t& s : v.shape) s = at(s);
-  }
-  for (Node& node : fixed.nodes) {
-    if (!node.is_workload()) continue;
-    node.spec = spec_to_inline(with_sizes(node, [&](int64_t n) { return DimSize{at(n), at(n)}; }));
-  }
   return fixed;
+}
+
+Graph with_stand_ins(const Graph& graph, const std::array<int64_t, kMostDims>& stand_ins) {
+  Graph made = renumbered(graph, {stand_ins.begin(), stand_ins.end()});
+  for (size_t d = 0; d < made.dims.size(); ++d) made.dims[d].stand_in = stand_ins.at(d);
+  return made;
 }
 
 }  // namespace tilewright::graph

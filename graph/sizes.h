@@ -52,4 +52,7 @@ void require_same(const Graph& graph, const Graph& other);
 // missing or out of its range.
 Graph at_sizes(const Graph& graph, const std::map<std::string, int64_t>& sizes);
 
+// The same graph with other numbers for its dimensions, in their order.
+Graph with_stand_ins(const Graph& graph, const std::array<int64_t, kMostDims>& stand_ins);
+
 }  // namespace tilewright::graph

@@ -1,6 +1,7 @@
 // The text form of graphs.
 #define XXH_INLINE_ALL
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -9,8 +10,11 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/graph.h"
+#include "graph/sizes.h"
+#include "ir/ops/spec.h"
 #include "models/onnx/extent.h"
 #include "runtime/tensor/element.h"
+#include "runtime/tensor/operands.h"
 
 namespace tilewright::graph {
 namespace {
@@ -22,6 +26,9 @@ std::string quoted(const std::string& text) {
 }
 
 std::string constant_text(const Value& v) {
+  if (v.data == nullptr && !v.file.empty()) {
+    return "from " + quoted(v.file) + (v.tensor == v.name ? "" : " " + quoted(v.tensor));
+  }
   if (!is_written(v)) return v.data == nullptr ? v.hash : data_hash(*v.data);
   std::string text;
   for (int64_t i = 0; i < v.count(); ++i) {
@@ -33,10 +40,17 @@ std::string constant_text(const Value& v) {
 // Reads one line from left to right.
 class Line {
  public:
-  Line(std::string_view text, int number) : text_(text), number_(number) {}
+  // `begin`: the byte of the whole text at which it begins.
+  Line(std::string_view text, int number, size_t begin)
+      : text_(text), number_(number), begin_(begin) {}
 
   [[noreturn]] void fail(const std::string& why) const {
-    throw GraphError(fmt::format("line {}, column {}: {}", number_, at_ + 1, why));
+    throw GraphError(
+        fmt::format("line {}, column {} (byte {}): {}", number_, at_ + 1, begin_ + at_, why));
+  }
+  bool is_at(char c) {
+    skip();
+    return at_ < text_.size() && text_[at_] == c;
   }
   void skip() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
@@ -95,6 +109,7 @@ class Line {
   std::string_view text_;
   size_t at_ = 0;
   int number_;
+  size_t begin_;
 };
 
 class Parser {
@@ -103,8 +118,8 @@ class Parser {
     int number = 0;
     for (size_t at = 0; at < text.size(); ++number) {
       const size_t end = std::min(text.find('\n', at), text.size());
-      Line line(text.substr(at, end - at), number + 1);
-      if (!line.done()) read(line);
+      Line line(text.substr(at, end - at), number + 1, at);
+      if (!line.done() && !line.is_at('#')) read(line);
       at = end + 1;
     }
     return std::move(graph_);
@@ -122,6 +137,12 @@ class Parser {
     Value v;
     v.name = line.text();
     line.expect(":");
+    read_type(line, &v);
+    return v;
+  }
+
+  static void read_type(Line& line, Value* value) {
+    Value& v = *value;
     const std::string type = line.word();
     auto elem = parse_elem_type(type);
     if (!elem || elem == ElemType::boolean || elem == ElemType::index) {
@@ -135,7 +156,19 @@ class Parser {
       if (v.shape.back() < 1 || v.shape.size() > 32) line.fail("expected sizes of 1 or more");
     }
     if (!element_count(v.shape)) line.fail("the shape overflows");
-    return v;
+  }
+
+  // The type and the shape of what the workload makes.
+  static void take_type(Line& line, const std::string& spec, Value* value) {
+    try {
+      const OperandInfo made = operands_of(parse_workload(spec), {}).back();
+      value->elem = made.elem;
+      value->shape = made.shape;
+    } catch (const Error& e) {
+      const std::string what = e.what();
+      line.fail(what.substr(0, what.find('\n')));
+    }
+    if (!element_count(value->shape)) line.fail("the shape overflows");
   }
 
   size_t add(Line& line, Value v) {
@@ -171,7 +204,14 @@ class Parser {
     dim.range.max = line.number<int64_t>();
     line.expect("as");
     dim.stand_in = line.number<int64_t>();
-    if (!onnx::has_stand_in(dim.stand_in)) line.fail("that number is no stand-in");
+    if (std::ranges::find(onnx::kStandIns, dim.stand_in) == onnx::kStandIns.end() &&
+        std::ranges::find(onnx::kOtherStandIns, dim.stand_in) == onnx::kOtherStandIns.end()) {
+      line.fail(fmt::format("{} is no stand-in; expected one of {}", dim.stand_in,
+                            fmt::join(onnx::kStandIns, ", ")));
+    }
+    if (graph_.dims.size() == kMostDims) {
+      line.fail(fmt::format("expected at most {} dimensions", kMostDims));
+    }
     if (dim.range.min < 1 || dim.range.max <= dim.range.min) line.fail("the range is empty");
     for (const Dim& other : graph_.dims) {
       if (other.name == dim.name || other.stand_in == dim.stand_in) line.fail("it occurs twice");
@@ -192,6 +232,10 @@ class Parser {
       }
       line.expect("}");
       v.data = std::move(data);
+    } else if (line.take("from ")) {
+      v.file = line.text();
+      v.tensor = line.is_at('"') ? line.text() : v.name;
+      if (v.file.empty()) line.fail("expected the name of a file");
     } else {
       v.hash = line.word();
     }
@@ -199,9 +243,13 @@ class Parser {
   }
 
   void read_node(Line& line) {
-    Value v = typed(line);
+    Value v;
+    v.name = line.text();
+    const bool is_typed = line.take(":");
+    if (is_typed) read_type(line, &v);
     Node node;
     line.expect("=");
+    if (!is_typed && !line.is_at('"')) line.fail("expected the shape of a view or of a write");
     if (line.take("view ")) {
       std::vector<size_t> parts = {known(line)};
       while (line.take(",")) parts.push_back(known(line));
@@ -217,6 +265,7 @@ class Parser {
     } else {
       node.spec = line.text();
       if (node.spec.empty()) line.fail("expected a spec");
+      if (!is_typed) take_type(line, node.spec, &v);
       line.expect("(");
       while (!line.take(")")) {
         if (!node.operands.empty()) line.expect(",");

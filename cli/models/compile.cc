@@ -14,17 +14,18 @@
 #include "cli/models/gpu_program.h"
 #include "cli/models/kernels_in_place.h"
 #include "cli/models/model_error.h"
+#include "cli/models/narrowing.h"
 #include "cli/models/onnx_file.h"
+#include "cli/models/program_file.h"
 #include "cli/models/tuning.h"
 #include "cli/output/output_file.h"
 #include "cli/output/progress.h"
-#include "codegen/intrinsics/intrinsics.h"
 #include "graph/decoder/import_decoder.h"
 #include "graph/import_onnx.h"
 #include "graph/interpret.h"
 #include "graph/optimize.h"
 #include "graph/plan.h"
-#include "graph/precision.h"
+#include "graph/program.h"
 #include "graph/sizes.h"
 #include "models/onnx/external.h"
 #include "models/weights/gguf.h"
@@ -42,20 +43,16 @@ using Json = nlohmann::ordered_json;
 
 struct CompileArguments {
   CommonOptions common;
-  std::string model, out, time, precision = "f32";
+  NarrowingArguments narrowing;
+  std::string model, out, time;
   std::vector<std::string> dims, constants;
   int trials = 16;
-  int parent = 0;        // the process without which there is nobody to compile for
-  double tolerance = 0;  // 0: the precision's own
+  int parent = 0;  // the process without which there is nobody to compile for
   bool text = false, no_fusion = false, offline = false;
-
-  bool is_narrow() const { return precision != "f32"; }
 };
 
-constexpr double kNarrowTolerance = 0.03;  // of the largest magnitude of an output
-constexpr int kFirstNarrowProducts = 80;   // compute capability of GPUs with products of bf16
-constexpr double kPlacedShare = 0.1;       // of --time, for choosing kernels inside the model
-constexpr double kPlacedSeconds = 30;      // at most, without --time
+constexpr double kPlacedShare = 0.1;   // of --time, for choosing kernels inside the model
+constexpr double kPlacedSeconds = 30;  // at most, without --time
 
 // The sizes of a decoder, a number each.
 std::map<std::string, DimSize> fixed_dims(const CompileArguments& a) {
@@ -82,11 +79,22 @@ graph::Graph read_decoder(const CompileArguments& a) {
     }
     *place->second = size.max;
   }
-  if (a.is_narrow()) {
-    throw UsageError(
-        fmt::format("--precision {}: the weights of a GGUF file keep their types", a.precision));
+  if (a.narrowing.precision != "f32") {
+    throw UsageError(fmt::format("--precision {}: the weights of a GGUF file keep their types",
+                                 a.narrowing.precision));
   }
   graph::Graph graph = graph::import_decoder(weights::TensorFile::open(a.model), sizes);
+  graph::verify(graph);
+  return graph;
+}
+
+graph::Graph imported(std::string_view bytes, const CompileArguments& a,
+                      const onnx::StandIns& stand_ins) {
+  onnx::Model model = read_onnx(bytes, a.model);
+  for (const auto& [name, value] : read_constants(a.constants))
+    onnx::fix_input(&model, name, value);
+  const onnx::ExternalData constants(model);
+  graph::Graph graph = graph::import_onnx(model, read_dims(a.dims), stand_ins);
   graph::verify(graph);
   return graph;
 }
@@ -95,44 +103,19 @@ graph::Graph read_decoder(const CompileArguments& a) {
 graph::Graph read_graph(const CompileArguments& a, const onnx::StandIns& stand_ins) {
   const weights::MappedFile file(a.model);
   if (file.bytes().starts_with(weights::kGgufMagic)) return read_decoder(a);
-  onnx::Model model = read_onnx(file.bytes(), a.model);
-  for (const auto& [name, value] : read_constants(a.constants))
-    onnx::fix_input(&model, name, value);
-  const onnx::ExternalData constants(model);
-  graph::Graph graph = graph::import_onnx(model, read_dims(a.dims), stand_ins);
-  graph::verify(graph);
+  const bool is_program = graph::is_program(file.bytes(), a.model);
+  if (is_program && !a.constants.empty()) {
+    throw UsageError("--const: a program says its constants itself; expected const in its text");
+  }
+  graph::Graph graph = is_program ? read_program_file(a.model, a.dims, stand_ins)
+                                  : imported(file.bytes(), a, stand_ins);
   ThreadPool pool(thread_count(a.common));
   graph::fold_constants(&graph, parallel_on(pool));
   return graph;
 }
 
-// Throws UsageError where the target has no instructions for such products.
-void require_products(const CompileArguments& a, ElemType type) {
-  const Target target = Target::parse(a.common.target);
-  if (target.is_cuda()) {
-    if (target.gpu.compute_capability >= kFirstNarrowProducts) return;
-    throw UsageError(fmt::format(
-        "--precision {}: target '{}' has no instructions for such products, which came with sm_{}",
-        a.precision, target.name, kFirstNarrowProducts));
-  }
-  const bool has = std::ranges::any_of(intrinsics_of(target), [&](const Intrinsic* row) {
-    return row->semantics().operands()[1]->elem == type;
-  });
-  if (has) return;
-  throw UsageError(fmt::format(
-      "--precision {0}: this processor has no instructions for products of {0}, which are those of "
-      "avx512bf16 and of amx-bf16; --precision f32 computes in f32",
-      a.precision));
-}
-
-graph::Graph optimized(graph::Graph graph, const CompileArguments& a) {
-  if (a.is_narrow()) {
-    const ElemType type = *parse_elem_type(a.precision);
-    require_products(a, type);
-    graph::narrow_products(&graph, type);
-    ThreadPool pool(thread_count(a.common));
-    graph::fold_constants(&graph, parallel_on(pool));
-  }
+graph::Graph optimized(graph::Graph graph, const CompileArguments& a, const Narrowing& narrowing) {
+  narrowing.apply(&graph);
   const bool is_gpu = Target::parse(a.common.target).is_cuda();
   if (!a.no_fusion) {
     graph::optimize(&graph, is_gpu ? graph::Processor::Gpu : graph::Processor::Cpu);
@@ -152,21 +135,16 @@ database::ServingContent content_of(const CompileArguments& a, const graph::Grap
 }
 
 // Says what was made. Removes a file whose outputs are off by more than the tolerance.
-int report_made(const CompileArguments& a, Json said, const std::optional<ModelError>& error) {
-  const double tolerance = a.tolerance > 0 ? a.tolerance : kNarrowTolerance;
-  const bool wrong = error && !(error->worst <= tolerance);
+int report_made(const CompileArguments& a, const Narrowing& narrowing, Json said,
+                const std::optional<ModelError>& error) {
+  const bool wrong = error && !(error->worst <= narrowing.tolerance());
   if (wrong) std::filesystem::remove(a.out);
-  said["precision"] = a.precision;
+  narrowing.describe(&said);
   said["error"] = error ? Json(error->worst) : Json();
   if (wrong) said["out"] = nullptr;
   if (a.common.json) print_json(said);
   if (wrong) {
-    const std::string off = fmt::format(
-        "output '{}' is off by {:.2g} of its largest magnitude on random inputs; --tolerance "
-        "allows "
-        "{:.2g}, and no file was kept",
-        error->output, error->worst, tolerance);
-    fmt::print(stderr, "tune-cli: {}{}\n", off, a.is_narrow() ? "; --precision f32 is nearer" : "");
+    fmt::print(stderr, "tune-cli: {}\n", narrowing.refusal(*error));
     return kNoValidCandidate;
   }
   if (a.common.json) return kDone;
@@ -180,16 +158,14 @@ int report_made(const CompileArguments& a, Json said, const std::optional<ModelE
         "nothing was measured\n",
         a.common.target, readable_seconds(said["predicted_seconds"].get<double>()));
   }
-  if (error) {
-    fmt::print("{}: outputs are off by {:.2g} of their largest magnitude, on random inputs\n",
-               a.precision, error->worst);
-  }
+  if (error) fmt::print("{}", narrowing.text(*error));
   return kDone;
 }
 
-// Whether the file runs once, to be compared with the model. In the emulator that takes long.
-bool is_compared(const CompileArguments& a) {
-  return a.tolerance > 0 || (a.is_narrow() && !Target::parse(a.common.target).is_cuda());
+// Whether the file runs, to be compared with the model. In the emulator that takes long.
+bool is_compared(const CompileArguments& a, const Narrowing& narrowing) {
+  const bool is_gpu = Target::parse(a.common.target).is_cuda();
+  return narrowing.compares() && (!is_gpu || a.narrowing.tolerance > 0);
 }
 
 // Throws UsageError where the options do not fit the target, and GraphError where the program does not.
@@ -248,9 +224,10 @@ TuningArguments tuning_arguments(const CompileArguments& a) {
 
 int run_compile(const CompileArguments& a) {
   const graph::Graph model = read_graph(a, onnx::kStandIns);
-  const graph::Graph graph = optimized(model, a);
+  const Narrowing narrowing(model, a.narrowing, a.common);
+  const graph::Graph graph = optimized(model, a, narrowing);
   if (!graph.dims.empty()) {
-    graph::require_same(graph, optimized(read_graph(a, onnx::kOtherStandIns), a));
+    graph::require_same(graph, optimized(read_graph(a, onnx::kOtherStandIns), a, narrowing));
   }
   if (a.text) {
     fmt::print("{}", to_string(graph));
@@ -275,8 +252,10 @@ int run_compile(const CompileArguments& a) {
   content.chosen = placed.records;
   const database::ServingReport written = store.export_serving(a.out, content);
   std::optional<ModelError> error;
-  if (is_compared(a)) error = error_of_model(a.out, model, a.common);
-  return report_made(a,
+  if (is_compared(a, narrowing)) {
+    error = error_of_model(a.out, model, narrowing.samples(), a.common);
+  }
+  return report_made(a, narrowing,
                      {{"model", a.model},
                       {"out", a.out},
                       {"nodes", graph.nodes.size()},
@@ -298,7 +277,8 @@ void add_compile(CLI::App& app, Runners& runners) {
   CLI::App* sub =
       app.add_subcommand("compile", "Makes one file of a model: program, kernels, constants");
   add_common(*sub, a->common, {.specs = false, .cuda = true});
-  sub->add_option("model", a->model, "ONNX file, or GGUF file of a decoder")->required();
+  sub->add_option("model", a->model, "ONNX file, GGUF file of a decoder, or text of a program")
+      ->required();
   sub->add_option("-o,--out", a->out, "Model file to write")->type_name("FILE");
   sub->add_option(
          "--dim", a->dims,
@@ -320,19 +300,7 @@ void add_compile(CLI::App& app, Runners& runners) {
   sub->add_flag("--offline", a->offline,
                 "For a CUDA target without a GPU: rank candidates by the data sheet's model, check "
                 "them in the emulator and measure nothing; the times are predicted");
-  sub->add_option(
-         "--precision", a->precision,
-         "Type of the factors of products and convolutions, f32 or bf16; sums and all else "
-         "stay f32")
-      ->type_name("TYPE")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->capture_default_str();
-  sub->add_option(
-         "--tolerance", a->tolerance,
-         "Compare the outputs with the model's in f32 on random inputs, and refuse a larger "
-         "difference, as a share of the largest magnitude (0.03 with --precision bf16)")
-      ->type_name("SHARE")
-      ->check(CLI::PositiveNumber);
+  add_narrowing(*sub, a->narrowing);
   sub->add_option("--parent", a->parent,
                   "Stop as on Ctrl-C when the process with this id has ended")
       ->type_name("PID")
@@ -346,7 +314,10 @@ void add_compile(CLI::App& app, Runners& runners) {
       "  tune-cli compile model.onnx -o model.tw --trials 0\n"
       "  tune-cli compile model.onnx -o model.tw --precision bf16 --tolerance 0.01\n"
       "  tune-cli compile model.onnx -o model.tw --target cuda:sm_90a --offline --trials 0\n"
+      "  tune-cli compile model.onnx -o model.tw --precision i8 --in x=x.npy\n"
+      "  tune-cli compile model.onnx -o model.tw --precision u4:128\n"
       "  tune-cli compile model.onnx --text\n"
+      "  tune-cli compile program.tg -o model.tw\n"
       "  tune-cli compile model.gguf --dim context=2048 -o model.tw");
   runners["compile"] = [a] { return run_compile(*a); };
 }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "graph/graph.h"
+#include "graph/precision/choice.h"
 
 namespace tilewright::cli {
 
@@ -13,9 +15,9 @@ struct ModelError {
   std::string output;  // where it is
 };
 
-// Runs the file, in the emulator where its kernels are a GPU's, and interprets `graph`, which computes in f64, on the same random inputs: floats in [-1, 1),
-// integers 0 and 1; where dimensions have ranges, at the largest sizes and at the least.
+// Runs the file, in the emulator where its kernels are a GPU's, and interprets `graph`, which computes in f64, on
+// the same inputs.
 ModelError error_of_model(const std::string& file, const graph::Graph& graph,
-                          const CommonOptions& options);
+                          const std::vector<graph::Sample>& samples, const CommonOptions& options);
 
 }  // namespace tilewright::cli

@@ -88,9 +88,10 @@ def _finish(process: subprocess.Popen[str]) -> str:
     return output
 
 
-def run_program(arguments: list[str], progress: Progress) -> Any:
-    """Runs tune-cli with these arguments, "--json" among them, and returns the document that it prints.
-    `progress` as tune() takes it. The program ends when this process does."""
+def run_program(arguments: list[str], progress: Progress, as_json: bool = True) -> Any:
+    """Runs tune-cli with these arguments, "--json" among them, and returns the document that it prints, or
+    with as_json=False what it prints. `progress` as tune() takes it. The program ends when this process
+    does."""
     # A signal may end this process without a word.
     command = [find_program(), arguments[0], "--parent", str(os.getpid()), *arguments[1:]]
     show = progress_of(progress)
@@ -115,4 +116,4 @@ def run_program(arguments: list[str], progress: Progress) -> Any:
         raise KeyboardInterrupt("tuning was interrupted; finished trials are in the database")
     if process.returncode != 0:
         raise failure(process.returncode, "".join(lines))
-    return json.loads(output)
+    return json.loads(output) if as_json else output

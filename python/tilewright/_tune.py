@@ -75,9 +75,9 @@ def compile(model: str | os.PathLike[str], out: str | os.PathLike[str], *,
     `dims` are sizes of dimensions that the model names, or ranges of them, as "1..8". Workloads that
     `db` lacks are tuned: `trials` candidates each (16; 0 takes what is there), or as many as `time`
     allows for the model, "10m".
-    `precision` is that of the factors of products, "f32" or "bf16"; with `tolerance` outputs on random
-    inputs are compared with the model's in f32. `target`, `threads`, `arguments` and `progress` as tune()
-    takes them.
+    `precision` is that of the factors of products: "f32", "bf16", "i8", or weights of few bits in groups,
+    "u4:128". Outputs are compared with the model's in f32 on random inputs, and may be off by `tolerance`
+    of their largest magnitude. `target`, `threads`, `arguments` and `progress` as tune() takes them.
 
     Returns what `tune-cli compile --json` prints: "nodes", "kernels", "bytes", "error" and others. Raises
     a subclass of Error with the program's words where it fails. Ctrl-C keeps all finished trials.

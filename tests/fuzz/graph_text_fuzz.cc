@@ -26,6 +26,10 @@ std::vector<std::string> seed_inputs() {
       "\"expr:expr=\\\"Y[h, i, e] += P[h, i, r] * V[h, r, "
       "e]\\\",dims.h=2,dims.i=4,dims.e=8,dims.r=4,"
       "shapes.P=[2,4,4]\" (P=\"p\", V=\"q\")\noutput \"o\"\n",
+      "# a program of files\ndim \"b\": 1..8 as 2137\nconst \"w\": f32[16, 8] = from "
+      "\"w.safetensors\" "
+      "\"l.0\"\nconst \"v\": u4[8] = from \"v.npy\"\ninput \"x\": f32[2137, 16]\n\"y\" = "
+      "\"matmul:m=2137,n=8,k=16\" (A=\"x\", B=\"w\") for \"l\"\noutput \"y\"\n",
       "const \"i\": i64[2] = {-1, 9}\nconst \"t\": u8[1] = {1}\nconst \"o\": f16[] = {2}\n"};
 }
 

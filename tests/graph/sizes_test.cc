@@ -52,7 +52,8 @@ TEST(GraphSizes, StandInsAreFactors) {
 TEST(GraphSizes, TextsHaveDimensions) {
   const Graph graph = layers();
   EXPECT_EQ(to_string(parse_graph(to_string(graph))), to_string(graph));
-  EXPECT_THAT(refusal("dim \"b\": 1..8 as 2136\n"), HasSubstr("that number is no stand-in"));
+  EXPECT_THAT(refusal("dim \"b\": 1..8 as 2136\n"),
+              HasSubstr("2136 is no stand-in; expected one of 2137"));
   EXPECT_THAT(refusal("dim \"b\": 8..8 as 2137\n"), HasSubstr("the range is empty"));
   EXPECT_THAT(refusal("dim \"b\": 1..8 as 2137\ndim \"b\": 1..8 as 1913\n"),
               HasSubstr("occurs twice"));

@@ -31,13 +31,14 @@ IndexExpr sums_of(const Mapping& m, const Node& node, const std::string& output,
                   const Sizes& sizes) {
   IndexExpr e(m, node, output, sizes, ElemType::i32);
   e.accumulate(ElemType::f32);
-  e.give_type("S", ElemType::i32);
   return e;
 }
 
-// S is the sum of the terms; the output is S, corrected. `before` are statements in front.
+// S is the sum of the terms; the output is S, corrected where there is more. `before` are statements in front.
 Draft finished(IndexExpr& e, const std::string& term, const std::string& more,
                const std::string& before = "") {
+  if (more.empty()) return e.finish(fmt::format("{}{} += {}", before, e.left(), term));
+  e.give_type("S", ElemType::i32);
   return e.finish(
       fmt::format("{0}{1} += {2}; {3} = {1}{4}", before, e.left("S"), term, e.left(), more));
 }

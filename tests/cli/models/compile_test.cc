@@ -214,6 +214,7 @@ TEST_F(Compile, PrecisionByRequestSaysItsError) {
   EXPECT_LT(ran.json()["error"], 0.01);
   EXPECT_TRUE(fs::exists(dir_ / "p.tw"));
   EXPECT_THAT(run(compile + "--precision bf16").out, HasSubstr("outputs are off by"));
+  fs::remove(dir_ / "p.tw");
   ran = run(compile + "--precision bf16 --tolerance 1e-6");
   EXPECT_EQ(ran.code, 3);
   EXPECT_THAT(ran.err, HasSubstr("'y' is off by"));

@@ -1,7 +1,8 @@
-// Precision by request: products of f32 models on operands of a narrower type.
+// Products of f32 models on factors of a narrower float.
 #pragma once
 
 #include "graph/graph.h"
+#include "graph/precision/products.h"
 
 namespace tilewright::graph {
 
@@ -13,7 +14,7 @@ namespace tilewright::graph {
 //   "w/bf16": bf16[4, 3] = "expr:… Y[i0, i1] = X0[i0, i1],…dtypes.Y=bf16" (X0="w")
 //   "y": f32[2, 3] = "expr:… Y[i0, i1] += X0[i0, r0] * X1[r0, i1],…" (X0="x/bf16", X1="w/bf16")
 // Products that read each element of what is calculated once stay as they are, as depthwise convolutions
-// do: they would only convert. Returns the number of products that were changed.
-int narrow_products(Graph* graph, ElemType type);
+// do: they would only convert.
+Changed narrow_products(Graph* graph, ElemType type, const Kept& kept = {});
 
 }  // namespace tilewright::graph
