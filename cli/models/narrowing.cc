@@ -18,6 +18,16 @@ namespace {
 constexpr size_t kNamed = 3;              // products that a message names
 constexpr int kFirstNarrowProducts = 80;  // compute capability of GPUs with products of bf16
 
+// Why the text names no precision; empty where it does.
+std::string problem_of(const std::string& precision) {
+  try {
+    graph::Precision::parse(precision);
+    return "";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
 // Throws UsageError where the target has no instructions for products of bf16.
 void require_products(const graph::Precision& precision, const CommonOptions& options) {
   if (precision.factors != ElemType::bf16) return;
@@ -48,6 +58,7 @@ void add_narrowing(CLI::App& command, NarrowingArguments& arguments) {
           "the terms that share a scale, such as u4:128 (i8:-1: whole columns; u4:128:i8: "
           "activations of i8, too); sums and all else stay f32")
       ->type_name("TYPE")
+      ->check([](const std::string& text) { return problem_of(text); })
       ->capture_default_str();
   command
       .add_option(

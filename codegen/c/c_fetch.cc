@@ -70,6 +70,16 @@ std::pair<Expr, int64_t> share_of(const std::vector<const ForNode*>& rounds, int
   return {floordiv(round * lines, count), ceil_div(lines, count)};
 }
 
+// Neighbouring lines: the first one, and how many there are.
+std::vector<std::pair<int64_t, int64_t>> runs_of(const std::set<int64_t>& lines) {
+  std::vector<std::pair<int64_t, int64_t>> runs;
+  for (int64_t line : lines) {
+    if (runs.empty() || line != runs.back().first + runs.back().second) runs.emplace_back(line, 0);
+    ++runs.back().second;
+  }
+  return runs;
+}
+
 }  // namespace
 
 // The lines of weights that an iteration reads, in bytes from a place: those of its own loads.
@@ -113,15 +123,15 @@ std::vector<std::string> CExpr::fetches_ahead(const std::vector<const ForNode*>&
     }
     const Panel panel = panel_of(read.base, loops);
     if (panel.next == 0) continue;
-    const int64_t first = *read.lines.begin(), lines = *read.lines.rbegin() - first + 1;
-    const auto [line, count] = share_of(panel.rounds, lines);
-    const std::string place = fmt::format(
-        "(const char*)&{} + {} * {}", element(read.buffer, known_.simplify(read.base + panel.next)),
-        print(known_.simplify(line)), kLineBytes);
-    for (int64_t n = 0; n < count; ++n) {
-      // Into the second level: the panel itself is in the first one.
-      texts.push_back(
-          fmt::format("__builtin_prefetch({} + {}, 0, 2);", place, (first + n) * kLineBytes));
+    const std::string place = element(read.buffer, known_.simplify(read.base + panel.next));
+    for (const auto& [first, lines] : runs_of(read.lines)) {
+      const auto [line, count] = share_of(panel.rounds, lines);
+      const std::string own = print(known_.simplify(line));
+      for (int64_t n = 0; n < count; ++n) {
+        // Into the second level: the panel itself is in the first one.
+        texts.push_back(fmt::format("__builtin_prefetch((const char*)&{} + {} * {} + {}, 0, 2);",
+                                    place, own, kLineBytes, (first + n) * kLineBytes));
+      }
     }
   }
   return texts;

@@ -113,6 +113,25 @@ TEST(GeneratedC, OfAPanelThatIsFetchedInAnyNumberOfRounds) {
   EXPECT_GOLDEN(functions_of(in_panels("1..64", 2)));
 }
 
+// Two runs of four lines each, a thousand lines apart, are not a thousand lines.
+TEST(GeneratedC, OfAPanelWhoseLinesLieApart) {
+  Schedule s(lower(make_workload(parse_spec("matmul:m=4,n=64,k=1024"))));
+  s.prepack("B", IndexMap::parse("(k, j) -> (k, j)"));
+  std::vector<Loop> loops = s.loops({"C"});  // i, j, k
+  std::vector<Loop> j = s.split(loops[1], {-1, 2, 16}), k = s.split(loops[2], {2, -1});
+  s.reorder({j[0], loops[0], k[1], k[0], j[1], j[2]});
+  Block init = s.decompose_reduction({"C"}, k[1]);
+  for (const Block& b : {init, Block{"C"}}) s.vectorize(s.loops(b).back());
+  for (const Loop& l : {k[0], j[1]}) s.unroll(l);
+  s.annotate(k[1], kFetchAhead, std::string(kNextPanel));
+  const std::string text = functions_of(s);
+  size_t count = 0;
+  for (size_t at = text.find("prefetch"); at != std::string::npos;
+       at = text.find("prefetch", at + 1))
+    ++count;
+  EXPECT_EQ(count, 2) << text;  // one line of each run in each of the four rounds
+}
+
 // There is no next panel.
 TEST(GeneratedC, OfAWeightThatIsOnePanel) {
   Schedule s(lower(make_workload(parse_spec("matmul:m=4,n=16,k=64"))));
