@@ -100,8 +100,8 @@ Graph joined(Graph graph, const std::vector<size_t>& group) {
     const Shape shape = operand == "bias" ? Shape{columns}
                         : is_turned       ? Shape{columns, lines}
                                           : Shape{lines, columns};
-    product.operands[operand] =
-        join_constants(&graph, name + "/" + operand, parts, is_turned ? 1 : lines, shape);
+    product.operands[operand] = join_constants(&graph, fmt::format("{}/{}", name, operand), parts,
+                                               is_turned ? 1 : lines, shape);
   }
   std::vector<Node> nodes;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
