@@ -63,7 +63,7 @@ struct Value {
   bool constant = false;
   Bytes data = nullptr;   // of a constant; null where it lies elsewhere, under `hash`
   std::string hash = {};  // "xxh3:…", of a constant without data
-  // Of a constant without data whose elements lie in a file beside the program (program.h).
+  // The file beside the program that holds a constant without data, and the tensor in it (program.h).
   std::string file = {}, tensor = {};
 
   int64_t count() const;

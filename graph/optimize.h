@@ -7,7 +7,7 @@
 
 namespace tilewright::graph {
 
-// What the program will run on. Tiles of Winograd are chosen by estimates of a CPU alone: a GPU's products are
+// The processor that the program will run on. Tiles of Winograd are chosen by estimates of a CPU alone: a GPU's products are
 // limited by memory sooner, and its matrix instructions gain more than fewer multiplications do.
 enum class Processor : uint8_t { Cpu, Gpu };
 

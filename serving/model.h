@@ -40,7 +40,7 @@ struct NodeLine {
   double seconds = 0;        // in the last profiled run
 };
 
-// Where a run's launches stand: on a CPU's threads, or on a stream of a GPU.
+// The place of a run's launches: on a CPU's threads, or on a stream of a GPU.
 struct Course {
   const tw_executor* executor = nullptr;
   void* stream = nullptr;

@@ -44,21 +44,6 @@ class OwnStream {
   cuda::Handle stream_ = nullptr;
 };
 
-class OwnEvent {
- public:
-  explicit OwnEvent(const Gpu& gpu) : gpu_(gpu) {
-    gpu.driver().check(gpu.driver().event_create(&event_, 0), "making an event");
-  }
-  ~OwnEvent() { gpu_.driver().event_destroy(event_); }
-  OwnEvent(const OwnEvent&) = delete;
-  OwnEvent& operator=(const OwnEvent&) = delete;
-  void* get() const { return event_; }
-
- private:
-  const Gpu& gpu_;
-  cuda::Handle event_ = nullptr;
-};
-
 }  // namespace
 
 Block::Block(int64_t bytes, std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)), bytes_(bytes) {
@@ -144,15 +129,7 @@ void CapturedRun::start(void* stream) const {
 }
 
 double seconds_on(const Gpu& gpu, void* stream, const std::function<void()>& work) {
-  const cuda::DriverFunctions& driver = gpu.driver();
-  const OwnEvent begin(gpu), end(gpu);
-  driver.check(driver.event_record(begin.get(), stream), "timing a node");
-  work();
-  driver.check(driver.event_record(end.get(), stream), "timing a node");
-  driver.check(driver.event_wait(end.get()), "timing a node");
-  float milliseconds = 0;
-  driver.check(driver.event_elapsed(&milliseconds, begin.get(), end.get()), "timing a node");
-  return milliseconds * 1e-3;
+  return gpu.driver().milliseconds(stream, "timing a node", work) * 1e-3;
 }
 
 void wait_for(const Gpu& gpu, void* stream) {

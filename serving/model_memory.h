@@ -1,4 +1,4 @@
-// Where a model's values lie while it runs: in the memory of the host or of a GPU, and the order of copies and
+// Memory of a model's values while it runs, of the host or of a GPU, and the order of copies and
 // launches there.
 #pragma once
 

@@ -83,12 +83,7 @@ graph::Sample sample_of(const graph::Graph& graph, const std::map<std::string, F
   for (size_t i : fixed.inputs) {
     const graph::Value& v = fixed.values[i];
     HostArray array(v.name, v.elem, v.shape);
-    const NpyArray& given = arrays.at(v.name);
-    if (given.elem == ElemType::boolean && v.elem == ElemType::u8 && given.shape == v.shape) {
-      std::memcpy(array.data(), given.bytes.data(), given.bytes.size());
-    } else {
-      assign(&array, given, files.at(v.name)[place]);
-    }
+    assign_input(&array, arrays.at(v.name), files.at(v.name)[place]);
     sample.inputs[v.name] = bytes_of(array);
   }
   return sample;

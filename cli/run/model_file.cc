@@ -139,13 +139,7 @@ int run_model(const CommonOptions& options, const std::vector<std::string>& in,
   }
   Tensors inputs(ports, shapes);
   for (size_t i = 0; i < given.size(); ++i) {
-    const auto& [array, path] = *given[i];
-    if (array.elem == ElemType::boolean && ports[i].elem == ElemType::u8 &&
-        array.shape == shapes[i]) {
-      std::memcpy(inputs.at(i).data(), array.bytes.data(), array.bytes.size());
-    } else {
-      assign(&inputs.at(i), array, path);
-    }
+    assign_input(&inputs.at(i), given[i]->first, given[i]->second);
   }
   Tensors outputs(model.outputs(), model.sizes_of(inputs.data(), inputs.size()));
   Threads threads(thread_count(options));

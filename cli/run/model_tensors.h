@@ -1,11 +1,14 @@
 // Arguments of a run of a model file: tensors of its ports, and threads.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/tensor/array.h"
+#include "runtime/tensor/npy.h"
 #include "runtime/tensor/seeded.h"
 #include "runtime/thread_pool.h"
 #include "serving/model.h"
@@ -59,6 +62,16 @@ inline void fill_randomly(HostArray* array) {
   if (!is_float(array->elem())) range = ValueRange{0, 1};
   SeededValues(0x6d6f64656cull, array->name(), array->elem(), range)
       .fill(array->data(), array->count());
+}
+
+// Writes what a file holds into an input of a model. Truth values are bytes there. Throws as `assign` does.
+inline void assign_input(HostArray* array, const NpyArray& given, const std::string& path) {
+  const bool is_truth = given.elem == ElemType::boolean && array->elem() == ElemType::u8;
+  if (is_truth && given.shape == array->shape()) {
+    std::memcpy(array->data(), given.bytes.data(), given.bytes.size());
+  } else {
+    assign(array, given, path);
+  }
 }
 
 // The pool's threads as an executor.

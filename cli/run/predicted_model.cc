@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What the model says of a spec's kernel.
+// The prediction for a spec's kernel.
 struct Predicted {
   double seconds = 0;         // without starting it
   double launch_seconds = 0;  // of starting its kernels

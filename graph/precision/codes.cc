@@ -180,12 +180,6 @@ class Encoder {
     text->stages.insert(text->stages.begin() + static_cast<int64_t>(stage) + 1, std::move(scaled));
   }
 
-  std::string fresh_name(const std::string& wanted) {
-    std::string name = wanted;
-    for (int i = 2; !names_.insert(name).second; ++i) name = fmt::format("{}{}", wanted, i);
-    return name;
-  }
-
   const EncodedWeight& encoded_weight(const TextInput& input, const std::vector<size_t>& kept) {
     auto [known, fresh] = weights_.try_emplace({input.value, input.shape, kept});
     EncodedWeight& weight = known->second;
@@ -209,7 +203,7 @@ class Encoder {
       (*data)[static_cast<size_t>(place)] = static_cast<char>(made.codes[next++]);
     });
     weight.codes =
-        graph_.add({fresh_name(from.name + "/i8"), ElemType::i8, from.shape, true, data});
+        graph_.add({fresh_name(from.name + "/i8", &names_), ElemType::i8, from.shape, true, data});
     weight.scales = std::move(made.scales);
     return weight;
   }
@@ -221,7 +215,7 @@ class Encoder {
       const float scale = weight.scales[i] * static_cast<float>(number);
       std::memcpy(data->data() + i * sizeof scale, &scale, sizeof scale);
     }
-    return graph_.add({fresh_name(graph_.values[node.output].name + "/weight_scale"),
+    return graph_.add({fresh_name(graph_.values[node.output].name + "/weight_scale", &names_),
                        ElemType::f32,
                        {static_cast<int64_t>(weight.scales.size())},
                        true,
@@ -269,8 +263,9 @@ class Encoder {
         parsed_stage(fmt::format("S[{0}] = select(H[{0}] == 0, 1, H[{0}] / {1})", own, kMostCode),
                      rows, {}, ElemType::f32));
     Encoded made;
-    made.scale = add_node(std::move(text), fresh_name(graph_.values[input.value].name + "/scale"),
-                          ElemType::f32, scale_shape(input.shape, kept), label);
+    made.scale =
+        add_node(std::move(text), fresh_name(graph_.values[input.value].name + "/scale", &names_),
+                 ElemType::f32, scale_shape(input.shape, kept), label);
     const Stage inverse =
         parsed_stage(fmt::format("T[{0}] = 1 / S[{0}]", own), rows, {}, ElemType::f32);
     const TextInput scale{"S", *made.scale, scale_shape(input.shape, kept), ElemType::f32, false};
@@ -291,8 +286,9 @@ class Encoder {
     text.stages.push_back(parsed_stage(
         fmt::format("Y[{}] = {}", names_of(all), onnx::within_limits(elem, code)), all, {}, elem));
     const Value& from = graph_.values[input.value];
-    return add_node(std::move(text), fresh_name(fmt::format("{}/{}", from.name, to_string(elem))),
-                    elem, from.shape, label);
+    return add_node(std::move(text),
+                    fresh_name(fmt::format("{}/{}", from.name, to_string(elem)), &names_), elem,
+                    from.shape, label);
   }
 
   size_t add_node(Text text, const std::string& name, ElemType elem, const Shape& shape,

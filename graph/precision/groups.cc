@@ -128,9 +128,7 @@ class Grouper {
         set(elem, data->data(), c * rows + r, element);
       }
     }
-    std::string name = wanted;
-    for (int i = 2; !names_.insert(name).second; ++i) name = fmt::format("{}{}", wanted, i);
-    return graph_.add({name, elem, {columns, rows}, true, std::move(data)});
+    return graph_.add({fresh_name(wanted, &names_), elem, {columns, rows}, true, std::move(data)});
   }
 
   // Codes of floats are bits; all others are numbers.

@@ -12,7 +12,7 @@
 
 namespace tilewright::graph {
 
-// What the factors of products are.
+// The types of the factors of products.
 struct Precision {
   // "f32", "bf16", "i8", or the type of weights with the terms that share a scale, "u4:128", "i8:-1"; ":i8" behind
   // that makes the other factor i8, too. Throws UsageError that names what is accepted.

@@ -1,5 +1,7 @@
 #include "graph/precision/products.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace tilewright::graph {
@@ -88,6 +90,12 @@ void read_instead(Text* text, size_t product, const Factor& factor, TextInput in
   rename_tensors(&reader, {{wide, input.name}});
   if (factor.padding) reader.elem = input.elem;
   if (!input_named(*text, input.name)) text->inputs.push_back(std::move(input));
+}
+
+std::string fresh_name(const std::string& wanted, std::set<std::string>* names) {
+  std::string name = wanted;
+  for (int i = 2; !names->insert(name).second; ++i) name = fmt::format("{}{}", wanted, i);
+  return name;
 }
 
 void drop_unread(Text* text) {

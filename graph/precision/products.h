@@ -13,7 +13,7 @@ namespace tilewright::graph {
 // Outputs of nodes that stay as they are.
 using Kept = std::set<std::string>;
 
-// What a pass made of the products of a graph.
+// The products of a graph that a pass changed, and those that it left.
 struct Changed {
   std::vector<std::string> outputs;  // of the nodes that it changed
   int others = 0;  // products with a constant weight that it cannot say, or that gain nothing
@@ -41,6 +41,8 @@ const ops::Syntax* copied_by(const Stage& stage);
 // Makes the stage, or the one that pads for it, read `input`, which stands for the factor, under another name.
 // Inputs keep their places.
 void read_instead(Text* text, size_t product, const Factor& factor, TextInput input);
+// `wanted`, or with a number behind it where the set has that name. Adds it to the set.
+std::string fresh_name(const std::string& wanted, std::set<std::string>* names);
 // Leaves out inputs that no stage reads.
 void drop_unread(Text* text);
 

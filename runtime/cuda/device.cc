@@ -144,25 +144,7 @@ void Device::launch(const DeviceLaunch& l) {
 void Device::wait(std::string_view doing) { driver_.check(driver_.stream_wait(stream_), doing); }
 
 double Device::milliseconds(std::string_view doing, const std::function<void()>& work) {
-  // Events that go with the scope, also when the work fails.
-  struct Event {
-    const DriverFunctions& driver;
-    Handle handle = nullptr;
-    explicit Event(const DriverFunctions& d) : driver(d) {
-      driver.check(driver.event_create(&handle, 0), "making an event");
-    }
-    Event(const Event&) = delete;
-    Event& operator=(const Event&) = delete;
-    ~Event() { driver.event_destroy(handle); }
-  };
-  Event begin(driver_), end(driver_);
-  driver_.check(driver_.event_record(begin.handle, stream_), doing);
-  work();
-  driver_.check(driver_.event_record(end.handle, stream_), doing);
-  driver_.check(driver_.event_wait(end.handle), doing);
-  float elapsed = 0;
-  driver_.check(driver_.event_elapsed(&elapsed, begin.handle, end.handle), doing);
-  return static_cast<double>(elapsed);
+  return driver_.milliseconds(stream_, doing, work);
 }
 
 void Device::flush_l2() {

@@ -88,6 +88,29 @@ void DriverFunctions::check(int status, std::string_view doing) const {
                                 text ? text : "the driver does not say why"));
 }
 
+double DriverFunctions::milliseconds(Handle stream, std::string_view doing,
+                                     const std::function<void()>& work) const {
+  // Events that go with the scope, also when the work fails.
+  struct Event {
+    const DriverFunctions& driver;
+    Handle handle = nullptr;
+    explicit Event(const DriverFunctions& d) : driver(d) {
+      driver.check(driver.event_create(&handle, 0), "making an event");
+    }
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
+    ~Event() { driver.event_destroy(handle); }
+  };
+  const Event begin(*this), end(*this);
+  check(event_record(begin.handle, stream), doing);
+  work();
+  check(event_record(end.handle, stream), doing);
+  check(event_wait(end.handle), doing);
+  float elapsed = 0;
+  check(event_elapsed(&elapsed, begin.handle, end.handle), doing);
+  return static_cast<double>(elapsed);
+}
+
 DriverFunctions open_driver(const std::string& path) {
   // Never closed: it keeps threads of its own.
   void* handle = dlopen(path.empty() ? "libcuda.so.1" : path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -68,6 +69,11 @@ struct DriverFunctions {
 
   /// Throws DeviceError unless `status` is success: "kernel 'add': CUDA_ERROR_…: what it means".
   void check(int status, std::string_view doing) const;
+
+  /// Milliseconds from the start to the end of what `work` starts on the stream, by the GPU's clock. Waits for the
+  /// end. Throws DeviceError with `doing`.
+  double milliseconds(Handle stream, std::string_view doing,
+                      const std::function<void()>& work) const;
 };
 
 /// Opens the library at `path` (empty: libcuda.so.1 where the loader looks) for the rest of the

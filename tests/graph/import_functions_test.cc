@@ -241,7 +241,7 @@ TEST(ImportFunctions, AttentionOfOneNodeIsFused) {
     Graph graph = imported(file);
     optimize(&graph);
     EXPECT_EQ(std::ranges::count_if(graph.nodes, &Node::is_workload), 1) << to_string(graph);
-    // What the mask hides has the weight 0, by which kernels leave it out.
+    // Keys that the mask hides have the weight 0, by which kernels leave them out.
     EXPECT_THAT(to_string(graph), testing::ContainsRegex("select.i3 <= i2, exp"));
   }
 }

@@ -100,16 +100,21 @@ std::string mask_at(IndexExpr& e, const Mapping& m, const std::string& mask, con
 
 bool is_flags(const Mapping& m, const std::string& mask) { return m.elem(mask) == ElemType::u8; }
 
+// The head of keys or values that a head of queries meets: neighbouring ones share it.
+std::string source_of(const Projection& queries, const Projection& source,
+                      const std::string& head) {
+  if (queries.heads == source.heads) return head;
+  return fmt::format("{} // {}", head, queries.heads / source.heads);
+}
+
 // [batch, heads, queries, keys]: scaled products, with what masks leave of them.
 Draft scores_of(const Mapping& m, const Node& node, const Projection& q, const Projection& k,
                 int64_t past, const std::string& output) {
   IndexExpr e(m, node, output, {q.stored[0], q.heads, q.rows, k.rows}, ElemType::f32);
   const Places i = e.indices();
   const std::string r = e.reduced(q.width), sum = e.left("S");
-  const std::string source =
-      q.heads == k.heads ? i[1] : fmt::format("{} // {}", i[1], q.heads / k.heads);
-  const std::string products =
-      fmt::format("{} * {}", q.at(e, i[0], i[1], i[2], r), k.at(e, i[0], source, i[3], r));
+  const std::string products = fmt::format("{} * {}", q.at(e, i[0], i[1], i[2], r),
+                                           k.at(e, i[0], source_of(q, k, i[1]), i[3], r));
   std::string score = fmt::format(
       "{} * {}", sum, literal(node.real("scale", 1 / std::sqrt(static_cast<double>(q.width)))));
   if (const double cap = node.real("softcap", 0); cap > 0) {
@@ -143,11 +148,10 @@ Draft values_of(const Mapping& m, const Node& node, const std::string& weights, 
   IndexExpr e(m, node, output, {q.stored[0], q.heads, q.rows, v.width}, type);
   const Places i = e.indices();
   const std::string r = e.reduced(v.rows);
-  const std::string source =
-      q.heads == v.heads ? i[1] : fmt::format("{} // {}", i[1], q.heads / v.heads);
   const std::string weight = e.made_at(weights, {q.stored[0], q.heads, q.rows, v.rows},
                                        ElemType::f32, {i[0], i[1], i[2], r});
-  return e.finish(fmt::format("{} += {} * {}", e.left(), weight, v.at(e, i[0], source, r, i[3])));
+  return e.finish(fmt::format("{} += {} * {}", e.left(), weight,
+                              v.at(e, i[0], source_of(q, v, i[1]), r, i[3])));
 }
 
 // The same, with zeros where a mask leaves a query no key.
@@ -173,14 +177,14 @@ Mapped express_attention(const Mapping& m, const Node& node) {
   const std::string& name = node.outputs.at(0);
   Mapped drafts;
   const Projection q = projection_of(m, node, 0, "q_num_heads");
-  const Projection k =
-      with_past(m, node, projection_of(m, node, 1, "kv_num_heads"), 4, 1, name + "/keys", &drafts);
+  const Projection own_keys = projection_of(m, node, 1, "kv_num_heads");
+  const Projection k = with_past(m, node, own_keys, 4, 1, name + "/keys", &drafts);
   const Projection v = with_past(m, node, projection_of(m, node, 2, "kv_num_heads"), 5, 2,
                                  name + "/values", &drafts);
   if (k.heads != v.heads || q.heads % k.heads != 0 || k.rows != v.rows) {
     throw NotMapped(fmt::format("{} heads of queries do not share {} of keys", q.heads, k.heads));
   }
-  const int64_t past = k.rows - projection_of(m, node, 1, "kv_num_heads").rows;
+  const int64_t past = k.rows - own_keys.rows;
   const bool masked = node.has_input(3), flat = q.stored.size() == 3;
   const Sizes made = {q.stored[0], q.heads, q.rows, v.width};
   drafts.push_back(scores_of(m, node, q, k, past, name + "/scores"));

@@ -138,16 +138,6 @@ Mapped express_tile(const Mapping& m, const Node& node) {
   return {copied(e, e.at(node.inputs[0], at))};
 }
 
-// An element at the index that `position` holds, which counts from the end where it is negative.
-std::string picked(IndexExpr& e, const std::string& table, const std::string& position,
-                   int64_t size, std::vector<std::string> at, size_t axis, bool may_be_negative) {
-  at[axis] = position;
-  std::string plain = e.at(table, at);
-  if (!may_be_negative) return plain;
-  at[axis] = fmt::format("{} + {}", position, size);
-  return fmt::format("select({} < 0, {}, {})", position, e.at(table, at), plain);
-}
-
 // Whether an index may count from the end. Those that a model is given may.
 bool has_negatives(const Mapping& m, const std::string& indices) {
   const Tensor* known = m.graph.value(indices).tensor;
@@ -156,6 +146,21 @@ bool has_negatives(const Mapping& m, const std::string& indices) {
     if (known->whole_at(i) < 0) return true;
   }
   return false;
+}
+
+// An element whose indices from `axis` on are those that `positions` hold, which count from the end where they are
+// negative.
+std::string picked(IndexExpr& e, const std::string& table,
+                   const std::vector<std::string>& positions, const Sizes& sizes,
+                   std::vector<std::string> at, size_t axis, bool may_be_negative) {
+  if (positions.empty()) return e.at(table, at);
+  const std::vector<std::string> rest(positions.begin() + 1, positions.end());
+  at[axis] = positions[0];
+  std::string plain = picked(e, table, rest, sizes, at, axis + 1, may_be_negative);
+  if (!may_be_negative) return plain;
+  at[axis] = fmt::format("{} + {}", positions[0], sizes[axis]);
+  return fmt::format("select({} < 0, {}, {})", positions[0],
+                     picked(e, table, rest, sizes, at, axis + 1, true), plain);
 }
 
 Mapped express_gather(const Mapping& m, const Node& node) {
@@ -178,7 +183,7 @@ Mapped express_gather(const Mapping& m, const Node& node) {
     return {copied(e, e.at(table, at))};
   }
   const std::string position = e.at(indices, where);
-  return {copied(e, picked(e, table, position, sizes[axis], at, axis, has_negatives(m, indices)))};
+  return {copied(e, picked(e, table, {position}, sizes, at, axis, has_negatives(m, indices)))};
 }
 
 Mapped express_gather_elements(const Mapping& m, const Node& node) {
@@ -187,22 +192,8 @@ Mapped express_gather_elements(const Mapping& m, const Node& node) {
   const Sizes sizes = sizes_of_value(m, table);
   const size_t axis = checked_axis(node.integer("axis", 0), sizes.size());
   const std::string position = e.at(indices, e.indices());
-  return {copied(
-      e, picked(e, table, position, sizes[axis], e.indices(), axis, has_negatives(m, indices)))};
-}
-
-// An element whose indices from `axis` on the places of `positions` hold.
-std::string picked_at(IndexExpr& e, const std::string& table,
-                      const std::vector<std::string>& positions, const Sizes& sizes,
-                      std::vector<std::string> at, size_t axis, bool may_be_negative) {
-  if (positions.empty()) return e.at(table, at);
-  const std::vector<std::string> rest(positions.begin() + 1, positions.end());
-  at[axis] = positions[0];
-  std::string plain = picked_at(e, table, rest, sizes, at, axis + 1, may_be_negative);
-  if (!may_be_negative) return plain;
-  at[axis] = fmt::format("{} + {}", positions[0], sizes[axis]);
-  return fmt::format("select({} < 0, {}, {})", positions[0],
-                     picked_at(e, table, rest, sizes, at, axis + 1, true), plain);
+  return {
+      copied(e, picked(e, table, {position}, sizes, e.indices(), axis, has_negatives(m, indices)))};
 }
 
 // The last axis of the indices has the places along some axes, behind those that both have in common.
@@ -230,7 +221,7 @@ Mapped express_gather_nd(const Mapping& m, const Node& node) {
   for (size_t d = common + places; d < sizes.size(); ++d) {
     at.push_back(i.at(d - common - places + chosen.size() - 1));
   }
-  return {copied(e, picked_at(e, table, positions, sizes, at, common, has_negatives(m, indices)))};
+  return {copied(e, picked(e, table, positions, sizes, at, common, has_negatives(m, indices)))};
 }
 
 // For each element of a scatter's output, where along the axis its update stands, and -1 where it has none. Nothing where the indices or a size are not known, or where so long a
@@ -266,7 +257,14 @@ std::optional<std::vector<double>> written_from(const Mapping& m, const std::str
   return from;
 }
 
-// What a scatter makes of its first operand, where `test` says for each `update` whether it is for this element.
+// The test whether an index that `position` holds is this place of an axis.
+std::string names_place(const Mapping& m, const std::string& indices, const std::string& position,
+                        const std::string& place, int64_t size) {
+  if (!has_negatives(m, indices)) return fmt::format("{} == {}", position, place);
+  return fmt::format("({0} == {1} || {0} + {2} == {1})", position, place, size);
+}
+
+// The first operand of a scatter behind its updates; `test` says for each `update` whether it is for this element.
 Mapped scattered(IndexExpr& e, const Node& node, const std::string& test,
                  const std::string& update) {
   const std::string kind = node.text("reduction", "none"), y = e.left();
@@ -315,9 +313,7 @@ Mapped express_scatter_elements(const Mapping& m, const Node& node) {
   const std::string r = e.reduced(given.at(axis));
   at[axis] = r;
   const std::string position = e.at(indices, at), own = e.indices()[axis];
-  test += has_negatives(m, indices)
-              ? fmt::format("({0} == {1} || {0} + {2} == {1})", position, own, sizes[axis])
-              : fmt::format("{} == {}", position, own);
+  test += names_place(m, indices, position, own, sizes[axis]);
   return scattered(e, node, test, e.at(node.inputs.at(2), at));
 }
 
@@ -340,9 +336,7 @@ Mapped express_scatter_nd(const Mapping& m, const Node& node) {
   for (size_t p = 0; p < places; ++p) {
     where.back() = std::to_string(p);
     const std::string position = e.at(indices, where), &own = e.indices()[p];
-    tests.push_back(has_negatives(m, indices)
-                        ? fmt::format("({0} == {1} || {0} + {2} == {1})", position, own, sizes[p])
-                        : fmt::format("{} == {}", position, own));
+    tests.push_back(names_place(m, indices, position, own, sizes[p]));
   }
   update.insert(update.end(), e.indices().begin() + static_cast<int64_t>(places),
                 e.indices().end());

@@ -81,7 +81,7 @@ output "y"
   EXPECT_EQ(share_off(row, got->data() + bytes, want->data() + bytes), 0);
 }
 
-// What a model that says the same in ONNX becomes.
+// The same statements as a model in ONNX becomes that says the same.
 TEST(GraphCodes, TheStatementsAreThoseOfQuantizedModels) {
   test::OnnxFile file;
   std::vector<int8_t> codes;
