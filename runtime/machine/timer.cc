@@ -18,6 +18,7 @@ constexpr int kMaxRepeats = 1 << 20;
 constexpr double kRan = 0.95;  // of the wall's time: less, and other work had the processor
 constexpr int kCutoffSamples = 2;
 constexpr double kHopeless = 4;    // times the cut-off: the warm-up alone says enough
+constexpr double kCoarse = 0.1;    // half an interval over the median
 constexpr int kFewestSamples = 3;  // taken however slow the runs are
 
 // Seconds of a run that took so long by the wall's clock and had the calling thread's processor for
@@ -78,7 +79,8 @@ class Subject {
     // Seldom when there are many: each look sorts the samples.
     if (count < options_.min_samples || count % (1 + count / 32) != 0) return false;
     summarize(&timing);
-    return timing.relative_ci() <= options_.relative_ci;
+    const bool coarse = timing.ci_low > options_.coarse_above_seconds;
+    return timing.relative_ci() <= (coarse ? kCoarse : options_.relative_ci);
   }
 
   bool beyond_cutoff() const {

@@ -33,6 +33,8 @@ struct TimingOptions {
   // What is worth measuring exactly: measuring ends when the first two samples are both slower, and
   // after the warm-up when that was 4 times slower.
   double cutoff_seconds = std::numeric_limits<double>::infinity();
+  // A median above this needs to be known to a tenth only.
+  double coarse_above_seconds = std::numeric_limits<double>::infinity();
   // How many threads the runs keep busy, the calling one among them; 0: not known, and nothing is said
   // of what else had the processors. A run of one thread takes its time on the processor where other
   // work had more than a twentieth of the wall's.

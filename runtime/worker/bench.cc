@@ -263,6 +263,7 @@ MeasureResult Bench::Impl::measure(const MeasureJob& job) {
       Stopwatch watch(result.timing_seconds);
       TimingOptions timing = job.timing;
       timing.threads = job.threads;
+      timing.coarse_above_seconds = job.keep_seconds;
       SpreadWeights spread(bound, job.spread);
       result.timing = measure_again_while_disturbed([&] { spread.run(); }, timing);
     }

@@ -16,6 +16,7 @@
 #include "runtime/worker/jobs.h"
 #include "runtime/worker/worker_pool.h"
 #include "tuner/backend.h"
+#include "tuner/parallel.h"
 
 namespace tilewright {
 namespace {
@@ -188,16 +189,15 @@ SecondsSpent SecondsSpent::operator-(const SecondsSpent& other) const {
 // illegal.
 void Measurer::Impl::generate(const std::vector<Candidate>& batch,
                               std::vector<Measurement>& results) {
-  const double begin = steady_seconds();
-  for (size_t i = 0; i < batch.size(); ++i) {
+  const Stopwatch watch(spent.proposing);
+  for_each_in_parallel(batch.size(), [&](size_t i) {
     try {
       backend().generate(batch[i].module, target, results[i]);
       results[i].verdict = TrialVerdict::Valid;
     } catch (const LoweringError& e) {
       results[i].reason = e.what();
     }
-  }
-  spent.proposing += steady_seconds() - begin;
+  });
 }
 
 void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& limits) {

@@ -128,6 +128,52 @@ class Conditions : public Visitor {
   std::vector<Expr> inner_, later_, lanes_;
 };
 
+// Puts every let inside the stages that it spans, so that the stages can be told apart.
+class SinkLets : public Mutator {
+ protected:
+  Stmt mutate_let(const LetNode& n, const Stmt&) override { return sink(n, mutate(n.body)); }
+
+ private:
+  static Stmt sink(const LetNode& n, const Stmt& body) {
+    if (auto* a = body.as<AllocateNode>()) return make_allocate(a->buffer, sink(n, a->body));
+    auto* seq = body.as<SeqNode>();
+    if (!seq) return make_let(n.var, n.value, body);
+    std::vector<Stmt> stages;
+    for (const Stmt& stage : seq->stmts) stages.push_back(make_let(n.var, n.value, stage));
+    return make_seq(std::move(stages));
+  }
+};
+
+// Neighbouring lets of one name and value as one.
+Stmt join_lets(const std::vector<Stmt>& stmts) {
+  std::vector<Stmt> joined;
+  for (const Stmt& s : stmts) {
+    auto* let = s.as<LetNode>();
+    auto* last = joined.empty() ? nullptr : joined.back().as<LetNode>();
+    if (let && last && let->var.same_as(last->var) && equal(let->value, last->value)) {
+      joined.back() = make_let(let->var, let->value, make_seq({last->body, let->body}));
+    } else {
+      joined.push_back(s);
+    }
+  }
+  return make_seq(std::move(joined));
+}
+
+// Undoes SinkLets where stages stayed together, and drops names that no stage uses.
+class JoinLets : public Mutator {
+ protected:
+  Stmt mutate_seq(const SeqNode& n, const Stmt&) override {
+    const Stmt joined = join_lets(n.stmts);
+    auto* seq = joined.as<SeqNode>();
+    return seq ? Mutator::mutate_seq(*seq, joined) : mutate(joined);
+  }
+  Stmt mutate_let(const LetNode& n, const Stmt& s) override {
+    bool used = false;
+    for_each_expr(n.body, [&](const Expr& e) { used |= e.same_as(n.var); });
+    return used ? Mutator::mutate_let(n, s) : mutate(n.body);
+  }
+};
+
 // The values at which an inequality starts or stops to hold, for all or for some inner values.
 void add_cuts(const Inequality& q, std::set<int64_t>& cuts) {
   for (int64_t rest : {q.inner_range.max, q.inner_range.min}) {
@@ -135,6 +181,30 @@ void add_cuts(const Inequality& q, std::set<int64_t>& cuts) {
     cuts.insert(q.slope > 0 ? floor_div(-rest - 1, q.slope) + 1 : floor_div(rest, -q.slope) + 1);
   }
 }
+
+// Where inequalities cut the range of a variable, and of each tile that it selects with the loops around it.
+struct Division {
+  std::set<int64_t> cuts;
+  std::vector<std::pair<Expr, std::set<int64_t>>> of_tiles;
+
+  explicit Division(const std::vector<Inequality>& found) {
+    for (const Inequality& q : found) {
+      if (!q.outer.defined()) {
+        add_cuts(q, cuts);
+        continue;
+      }
+      auto tile = std::ranges::find_if(of_tiles, [&](auto& t) { return equal(t.first, q.outer); });
+      if (tile == of_tiles.end()) tile = of_tiles.insert(tile, {q.outer, {}});
+      add_cuts(q, tile->second);
+    }
+  }
+  bool operator==(const Division& other) const {
+    return cuts == other.cuts &&
+           std::ranges::equal(of_tiles, other.of_tiles, [](const auto& a, const auto& b) {
+             return equal(a.first, b.first) && a.second == b.second;
+           });
+  }
+};
 
 class Partitioner : public Mutator {
  public:
@@ -150,36 +220,30 @@ class Partitioner : public Mutator {
     Interval range{*min, *min + *extent - 1};
     const bool reduces = carries_reduction(n.var, n.body);
     std::vector<Inequality> found = conditions(n.var, range, n.body, reduces);
-    std::vector<int64_t> edges = edges_of(found, range);
-    if (edges.size() > 2) return pieces(n, edges);
-    if (!has_composite(found) || reduces) return descend(n, s);
-    known_.push();
-    known_.bind(n.var, range);
-    Stmt body = by_tile(n.var, found, n.body);
-    known_.pop();
+    if (n.for_kind == ForKind::Serial) {
+      std::vector<int64_t> edges = edges_of(found, range);
+      if (edges.size() > 2) return pieces(n, edges);
+      if (!has_composite(found) || reduces) return descend(n, s);
+    } else if (found.empty()) {
+      return descend(n, s);
+    }
+    Stmt body = by_stage(n.var, range, n.body);
     return body.defined() ? make_for(n.var, n.min, n.extent, n.for_kind, body, n.annotations)
                           : body;
   }
 
   Stmt mutate_let(const LetNode& n, const Stmt& s) override {
     Interval range = known_.bounds(n.value);
-    Stmt body;
-    std::vector<Inequality> found;
-    if (range.is_bounded()) found = conditions(n.var, range, n.body, false);
-    std::vector<int64_t> edges =
-        range.is_bounded() ? edges_of(found, range) : std::vector<int64_t>{};
-    if (edges.size() > 2) {
-      body = branches(n.var, edges, n.body);
-    } else if (has_composite(found)) {
-      known_.push();
-      known_.bind(n.var, range);
-      body = by_tile(n.var, found, n.body);
-      known_.pop();
-    } else {
-      body = piece(n.var, range, n.body);
-    }
+    Stmt body =
+        range.is_bounded() ? by_stage(n.var, range, n.body) : piece(n.var, range, n.body);
     if (body.same_as(n.body)) return s;
     return body.defined() ? make_let(n.var, n.value, body) : body;
+  }
+
+  Stmt mutate_seq(const SeqNode& n, const Stmt&) override {
+    const Stmt joined = join_lets(n.stmts);
+    auto* seq = joined.as<SeqNode>();
+    return seq ? Mutator::mutate_seq(*seq, joined) : mutate(joined);
   }
 
  private:
@@ -203,12 +267,44 @@ class Partitioner : public Mutator {
                        [](const Inequality& q) { return q.outer.defined(); });
   }
 
-  // One loop per piece, or one loop of branches when the iterations run in parallel.
-  Stmt pieces(const ForNode& n, const std::vector<int64_t>& edges) {
-    if (n.for_kind == ForKind::Parallel) {
-      Stmt body = branches(n.var, edges, n.body);
-      return make_for(n.var, n.min, n.extent, n.for_kind, body, n.annotations);
+  // Neighbouring stages share branches where the variable divides them alike. Others have their own: each
+  // branch of one would hold a copy of the others.
+  Stmt by_stage(const Expr& var, Interval range, const Stmt& body) {
+    if (auto* a = body.as<AllocateNode>()) {
+      Stmt inside = by_stage(var, range, a->body);
+      return inside.defined() ? make_allocate(a->buffer, inside) : inside;
     }
+    auto* seq = body.as<SeqNode>();
+    if (!seq) return branched(var, range, body);
+    std::vector<Stmt> groups, group;
+    std::optional<Division> last;
+    for (const Stmt& stage : seq->stmts) {
+      Division division(conditions(var, range, stage, false));
+      if (last && !(division == *last)) {
+        groups.push_back(branched(var, range, make_seq(std::exchange(group, {}))));
+      }
+      last = std::move(division);
+      group.push_back(stage);
+    }
+    groups.push_back(branched(var, range, make_seq(std::move(group))));
+    return make_seq(std::move(groups));
+  }
+
+  // Decides what a variable decides, where it does not change: by branches.
+  Stmt branched(const Expr& var, Interval range, const Stmt& body) {
+    std::vector<Inequality> found = conditions(var, range, body, false);
+    std::vector<int64_t> edges = edges_of(found, range);
+    if (edges.size() > 2) return branches(var, edges, body);
+    if (!has_composite(found)) return piece(var, range, body);
+    known_.push();
+    known_.bind(var, range);
+    Stmt result = by_tile(var, found, body);
+    known_.pop();
+    return result;
+  }
+
+  // One loop per piece.
+  Stmt pieces(const ForNode& n, const std::vector<int64_t>& edges) {
     std::vector<Stmt> parts;
     for (size_t i = 0; i + 1 < edges.size(); ++i) {
       Interval range{edges[i], edges[i + 1] - 1};
@@ -314,7 +410,8 @@ class Partitioner : public Mutator {
 
 Program partition_loops(const Program& program) {
   Program result = program;
-  result.body = Partitioner(program.dims)(program.body);
+  result.body = Partitioner(program.dims)(SinkLets()(program.body));
+  if (result.body.defined()) result.body = JoinLets()(result.body);
   if (!result.body.defined()) throw LoweringError("the program does nothing");
   return result;
 }

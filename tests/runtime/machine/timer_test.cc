@@ -90,6 +90,20 @@ TEST(Timer, CutoffStopsAfterTwoSlowSamples) {
   EXPECT_FALSE(fast.stopped_early);
 }
 
+// A search compares the fastest exactly; of the others it learns, and a tenth is close enough.
+TEST(Timer, SlowOnesAreKnownToATenth) {
+  FakeTime time;
+  TimingOptions options;
+  options.min_seconds = 0;
+  const size_t exact = measure(time.run(2e-3, 0.1), options, time.clock()).samples.size();
+  options.coarse_above_seconds = 1.5e-3;
+  const Timing slow = measure(time.run(2e-3, 0.1), options, time.clock());
+  EXPECT_LT(slow.samples.size(), exact / 2);
+  EXPECT_LE(slow.relative_ci(), 0.1);
+  options.coarse_above_seconds = 2.5e-3;
+  EXPECT_EQ(measure(time.run(2e-3, 0.1), options, time.clock()).samples.size(), exact);
+}
+
 TEST(Timer, FarBeyondTheCutoffTheWarmUpIsEnough) {
   FakeTime time;
   TimingOptions options;
