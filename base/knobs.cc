@@ -77,6 +77,8 @@ const std::vector<KnobInfo>& knobs() {
        "trace|debug|info|warn|error|off"},
       {Knob::Verify, "TILEWRIGHT_VERIFY", KnobKind::Boolean, kVerifyByDefault,
        "whether the program is verified after each step of a schedule"},
+      {Knob::PerfMap, "TILEWRIGHT_PERF_MAP", KnobKind::Boolean, "0",
+       "whether /tmp/perf-PID.map names the kernels of serving files and models for perf"},
       {Knob::Peers, "TILEWRIGHT_PEERS", KnobKind::Text, "",
        "folders of baseline plugins for bench, separated by ':', searched before the program's "
        "own"},

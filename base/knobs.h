@@ -19,6 +19,7 @@ enum class Knob : uint8_t {
   SpinMicroseconds,
   Log,
   Verify,
+  PerfMap,
   Peers,
   CpuWithout,
   Cxx,

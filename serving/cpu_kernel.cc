@@ -76,11 +76,12 @@ std::vector<PackedBuffer> pack_on_host(const Kernel& kernel,
 }
 
 std::shared_ptr<const DeviceKernel> load_cpu_kernel(const database::Artifact& artifact,
-                                                    std::shared_ptr<CodeMemory> memory) {
+                                                    std::shared_ptr<CodeMemory> memory,
+                                                    std::string_view name) {
   std::string_view object(reinterpret_cast<const char*>(artifact.bytes.data()),
                           artifact.bytes.size());
   return std::make_shared<CpuKernel>(
-      Kernel(object, KernelDescription::from_json(artifact.description), std::move(memory)));
+      Kernel(object, KernelDescription::from_json(artifact.description), std::move(memory), name));
 }
 
 }  // namespace tilewright::serving

@@ -76,8 +76,9 @@ std::vector<PackedBuffer> pack_on_host(const Kernel& kernel,
                                        const tw_executor& executor);
 
 // Loads a CPU kernel, which runs when the memory is sealed. Throws KernelError or Error for what does not load
-// here.
+// here. Profilers show the name.
 std::shared_ptr<const DeviceKernel> load_cpu_kernel(const database::Artifact& artifact,
-                                                    std::shared_ptr<CodeMemory> memory);
+                                                    std::shared_ptr<CodeMemory> memory,
+                                                    std::string_view name);
 
 }  // namespace tilewright::serving

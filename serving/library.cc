@@ -110,12 +110,13 @@ struct Library::Device {
   std::shared_ptr<CodeMemory> code;  // of all kernels, sealed later; null: each has its own
   decltype(PrepareOptions::emulate) emulate;
 
-  std::shared_ptr<const DeviceKernel> load(const database::Artifact& artifact) const {
+  std::shared_ptr<const DeviceKernel> load(const database::Artifact& artifact,
+                                           std::string_view name) const {
     if (gpu != nullptr) return load_cuda_kernel(artifact, gpu);
     if (emulate) return emulate(artifact);
-    if (code != nullptr) return load_cpu_kernel(artifact, code);
+    if (code != nullptr) return load_cpu_kernel(artifact, code, name);
     const auto own = std::make_shared<CodeMemory>();
-    auto kernel = load_cpu_kernel(artifact, own);
+    auto kernel = load_cpu_kernel(artifact, own, name);
     own->seal();
     return kernel;
   }
@@ -252,8 +253,9 @@ void Library::serve_box(const Request& request, const Choice& choice, const Devi
     for (const Box& piece : served.missing(c.box)) {
       if (!overlaps(piece, box)) continue;
       try {
-        if (c.in_place_of != nullptr) served.declare(*load(*c.in_place_of, device));
-        served.add(piece, load(*c.kernel, device), *c.made_for, c.kernel->artifact_hash);
+        const std::string_view name = request.text;
+        if (c.in_place_of != nullptr) served.declare(*load(*c.in_place_of, device, name));
+        served.add(piece, load(*c.kernel, device, name), *c.made_for, c.kernel->artifact_hash);
       } catch (const Error& e) {
         // The next best may do. What is stored may be unsound, or need what this processor lacks.
         failures.push_back({piece, e.what()});
@@ -279,7 +281,7 @@ void Library::serve_box(const Request& request, const Choice& choice, const Devi
 }
 
 std::shared_ptr<const DeviceKernel> Library::load(const StoredKernel& stored,
-                                                  const Device& device) {
+                                                  const Device& device, std::string_view name) {
   const std::string key =
       fmt::format("{} {}", device.gpu == nullptr ? "cpu" : std::to_string(device.gpu->index()),
                   stored.artifact_hash);
@@ -287,8 +289,8 @@ std::shared_ptr<const DeviceKernel> Library::load(const StoredKernel& stored,
   std::weak_ptr<const DeviceKernel>& known = loaded_[key];
   std::shared_ptr<const DeviceKernel> kernel = known.lock();
   if (kernel == nullptr) {
-    kernel = device.load(device.emulate ? *table_.artifact_with_source(stored)
-                                        : *table_.artifact(stored));
+    kernel = device.load(
+        device.emulate ? *table_.artifact_with_source(stored) : *table_.artifact(stored), name);
     known = kernel;
   }
   return kernel;

@@ -88,7 +88,8 @@ class Library {
   // Adds kernels for the sizes of the box and says what it found.
   void serve_box(const Request& request, const Choice& choice, const Device& device, Served& served,
                  std::vector<ReportLine>& report);
-  std::shared_ptr<const DeviceKernel> load(const StoredKernel& kernel, const Device& device);
+  std::shared_ptr<const DeviceKernel> load(const StoredKernel& kernel, const Device& device,
+                                           std::string_view name);
   void log_once(const ReportLine& line);
 
   const Table table_;

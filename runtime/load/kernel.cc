@@ -37,7 +37,7 @@ void require_runnable(const KernelDescription& description) {
 }
 
 Kernel::Kernel(std::string_view object, KernelDescription description,
-               std::shared_ptr<CodeMemory> memory)
+               std::shared_ptr<CodeMemory> memory, std::string_view name)
     : description_(std::move(description)), handle_(nullptr, close_object) {
   require_runnable(description_);
   if (const std::string problem = object_state(object); !problem.empty()) {
@@ -46,6 +46,7 @@ Kernel::Kernel(std::string_view object, KernelDescription description,
   if (memory != nullptr && object_problem(object).empty()) {
     placed_ = PlacedObject::place(object, std::move(memory));
   }
+  if (placed_) placed_->name(name);
   if (!placed_) handle_.reset(load_shared_object(object));
   main_ = resolve(object, description_.main.symbol);
   for (const KernelFunction& f : description_.packs) packs_.push_back(resolve(object, f.symbol));

@@ -25,9 +25,9 @@ class Kernel {
   // Throws KernelError for bytes that do not load, another calling convention, and symbols that the
   // object lacks.
   // With `memory` an object that needs nothing of the loader is placed there, which takes less time; it must not
-  // be called before that is sealed, and debuggers and profilers do not find its functions.
+  // be called before that is sealed. Debuggers do not find its functions, and profilers only its `name`.
   Kernel(std::string_view object, KernelDescription description,
-         std::shared_ptr<CodeMemory> memory = nullptr);
+         std::shared_ptr<CodeMemory> memory = nullptr, std::string_view name = "a kernel");
 
   const KernelDescription& description() const { return description_; }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/error.h"
+#include "runtime/load/perf_map.h"
 
 namespace tilewright {
 namespace {
@@ -186,6 +187,8 @@ std::optional<PlacedObject> PlacedObject::place(std::string_view object,
   }
   return PlacedObject(std::move(memory), first, bytes);
 }
+
+void PlacedObject::name(std::string_view text) const { name_code(first_, bytes_, text); }
 
 void* PlacedObject::symbol(std::string_view object, const std::string& name) const {
   const uint64_t address = ObjectView(object).address_of(name);

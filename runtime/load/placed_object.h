@@ -37,7 +37,7 @@ class CodeMemory {
   std::vector<Chunk> chunks_;
 };
 
-// An object in such memory: its segments, at their distances. No library, debugger or profiler knows of it. Most
+// An object in such memory: its segments, at their distances. No library or debugger knows of it. Most
 // kernels compute all of their addresses relative to themselves, and placing one takes a tenth of the time of
 // dlopen.
 class PlacedObject {
@@ -46,6 +46,9 @@ class PlacedObject {
   // that object_problem() and object_state() say nothing of it.
   static std::optional<PlacedObject> place(std::string_view object,
                                            std::shared_ptr<CodeMemory> memory);
+
+  // Tells profilers whose code it is (perf_map.h).
+  void name(std::string_view text) const;
 
   // The address of a function; null where the object has none of that name. `object` is what was placed.
   void* symbol(std::string_view object, const std::string& name) const;

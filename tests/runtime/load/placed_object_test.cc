@@ -2,9 +2,14 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
 
 #include "runtime/compile/compile.h"
 #include "runtime/load/kernel.h"
+#include "runtime/load/perf_map.h"
 #include "tests/runtime/support.h"
 
 namespace tilewright {
@@ -55,6 +60,33 @@ TEST(PlacedObject, ComputesWhatTheLoadedOneDoes) {
   EXPECT_EQ(dladdr(function, &info), 0);  // the loader does not know it
   const Kernel moved = std::move(placed);
   EXPECT_EQ(last_of(moved, 5), 10);
+}
+
+// What perf reads: first address, bytes and name in one line.
+TEST(PlacedObject, ProfilersAreToldOfItWhereTheyAsk) {
+  const KernelSource source = scaling("1.5f");
+  const std::string object = compile(source).object;
+  unlink(perf_map_path().c_str());
+  const auto placed = [&] {
+    const auto memory = std::make_shared<CodeMemory>();
+    Kernel kernel(object, source.description, memory, "scale:\nn=64");
+    memory->seal();
+    return reinterpret_cast<uintptr_t>(kernel.main_function());
+  };
+  placed();
+  EXPECT_EQ(access(perf_map_path().c_str(), F_OK), -1) << "nobody asked";
+  setenv("TILEWRIGHT_PERF_MAP", "1", 1);
+  const uintptr_t main = placed();
+  unsetenv("TILEWRIGHT_PERF_MAP");
+  std::ifstream map(perf_map_path());
+  uintptr_t first = 0;
+  size_t bytes = 0;
+  std::string name, next;
+  map >> std::hex >> first >> bytes >> name >> next;
+  EXPECT_GE(main, first);
+  EXPECT_LT(main, first + bytes);
+  EXPECT_EQ(name + " " + next, "scale: n=64");
+  unlink(perf_map_path().c_str());
 }
 
 TEST(PlacedObject, ObjectsOfOneTextAreApart) {
