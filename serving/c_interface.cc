@@ -20,9 +20,10 @@ using tilewright::serving::require;
 
 struct tw_library {
   tw_library(const char* path, tilewright::serving::Library::Log log,
-             tilewright::database::Trust trust)
-      : library(path, std::move(log), std::move(trust)) {}
+             tilewright::database::Trust trust, tilewright::serving::LaunchObserver asked)
+      : library(path, std::move(log), std::move(trust)), observer(asked) {}
   tilewright::serving::Library library;
+  tilewright::serving::LaunchObserver observer;
 };
 
 struct tw_prepared {
@@ -146,7 +147,8 @@ tw_status tw_open(const char* path, const tw_open_options* options, tw_library**
     const serving::NoFork no_fork;
     tw_open_options read = {};
     if (options != nullptr) read = serving::read_struct(options, "tw_open_options");
-    auto made = std::make_unique<tw_library>(path, serving::log_of(read), serving::trust_of(read));
+    auto made = std::make_unique<tw_library>(path, serving::log_of(read), serving::trust_of(read),
+                                             serving::observer_of(read));
     *library = made.release();
   });
 }
@@ -159,8 +161,9 @@ tw_status tw_prepare(tw_library* library, const tw_prepare_options* options,
     require(library, "library");
     require(prepared, "prepared");
     const serving::NoFork no_fork;
-    auto made =
-        std::make_unique<tw_prepared>(library->library.prepare(serving::prepare_options(options)));
+    auto own = serving::prepare_options(options);
+    own.observer = library->observer;
+    auto made = std::make_unique<tw_prepared>(library->library.prepare(own));
     *prepared = made.release();
   });
 }

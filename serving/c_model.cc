@@ -65,6 +65,7 @@ tw_status tw_model_open(const char* path, const tw_model_options* options,
     if (read.target != nullptr) own.target = read.target;
     own.device = read.device;
     own.log = serving::log_of(open);
+    own.observer = serving::observer_of(open);
     own.trust = serving::trust_of(open);
     *model = std::make_unique<tw_model>(path, own).release();
   });

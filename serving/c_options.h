@@ -10,6 +10,9 @@ namespace tilewright::serving {
 database::Trust trust_of(const tw_open_options& options);
 // Lines for people go to the caller's function, or to standard error.
 Library::Log log_of(const tw_open_options& options);
+inline LaunchObserver observer_of(const tw_open_options& options) {
+  return {options.launched, options.launched_user};
+}
 // The calling thread where null is given.
 tw_executor executor_of(const tw_executor* given);
 

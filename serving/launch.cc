@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "serving/served.h"
 #include "serving/status.h"
@@ -126,8 +127,22 @@ void Served::launch(const LaunchArgs& args) const {
     const DimSource& source = variant.dims[d];
     kernel_dims[d] = source.dim < 0 ? source.fixed : dims[source.dim];
   }
-  variant.kernel->launch(pointers, kernel_dims,
-                         {context_of(executor, args.workspace), args.stream});
+  launch_observed(variant, pointers, kernel_dims,
+                  {context_of(executor, args.workspace), args.stream});
+}
+
+void Served::launch_observed(const Variant& variant, void* const* pointers, const int64_t* dims,
+                             const Resources& resources) const {
+  if (observer_.call == nullptr || place_.device != kDLCPU) {
+    return variant.kernel->launch(pointers, dims, resources);
+  }
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  variant.kernel->launch(pointers, dims, resources);
+  const std::chrono::duration<double> spent = Clock::now() - begin;
+  const tw_launch_event event = {sizeof event, text_.c_str(), spent.count(),
+                                 resources.context.threads};
+  observer_.call(observer_.user, &event);
 }
 
 }  // namespace tilewright::serving

@@ -227,7 +227,7 @@ std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options, const 
 
 std::unique_ptr<Served> Library::serve(const Request& request, const PrepareOptions& options,
                                        const Device& device, std::vector<ReportLine>& report) {
-  auto served = std::make_unique<Served>(request, device.place);
+  auto served = std::make_unique<Served>(request, device.place, options.observer);
   std::vector<Choice> choices;
   for (const Box& box : boxes_of(request, options)) {
     choices.push_back({box, candidates(table_, request, box)});

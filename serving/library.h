@@ -25,6 +25,7 @@ struct PrepareOptions {
   std::string target = "native";
   int device = 0;
   int threads = 0;
+  LaunchObserver observer;
   uintptr_t alignment = 256;  // in bytes, of a GPU's operands
   // Loads kernels of a model file, of which it gets the sources, for a CUDA target that is not here: they take the
   // memory of the host. Null: a GPU's driver loads them.

@@ -44,6 +44,7 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   prepare.device = options.device;
   prepare.alignment = graph::kValueAlignment;
   prepare.emulate = options.emulate;
+  prepare.observer = options.observer;
   dims_ = graph.dims;
   std::vector<SpecFacts> specs;
   std::set<std::string_view> known;

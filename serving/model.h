@@ -28,6 +28,7 @@ struct ModelOptions {
   int device = 0;                    // which GPU
   decltype(PrepareOptions::emulate) emulate;
   Library::Log log;
+  LaunchObserver observer;
   database::Trust trust;
 };
 

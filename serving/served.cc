@@ -108,8 +108,8 @@ size_t Weights::bytes() const {
   return sum;
 }
 
-Served::Served(const Request& request, Place place)
-    : text_(request.text), place_(place), dims_(request.dims) {
+Served::Served(const Request& request, Place place, LaunchObserver observer)
+    : text_(request.text), place_(place), observer_(observer), dims_(request.dims) {
   for (const Dim& d : dims_) dim_names_.push_back(d.name);
   for (const std::string& name : request.operands) {
     operands_.emplace_back();

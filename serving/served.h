@@ -68,10 +68,16 @@ struct LaunchArgs {
   void* stream = nullptr;
 };
 
+// Whom launches are told; null: nobody.
+struct LaunchObserver {
+  decltype(tw_open_options::launched) call = nullptr;
+  void* user = nullptr;
+};
+
 // Immutable once its variants were added.
 class Served {
  public:
-  Served(const Request& request, Place place);
+  Served(const Request& request, Place place, LaunchObserver observer);
 
   // Takes what a kernel says of the operands, and not the kernel. Throws as add().
   void declare(const DeviceKernel& kernel);
@@ -118,9 +124,12 @@ class Served {
   const PackedVariant* packed_for(const Variant& variant, const Weights* weights) const;
   void check_workspace(const Variant& variant, const LaunchArgs& args, int threads) const;
   const DLTensor& tensor(const LaunchArgs& args, size_t operand, const int64_t* dims) const;
+  void launch_observed(const Variant& variant, void* const* pointers, const int64_t* dims,
+                       const Resources& resources) const;
 
   std::string text_;
   Place place_;
+  LaunchObserver observer_;
   std::vector<Dim> dims_;
   std::vector<std::string> dim_names_;
   std::vector<Operand> operands_;

@@ -82,6 +82,14 @@ TW_API uint32_t tw_interface_version(void) TW_NOEXCEPT;
  * deleted. */
 typedef struct tw_library tw_library;
 
+/* A launch of a CPU kernel that has ended. Since version 5. */
+typedef struct tw_launch_event {
+  size_t struct_size;
+  const char* spec; /* as it was prepared; of a model's node, the node's. It lives as long as the kernel. */
+  double seconds;   /* by the wall's clock */
+  int32_t threads;  /* of its executor */
+} tw_launch_event;
+
 typedef struct tw_open_options {
   size_t struct_size;
   /* Takes a line for people, once for each workload that is served by less than its own tuned
@@ -95,6 +103,10 @@ typedef struct tw_open_options {
   /* SHA-256 of a serving file, 64 hexadecimal digits as sha256sum prints them: the file must have this
    * content, and then may be anybody's. Null: none. Since version 3. */
   const char* pin;
+  /* Called after each launch that succeeds, in the launching thread, the nodes of a model among them: launches and
+   * their time for the caller's metrics. Not for GPUs. Null: no clock is read. Since version 5. */
+  void (*launched)(void* user, const tw_launch_event* event);
+  void* launched_user;
 } tw_open_options;
 
 /* Reads the database at `path`, of this or an older version, and never writes to it. `options` may

@@ -69,11 +69,11 @@ inline std::string write_model(const std::string& database, const graph::Graph& 
 
 class OpenedModel {
  public:
-  explicit OpenedModel(const std::string& path) {
+  explicit OpenedModel(const std::string& path, const tw_open_options* asked = nullptr) {
     auto open = TW_INIT(tw_open_options);
     open.log = [](void*, const char*) {};
     auto options = TW_INIT(tw_model_options);
-    options.open = &open;
+    options.open = asked == nullptr ? &open : asked;
     status = tw_model_open(path.c_str(), &options, &model);
   }
   ~OpenedModel() { tw_model_close(model); }
