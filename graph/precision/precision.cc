@@ -15,9 +15,8 @@ namespace {
 
 [[noreturn]] void refuse_precision(const std::string& text, const std::string& why) {
   throw UsageError(fmt::format(
-      "--precision {}: {}; expected f32, bf16, i8, or a type of weights with the terms that share "
-      "a "
-      "scale, such as u4:128, i4:64, i8:-1 (whole columns) or u4:128:i8 (activations of i8)",
+      "'{}': {}; expected f32, bf16, i8, or a type of weights with the terms that share a scale, "
+      "such as u4:128, i4:64, i8:-1 (whole columns) or u4:128:i8 (activations of i8)",
       text, why));
 }
 
