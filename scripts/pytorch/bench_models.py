@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Times models through torch.compile(backend="tilewright") beside eager, Inductor and its max-autotune.
 
-A way such as u4:128 is a copy with weights of few bits (quantize_), in eager; u4:128+inductor has Inductor around
-its layers. Models have random weights; the outputs are compared with eager's. All run in one process, by turns.
+A way such as u4:128 is a copy with weights of few bits (quantize_), in eager; u4:128+inductor and
+u4:128+tilewright have that around its layers. Models have random weights; the outputs are compared with eager's. All run in one process, by turns.
 Prints a table, or one JSON document. scripts/pytorch/install.py --models installs PyTorch and what the models need; the
 Python module is that of PYTHONPATH.
 """
@@ -83,7 +83,7 @@ def first_tensor(outputs, torch):
     return outputs[0] if isinstance(outputs, tuple) else outputs.last_hidden_state
 
 
-def few_bits(model, way: str, options, torch):
+def few_bits(model, way: str, options, settings: dict, torch):
     """A copy of the model with weights of the type that the way names, tuned."""
     import tilewright.torch
     copied, (precision, _, around) = copy.deepcopy(model), way.partition("+")
@@ -91,6 +91,8 @@ def few_bits(model, way: str, options, torch):
                                **({"folder": options.folder} if options.folder else {}))
     if options.layer_trials:
         tilewright.torch.tune_layers(copied, trials=options.layer_trials, progress="lines")
+    if around == "tilewright":
+        return torch.compile(copied, backend=tilewright.torch.backend, options=settings)
     return torch.compile(copied) if around else copied
 
 
@@ -117,7 +119,7 @@ def bench(name: str, options) -> dict:
         wanted = first_tensor(model(**inputs), torch).clone()
         for way in options.ways.split(","):
             torch._dynamo.reset()
-            made = ways[way]() if way in ways else few_bits(model, way, options, torch)
+            made = ways[way]() if way in ways else few_bits(model, way, options, settings, torch)
             compiled, start = made, time.perf_counter()
             got = first_tensor(compiled(**inputs), torch)
             told["first_run"][way] = time.perf_counter() - start

@@ -404,6 +404,10 @@ class Checkpoints(Layers):
         self.assertEqual(self.load(strict=False)[0], ["0", "2"])
         self.checkpoint("gptq")
         refuses("there is no 3.weight, 3.bias, which the model has", model().append(nn.LayerNorm(N)))
+        with torch.device("meta"):
+            made = model()
+            made[1].register_buffer("frequencies", torch.ones(3), persistent=False)
+        refuses("there is no 1.frequencies, which the model has without memory", made)
         refuses("no layer '2'", model()[:2])
         refuses("'0' has 64 inputs and 48 outputs; the model's layer has 64 and 40",
                 nn.Sequential(nn.Linear(K, 40), nn.ReLU(), nn.Linear(48, N)))

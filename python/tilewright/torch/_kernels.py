@@ -135,7 +135,7 @@ class LayerKernels:
                 return None
             which = max(within, key=lambda which: min(which[1], left))
             pieces.append((first, which))
-            first += min(which[1], left)
+            first += which[1]
         return pieces or None
 
     def _launch(self, which: Any, given: torch.Tensor) -> torch.Tensor:

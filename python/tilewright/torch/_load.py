@@ -112,6 +112,11 @@ def load_quantized_(model: nn.Module, path: str | pathlib.Path, *, folder: str |
     if strict and missing:
         raise FileError(f"{path}: there is no {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}, which the "
                         "model has; expected all of it, or strict=False")
+    empty = [name for name in known if known[name].is_meta and id(known[name]) not in given
+             and name.rpartition(".")[0] not in layers]
+    if empty:
+        raise FileError(f"{path}: there is no {', '.join(empty[:3])}{' …' if len(empty) > 3 else ''}, which the model "
+                        "has without memory; expected a model that was not made on the device 'meta'")
     for name, layer in layers.items():
         layer.train(model.get_submodule(name).training)
         model.set_submodule(name, layer)
