@@ -314,7 +314,7 @@ if(TARGET tilewright_python AND TARGET tune-cli)
   add_executable(python_kernels ${PROJECT_SOURCE_DIR}/tests/python/python_kernels.cc)
   target_link_libraries(python_kernels PRIVATE tw_serving_static tw_test_support)
   foreach(test serve faults tune models graph decoder quantize weights stubs example torch torch_compile
-      packages)
+      torch_quantize vllm container packages)
     add_test(NAME python.${test}
       COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/python/${test}_test.py)
     set_tests_properties(python.${test} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT

@@ -32,9 +32,10 @@ struct ExportArguments {
   CommonOptions common;
   std::string out;
   bool untuned = false;
-  bool shared = false, tvm_ffi = false;
+  bool shared = false;
+  Conventions with;
 
-  bool wants_object() const { return shared || tvm_ffi; }
+  bool wants_object() const { return shared || with.tvm_ffi || with.jax_ffi; }
 };
 
 KernelSource default_kernel(const Workload& w, const Target& target) {
@@ -107,8 +108,8 @@ Exported export_cpu(const Workload& w, const ExportArguments& a, const Lookup& l
              build_line(k)};
   if (a.wants_object()) {
     e.shared_build = shared_build_line(k);
-    e.files.emplace_back(name + "_shared.c", shared_source(k, a.tvm_ffi));
-    e.files.emplace_back(name + ".so", shared_object(k, a.tvm_ffi));
+    e.files.emplace_back(name + "_shared.c", shared_source(k, a.with));
+    e.files.emplace_back(name + ".so", shared_object(k, a.with));
   }
   return e;
 }
@@ -163,7 +164,10 @@ int run_export(const ExportArguments& a) {
   Lookup lookup(a.common);
   if (a.wants_object() && lookup.target.is_cuda()) {
     throw UsageError(fmt::format("{}: shared objects are made for CPU targets; the target is {}",
-                                 a.tvm_ffi ? "--tvm-ffi" : "--shared", lookup.target.name));
+                                 a.with.tvm_ffi   ? "--tvm-ffi"
+                                 : a.with.jax_ffi ? "--jax-ffi"
+                                                  : "--shared",
+                                 lookup.target.name));
   }
   std::vector<Workload> workloads = read_workloads(a.common);
   // Everything is made before anything is written.
@@ -202,8 +206,10 @@ void add_export(CLI::App& app, Runners& runners) {
   sub->add_flag(
       "--shared", a->shared,
       "Also build a shared object, whose function NAME_call takes its operands by number");
-  sub->add_flag("--tvm-ffi", a->tvm_ffi,
+  sub->add_flag("--tvm-ffi", a->with.tvm_ffi,
                 "Also build a shared object with tvm-ffi's calling convention");
+  sub->add_flag("--jax-ffi", a->with.jax_ffi,
+                "Also build a shared object with handlers of XLA, which jax.ffi calls");
   sub->footer(
       "For each spec a header, a source file, and a program that checks them; the lines that "
       "build\n"
@@ -220,7 +226,7 @@ void add_export(CLI::App& app, Runners& runners) {
       "  tune-cli export matmul:m=512,n=768,k=768,dtype=f16 --target cuda:sm_80 -o kernels");
   runners["export"] = [a, sub] {
     if (!names_model(a->common)) return run_export(*a);
-    refuse_of_model(*sub, {"--target", "--default", "--shared", "--tvm-ffi"});
+    refuse_of_model(*sub, {"--target", "--default", "--shared", "--tvm-ffi", "--jax-ffi"});
     return run_export_model(*a);
   };
 }

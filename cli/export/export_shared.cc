@@ -98,7 +98,7 @@ int {0}_call(const void* const* in, void* const* out, const int64_t* dims,
 }}
 )";
 
-std::string comment(const ExportedKernel& k, bool tvm_ffi) {
+std::string comment(const ExportedKernel& k, const Conventions& with) {
   const KernelDescription& d = k.kernel.description;
   const std::string name = export_name(*k.workload);
   std::string in, out, dims;
@@ -123,12 +123,22 @@ std::string comment(const ExportedKernel& k, bool tvm_ffi) {
       " * operands.\n",
       name, shared_build_line(k), in, out, dims.empty() ? "none, may be null" : in_comment(dims),
       k.threads != 1 ? "all threads of OpenMP" : "the calling thread");
-  if (tvm_ffi) {
+  if (with.tvm_ffi) {
     text += fmt::format(
         " *\n * By tvm-ffi's convention, {0} takes the same operands as tensors on the CPU, the\n"
         " * output last, and finds the dims in their shapes. Packed weights and elements below a\n"
         " * byte are taken by their bytes, whatever type they are given. In Python:\n"
         " *   import tvm_ffi; tvm_ffi.load_module(\"./{0}.so\").{0}(…)\n",
+        name);
+  }
+  if (with.jax_ffi) {
+    text += fmt::format(
+        " *\n * By XLA's convention for foreign functions, {0}_jax takes the same operands, the "
+        "output "
+        "as\n * its result. Packed weights and elements below a byte are arrays of u8. In Python:\n"
+        " *   jax.ffi.register_ffi_target(\"{0}\",\n"
+        " *       jax.ffi.pycapsule(ctypes.CDLL(\"./{0}.so\").{0}_jax), platform=\"cpu\")\n"
+        " *   jax.ffi.ffi_call(\"{0}\", jax.ShapeDtypeStruct(shape, dtype))(…)\n",
         name);
   }
   return text + " */\n";
@@ -146,19 +156,21 @@ std::string call_function(const ExportedKernel& k) {
 }
 
 // All that NAME_shared.c adds to NAME.c.
-std::string additions(const ExportedKernel& k, bool tvm_ffi) {
+std::string additions(const ExportedKernel& k, const Conventions& with) {
   const std::string name = export_name(*k.workload);
   std::string text = fmt::format(kRun, name) + call_function(k);
   text += fmt::format("\nconst char* {}_description(void) {{\n  return \"{}\";\n}}\n", name,
                       in_c_string(description(k)));
-  return tvm_ffi ? text + tvm_ffi_functions(k) : text;
+  if (with.tvm_ffi) text += tvm_ffi_functions(k);
+  if (with.jax_ffi) text += jax_ffi_functions(k);
+  return text;
 }
 
 }  // namespace
 
-std::string shared_source(const ExportedKernel& k, bool tvm_ffi) {
-  return fmt::format("{}#include \"{}.c\"\n{}", comment(k, tvm_ffi), export_name(*k.workload),
-                     additions(k, tvm_ffi));
+std::string shared_source(const ExportedKernel& k, const Conventions& with) {
+  return fmt::format("{}#include \"{}.c\"\n{}", comment(k, with), export_name(*k.workload),
+                     additions(k, with));
 }
 
 std::string shared_build_line(const ExportedKernel& k) {
@@ -168,12 +180,12 @@ std::string shared_build_line(const ExportedKernel& k) {
       fmt::join(flags_of(k), " "), name, name);
 }
 
-std::string shared_object(const ExportedKernel& k, bool tvm_ffi) {
+std::string shared_object(const ExportedKernel& k, const Conventions& with) {
   const std::string include = fmt::format("#include \"{}.h\"\n", export_name(*k.workload));
   std::string source = export_source(k);
   source.replace(source.find(include), include.size(), export_header(k));
   KernelSource whole = k.kernel;
-  whole.code = source + additions(k, tvm_ffi);
+  whole.code = source + additions(k, with);
   whole.flags = flags_of(k);
   return compile(whole).object;
 }

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "cli/export/export_ffi.h"
 #include "cli/export/export_shared.h"
 
 namespace tilewright::cli {
@@ -142,20 +143,6 @@ std::optional<int> dlpack_code(ElemType elem) {
   }
 }
 
-bool is_packed(const KernelDescription& d, const KernelParam& p) {
-  for (const KernelFunction& pack : d.packs) {
-    if (pack.params.back().name == p.name) return true;
-  }
-  return false;
-}
-
-// C text that is the bytes of an operand, in names of dimensions.
-std::string bytes_text(const KernelParam& p, const std::vector<std::string>& dims) {
-  std::string count = "1";
-  for (const KernelExtent& e : p.shape) count += fmt::format(" * (int64_t)({})", e.to_c(dims));
-  return fmt::format("({} * {} + 7) / 8", count, bits_of(p.elem));
-}
-
 // The lines that find one operand among the arguments.
 std::string find_operand(const KernelParam& p, size_t i, bool packed,
                          const std::vector<std::string>& dims) {
@@ -171,37 +158,15 @@ std::string find_operand(const KernelParam& p, size_t i, bool packed,
       p.shape.size(), bytes_text(p, dims));
 }
 
-struct FfiFunction {
-  std::string name;
-  std::vector<const KernelParam*> params;
-  std::vector<bool> packed;
-  std::string call;  // an expression that is 0 when all is well
-};
-
-std::string text_of(const FfiFunction& f, const ExportedKernel& k, bool with_dims) {
-  const KernelDescription& d = k.kernel.description;
-  const std::vector<std::string> names = with_dims ? d.dims : std::vector<std::string>();
-  std::string operands, body, sizes;
-  for (size_t v = 0; v < names.size(); ++v) {
-    const std::string c = c_name(names[v]);
-    std::string from = "0";
-    for (size_t i = 0; i < f.params.size() && from == "0"; ++i) {
-      for (size_t a = 0; a < f.params[i]->shape.size(); ++a) {
-        if (f.packed[i] || f.params[i]->shape[a].as_dimension() != static_cast<int>(v)) continue;
-        from = fmt::format("tw_size(&args[{}], {})", i, a);
-        break;
-      }
-    }
-    body += fmt::format("  const int64_t {} = {};\n", c, from);
-    body += fmt::format(
-        "  if ({0} < {1} || {0} > {2}) {{\n    return tw_raise(\"ValueError\", function, "
-        "\"expected "
-        "{3} from {1} to {2}\");\n  }}\n",
-        c, k.workload->dims[v].min, k.workload->dims[v].max, names[v]);
-    sizes += (sizes.empty() ? "" : ", ") + c;
-  }
-  std::vector<std::string> c_names;
-  for (const std::string& name : names) c_names.push_back(c_name(name));
+std::string text_of(const FfiFunction& f, const ExportedKernel& k) {
+  const std::vector<std::string> c_names = c_dims(f, k);
+  const auto size = [](size_t operand, size_t axis) {
+    return fmt::format("tw_size(&args[{}], {})", operand, axis);
+  };
+  std::string operands;
+  std::string body = read_dims(f, k, size, [](const std::string& message) {
+    return fmt::format("tw_raise(\"ValueError\", function, \"{}\")", message);
+  });
   for (size_t i = 0; i < f.params.size(); ++i) {
     operands += (operands.empty() ? "" : ", ") + f.params[i]->name;
     body += find_operand(*f.params[i], i, f.packed[i], c_names);
@@ -216,42 +181,15 @@ std::string text_of(const FfiFunction& f, const ExportedKernel& k, bool with_dim
       "  if ({5} != 0) return tw_raise(\"MemoryError\", function, \"out of memory\");\n"
       "  result->type = TW_FFI_NONE;\n  result->zero = 0;\n  result->value.integer = 0;\n"
       "  return 0;\n}}\n",
-      f.name, operands, f.params.size(), body, sizes.empty() ? "0" : sizes, f.call);
+      f.name, operands, f.params.size(), body,
+      c_names.empty() ? "0" : fmt::to_string(fmt::join(c_names, ", ")), f.call("found"));
 }
 
 }  // namespace
 
 std::string tvm_ffi_functions(const ExportedKernel& k) {
-  const KernelDescription& d = k.kernel.description;
-  const std::string name = export_name(*k.workload);
-  // The output stands last, wherever the kernel has it.
-  FfiFunction main{name, {}, {}, ""};
-  std::vector<size_t> order;
-  for (bool written : {false, true}) {
-    for (size_t i = 0; i < d.main.params.size(); ++i) {
-      const KernelParam& p = d.main.params[i];
-      if ((p.role == ParamRole::Output) != written) continue;
-      main.params.push_back(&p);
-      main.packed.push_back(is_packed(d, p));
-      order.push_back(i);
-    }
-  }
-  std::vector<std::string> arguments(order.size());
-  for (size_t i = 0; i < order.size(); ++i) arguments[order[i]] = fmt::format("found[{}]", i);
-  main.call =
-      fmt::format("tw_run_{}((void* const[]){{{}}}, dims)", name, fmt::join(arguments, ", "));
-  std::string text = kPrelude + text_of(main, k, true);
-  for (const KernelFunction& pack : d.packs) {
-    FfiFunction f{pack_name(k, pack), {}, {}, ""};
-    std::string args;
-    for (size_t i = 0; i < pack.params.size(); ++i) {
-      f.params.push_back(&pack.params[i]);
-      f.packed.push_back(i + 1 == pack.params.size());
-      args += fmt::format("{}found[{}]", i == 0 ? "" : ", ", i);
-    }
-    f.call = fmt::format("{}({})", f.name, args);
-    text += text_of(f, k, false);
-  }
+  std::string text = kPrelude;
+  for (const FfiFunction& f : ffi_functions(k)) text += text_of(f, k);
   return text;
 }
 

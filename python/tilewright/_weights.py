@@ -27,10 +27,14 @@ class StoredWeight:
         """Everything as it lies in the file: a tensor, or the codes [k, n] of a quantized layer with
         `operand`.scale and `operand`.zero or `operand`.offset. Rows of a layer in act-order come in the
         order of their groups."""
+        return self._ordered(operand)[0]
+
+    def _ordered(self, operand: str = "B") -> tuple[dict[str, numpy.ndarray], list[int]]:
+        """What arrays() gives, and the order of A's columns, or an empty list."""
         import numpy
 
-        read, _ = self.file._opened.read(self.name, None, operand, self._gptq_format)
-        return {name: numpy.asarray(array) for name, array in read.items()}
+        read, order = self.file._opened.read(self.name, None, operand, self._gptq_format)
+        return {name: numpy.asarray(array) for name, array in read.items()}, order
 
     def _read_for(self, kernel: Kernel, operand: str) -> tuple[dict[str, Any], Any]:
         """The arrays that fill the operand, and the order of A's columns, or None."""

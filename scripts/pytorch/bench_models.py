@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Times models through torch.compile(backend="tilewright") beside eager, Inductor and its max-autotune.
 
-Models have random weights; the outputs are compared with eager's. All run in one process, by turns. Prints a
-table, or one JSON document. scripts/pytorch/install.py --models installs PyTorch and what the models need; the
+A way such as u4:128 is a copy with weights of few bits (quantize_), in eager; u4:128+inductor and
+u4:128+tilewright have that around its layers. Models have random weights; the outputs are compared with eager's. All run in one process, by turns.
+Prints a table, or one JSON document. scripts/pytorch/install.py --models installs PyTorch and what the models need; the
 Python module is that of PYTHONPATH.
 """
 import argparse
+import copy
 import importlib.util
 import json
 import pathlib
@@ -33,6 +35,27 @@ def llama(torch):
     return LlamaModel(config), {"input_ids": torch.randint(0, 32000, (1, 128))}
 
 
+def llama_step(torch):
+    """A decoder's step: one token behind 128 others, with a head for 32,000 words."""
+    from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
+
+    class Step(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = LlamaForCausalLM(LlamaConfig(
+                num_hidden_layers=6, hidden_size=512, num_attention_heads=8, num_key_value_heads=4,
+                intermediate_size=1408, vocab_size=32000))
+
+        def forward(self, token, keys, values):
+            cache = DynamicCache()
+            for layer in range(6):
+                cache.update(keys[layer], values[layer], layer)
+            return self.model(input_ids=token, past_key_values=cache).logits
+
+    return Step(), {"token": torch.randint(0, 32000, (1, 1)), "keys": torch.randn(6, 1, 4, 128, 64),
+                    "values": torch.randn(6, 1, 4, 128, 64)}
+
+
 def vision(torch, name: str):
     import torchvision.models as models
     if name == "vit_s":
@@ -50,6 +73,7 @@ MODELS = {
     "mobilenet_v3_large": lambda torch: vision(torch, "mobilenet_v3_large"),
     "vit_s": lambda torch: vision(torch, "vit_s"),
     "llama": llama,
+    "llama_step": llama_step,
 }
 
 
@@ -57,6 +81,19 @@ def first_tensor(outputs, torch):
     if isinstance(outputs, torch.Tensor):
         return outputs
     return outputs[0] if isinstance(outputs, tuple) else outputs.last_hidden_state
+
+
+def few_bits(model, way: str, options, settings: dict, torch):
+    """A copy of the model with weights of the type that the way names, tuned."""
+    import tilewright.torch
+    copied, (precision, _, around) = copy.deepcopy(model), way.partition("+")
+    tilewright.torch.quantize_(copied, precision, rows=("1",) if options.one.endswith("step") else ("2..128",),
+                               **({"folder": options.folder} if options.folder else {}))
+    if options.layer_trials:
+        tilewright.torch.tune_layers(copied, trials=options.layer_trials, progress="lines")
+    if around == "tilewright":
+        return torch.compile(copied, backend=tilewright.torch.backend, options=settings)
+    return torch.compile(copied) if around else copied
 
 
 def bench(name: str, options) -> dict:
@@ -82,7 +119,8 @@ def bench(name: str, options) -> dict:
         wanted = first_tensor(model(**inputs), torch).clone()
         for way in options.ways.split(","):
             torch._dynamo.reset()
-            compiled, start = ways[way](), time.perf_counter()
+            made = ways[way]() if way in ways else few_bits(model, way, options, settings, torch)
+            compiled, start = made, time.perf_counter()
             got = first_tensor(compiled(**inputs), torch)
             told["first_run"][way] = time.perf_counter() - start
             told["off"][way] = float((got - wanted).abs().max() / wanted.abs().max())
@@ -93,6 +131,8 @@ def bench(name: str, options) -> dict:
                 compiled(**inputs)
         for rnd in range(options.rounds):
             for way in list(run)[:: 1 if rnd % 2 else -1]:
+                for _ in range(options.before):
+                    run[way](**inputs)
                 start = time.perf_counter()
                 run[way](**inputs)
                 samples[way].append(time.perf_counter() - start)
@@ -113,7 +153,11 @@ def main() -> int:
     parser.add_argument("--folder", default="", help="files of regions; a default of the backend")
     parser.add_argument("--tune", default="", help="time for each region that is not tuned, such as 5m")
     parser.add_argument("--rounds", type=int, default=31)
+    parser.add_argument("--before", type=int, default=0,
+                        help="runs ahead of each that is timed: steps of a decoder follow each other")
     parser.add_argument("--ways", default="eager,inductor,max-autotune,tilewright")
+    parser.add_argument("--layer-trials", type=int, default=0,
+                        help="trials for each kernel of ways such as u4:128; 0 takes what the folder holds")
     parser.add_argument("--always", action="store_true", help="take regions that are slower, too")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--one", help=argparse.SUPPRESS)

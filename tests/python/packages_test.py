@@ -134,13 +134,14 @@ class Packages(unittest.TestCase):
 
     def test_the_runtime_has_the_module_and_no_tuner(self):
         names = self.names("tilewright_runtime")
-        for name in ("__init__.py", "py.typed", "_core.pyi", "torch/__init__.py", "lib/libtilewright.so.0",
+        for name in ("__init__.py", "py.typed", "_core.pyi", "torch/__init__.py", "vllm.py", "lib/libtilewright.so.0",
                      "lib/libsqlite3.so.0", "lib/libsodium.so.23"):
             self.assertIn("tilewright/" + name, names)
         with zipfile.ZipFile(self.wheels["tilewright_runtime"]) as archive:
             name, = [name for name in names if name.endswith(".dist-info/entry_points.txt")]
-            self.assertIn("[torch_dynamo_backends]\ntilewright = tilewright.torch:backend",
-                          archive.read(name).decode())
+            entries = archive.read(name).decode()
+        self.assertIn("[torch_dynamo_backends]\ntilewright = tilewright.torch:backend", entries)
+        self.assertIn("[vllm.general_plugins]\ntilewright = tilewright.vllm:register", entries)
         libraries = [name for name in names if ".so" in name]
         self.assertEqual(len(libraries), 4, libraries)
         self.assertEqual([name for name in names if "tune-cli" in name or "xgboost" in name], [])

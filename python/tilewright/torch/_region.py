@@ -24,7 +24,7 @@ from ._capture import Capture, Left, Unavailable, graph_key, weights_key
 from ._operator import dtype_of
 from ._report import Row
 
-_NO_NUMPY = frozenset(dtype for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu")
+NO_NUMPY = frozenset(dtype for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu")
                       if (dtype := getattr(torch, name, None)) is not None)
 _LONGEST = 300  # characters of a reason
 _pools: dict[int, Pool] = {}
@@ -226,11 +226,7 @@ class Region:
 
     def add_specs(self) -> None:
         """Adds the workloads of the file to FOLDER/specs.txt, which tilewright.tune() takes."""
-        path = self.file.parent / "specs.txt"
-        with contextlib.suppress(OSError):
-            before = path.read_text().splitlines() if path.exists() else []
-            specs = dict.fromkeys([*before, *(node.spec for node in self._model.nodes if node.spec)])
-            write_text(path, "".join(f"{spec}\n" for spec in specs))
+        add_specs(self.file.parent, [node.spec for node in self._model.nodes if node.spec])
 
     # Runs.
 
@@ -255,11 +251,20 @@ class Region:
 
 def _array(tensor: torch.Tensor) -> Any:
     """NumPy's array of the same memory, which the module takes in a third of the time, where it has one."""
-    return tensor if tensor.dtype in _NO_NUMPY else tensor.numpy()
+    return tensor if tensor.dtype in NO_NUMPY else tensor.numpy()
 
 
 def _bytes(tensors: Sequence[torch.Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def add_specs(folder: pathlib.Path, specs: Sequence[str]) -> None:
+    """Adds workloads to FOLDER/specs.txt; a folder that cannot be written stays as it is."""
+    path = folder / "specs.txt"
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        before = path.read_text().splitlines() if path.exists() else []
+        write_text(path, "".join(f"{spec}\n" for spec in dict.fromkeys([*before, *specs])))
 
 
 def write_text(path: pathlib.Path, text: str) -> None:

@@ -1,5 +1,5 @@
-// tune-cli export --shared and --tvm-ffi: the objects are called from C by their symbols with values made
-// by hand, and from Python where NumPy or tvm_ffi is found.
+// tune-cli export --shared, --tvm-ffi and --jax-ffi: the objects are called from C by their symbols with
+// values made by hand, and from Python where NumPy, tvm_ffi or jax is found.
 #include <gmock/gmock.h>
 
 #include "tests/cli/support.h"
@@ -30,7 +30,8 @@ class SharedExport : public Cli {
   // A Python that imports the module, or "".
   std::string python_with(const std::string& module) {
     const char* candidates =
-        "python3 ${XDG_CACHE_HOME:-$HOME/.cache}/tilewright/peers/tvm/bin/python";
+        "python3 ${XDG_CACHE_HOME:-$HOME/.cache}/tilewright/peers/tvm/bin/python "
+        "${XDG_CACHE_HOME:-$HOME/.cache}/tilewright/peers/jax/bin/python";
     Ran ran = shell(std::string("for p in ") + candidates + "; do $p -c 'import numpy, " + module +
                     "' 2>/dev/null && echo -n $p && break; done");
     return ran.out;
@@ -279,6 +280,128 @@ except ValueError as error:
 )");
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("B: expected size 16 along axis 0, got 5"));
+}
+
+// A frame as XLA hands it over, written down once more.
+const std::string kXla = R"C(
+typedef struct { size_t size; void* extensions; int type; void* data; int64_t rank; int64_t* dims; } Buffer;
+typedef struct { size_t size; void* extensions; int64_t count; int* types; Buffer** all; } Buffers;
+typedef struct { size_t size; void* extensions; int major, minor; } Version;
+typedef struct { size_t size; void* extensions; const char* message; int code; } Error;
+typedef struct { size_t size; void* extensions; Version version; const void* inside; void* (*create)(Error*); } Api;
+typedef struct { size_t size; void* extensions; const Api* api; void* context; int stage; Buffers in, out, attributes; } Frame;
+typedef struct { size_t size; Version version; uint32_t traits; int64_t state; } Metadata;
+typedef struct { size_t size; int type; void* next; Metadata* metadata; } Asked;
+static void* create(Error* error) {
+  printf("%d %s\n", error->code, error->message);
+  return error;
+}
+static Api api = {sizeof api, 0, {sizeof(Version), 0, 0, 3}, 0, create};
+static int64_t a_dims[] = {M, K}, b_dims[] = {K, N}, c_dims[] = {M, N};
+static Buffer a = {sizeof a, 0, 11, A, 2, a_dims}, b = {sizeof b, 0, 11, B, 2, b_dims}, c = {sizeof c, 0, 11, C, 2, c_dims};
+static Buffer *in[] = {&a, &b}, *out[] = {&c};
+static Frame frame = {sizeof frame, 0, &api, 0, 3, {sizeof(Buffers), 0, 2, 0, in}, {sizeof(Buffers), 0, 1, 0, out},
+                      {sizeof(Buffers), 0, 0, 0, 0}};
+static void* (*handler)(Frame*);
+int main(int argc, char** argv) {
+  (void)argc;
+  start(argv[1]);
+  handler = find("", "_jax");
+  Metadata metadata = {sizeof metadata, {sizeof(Version), 0, 7, 7}, 7, 7};
+  Asked asked = {sizeof asked, 1, 0, &metadata};
+  frame.extensions = &asked;
+  if (handler(&frame) || metadata.version.major != 0 || metadata.version.minor != 3 || metadata.state) return 2;
+  api.version.major = 1;
+  if (!handler(&frame)) return 3;
+  api.version.major = 0;
+  frame.extensions = 0;
+  frame.stage = 1;
+  if (handler(&frame) || right(1)) return 4;
+  frame.stage = 3;
+  if (handler(&frame) || !right(M)) return 5;
+  memmove(A + 1, A, sizeof(float) * M * K);  /* memory that is not aligned is copied */
+  a.data = A + 1;
+  memset(C, 0, sizeof C);
+  if (handler(&frame)) return 6;
+  memmove(A, A + 1, sizeof(float) * M * K);
+  if (!right(M)) return 7;
+  a.data = A;
+  a.type = 10;
+  if (!handler(&frame)) return 8;
+  a.type = 11;
+  a_dims[1] = K + 1;
+  if (!handler(&frame)) return 9;
+  a_dims[1] = K;
+  a_dims[0] = 6;
+  if (!handler(&frame)) return 10;
+  a_dims[0] = M;
+  c_dims[1] = 3;
+  if (!handler(&frame)) return 11;
+  frame.in.count = 1;
+  return handler(&frame) ? 0 : 12;
+})C";
+
+TEST_F(SharedExport, HandlersOfXlaTakeFrames) {
+  const std::string name = export_one("--default --jax-ffi matmul:m=1..5,n=12,k=9")["name"];
+  Ran ran = run_c(name, kCPrelude + kXla);
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  for (const char* line :
+       {"12 tilewright: written for version 0 of XLA's foreign functions", "3 ",
+        "(A, B, C): A: expected elements of XLA's type 11, got type 10",
+        "A: expected size 9 along axis 1, got 10", "expected m from 1 to 5",
+        "C: expected size 12 along axis 1, got 3", "expected 2 arguments and one result"}) {
+    EXPECT_THAT(ran.out, HasSubstr(line));
+  }
+}
+
+TEST_F(SharedExport, JaxCallsItUnderJit) {
+  const std::string python = python_with("jax.ffi");
+  if (python.empty()) GTEST_SKIP() << "no Python with jax and NumPy";
+  const std::string spec = "matmul:m=1..8,n=64,k=128,w.dtype=u4,w.group=32,w.zero=u4";
+  ASSERT_EQ(run("tune --quiet --trials 2 --threads 1 " + spec).code, 0);
+  const std::string name = export_one("--jax-ffi " + spec)["name"];
+  Ran ran = run_python(python, name, R"(
+import ctypes, json, os
+import jax, jax.numpy as jnp
+import numpy as np
+
+name = os.environ["NAME"]
+library = ctypes.CDLL(os.path.abspath(f"out/{name}.so"))
+describe = getattr(library, name + "_description")
+describe.restype = ctypes.c_char_p
+facts = json.loads(describe())
+random = np.random.default_rng(1)
+q, zero = random.integers(0, 16, (128, 64)), random.integers(0, 16, (4, 64))
+scale = random.uniform(0.01, 0.03, (4, 64)).astype(np.float32)
+pairs = lambda codes: (codes[:, 0::2] | codes[:, 1::2] << 4).astype(np.uint8)
+operands = {"B": pairs(q), "B.scale": scale, "B.zero": pairs(zero)}
+handlers = [name] + [pack["function"] for pack in facts["packs"]]
+for handler in handlers:
+    jax.ffi.register_ffi_target(handler, jax.ffi.pycapsule(getattr(library, handler + "_jax")), platform="cpu")
+for pack in facts["packs"]:
+    call = jax.ffi.ffi_call(pack["function"], jax.ShapeDtypeStruct((pack["bytes"],), jnp.uint8))
+    operands[pack["to"]] = call(*(operands[p["name"]] for p in pack["from"]))
+
+@jax.jit
+def layer(x):
+    out = jax.ffi.ffi_call(name, jax.ShapeDtypeStruct((x.shape[0], 64), jnp.float32))
+    given = {**operands, "A": jnp.tanh(x)}
+    return out(*(given[p["name"]] for p in facts["in"])) + 1
+
+w = (q - np.repeat(zero, 32, 0)) * np.repeat(scale, 32, 0)
+for rows in (1, 3, 8):
+    x = random.standard_normal((rows, 128)).astype(np.float32)
+    np.testing.assert_allclose(layer(x), np.tanh(x) @ w + 1, rtol=1e-4, atol=1e-4)
+for bad in (jnp.ones((2, 128), jnp.bfloat16), jnp.ones((9, 128)), jnp.ones((2, 127))):
+    try:
+        jax.block_until_ready(layer(bad))
+    except Exception as error:
+        print(str(error).splitlines()[0])
+)");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("A: expected elements of XLA's type 11, got type 16"));
+  EXPECT_THAT(ran.out, HasSubstr("expected m from 1 to 8"));
+  EXPECT_THAT(ran.out, HasSubstr("A: expected size 128 along axis 1, got 127"));
 }
 
 // A tuned kernel of two threads runs on OpenMP's, with weights that are packed once.
