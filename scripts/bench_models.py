@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Runs model files beside ONNX Runtime and OpenVINO: in turns in one process, on one pinned thread, by CPU time.
+"""Runs model files beside ONNX Runtime, OpenVINO, IREE, TVM and ncnn: in turns in one process, on one pinned thread,
+by CPU time.
 
-For each pair MODEL.onnx=MODEL.tw it prints the medians in milliseconds, the ratio to the faster peer (above 1:
-Tilewright is faster), and how far its outputs are from the first peer's, as a share of the largest output. Inputs
-are random. With --threads all sides have so many, and the wall's clock counts: a machine without other work is
-needed. The peers compute in f32. OpenVINO has one stream. A peer takes part where its package is installed.
+For each pair MODEL.onnx=MODEL.tw it prints the medians in milliseconds, the ratio to the fastest peer (above 1:
+Tilewright is faster), and how far its outputs are from each peer's, as a share of the largest output. Inputs are
+random. With --threads all sides have so many, and the wall's clock counts: a machine without other work is
+needed. The peers compute in f32. OpenVINO has one stream, and TVM is not tuned. A peer takes part where its package
+is installed. IREE, TVM and ncnn compile the model first, on the same threads, from a copy with the shapes of the
+inputs, folded constants and a new opset (Python package onnx); they take no part in --start.
 `tune-cli bench MODEL.tw --onnx MODEL.onnx` runs this script, which is a part of it.
 With --start each side loads the model and runs it once in a process of its own: CPU time from before the load to
 after the run, and how far the process's peak memory rose, medians of rounds in turns. Imports of Python modules
@@ -20,6 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from model_peers import LOADING, PEERS, OnnxRuntime, OpenVino, module_of, reason_of, version_of
 
 TYPES = {"float32": (2, 32), "float16": (2, 16), "float64": (2, 64), "int64": (0, 64), "int32": (0, 32),
          "int8": (0, 8), "uint8": (1, 8), "bool": (1, 8)}
@@ -122,57 +127,6 @@ def pool_of(library, threads: int) -> int | None:
     return library.tw_pool_executor(pool)
 
 
-class OnnxRuntime:
-    """A peer: `run` runs the model on the inputs, `outputs` gives what it made, in the model's order."""
-    title, package = "ONNX Runtime", "onnxruntime"
-
-    def __init__(self, module, onnx: str, inputs: dict, threads: int, _precision: str = "f32"):
-        options = module.SessionOptions()
-        options.log_severity_level = 3
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        self.session = module.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
-        wanted = {port.name for port in self.session.get_inputs()}
-        self.inputs = {name: array for name, array in inputs.items() if name in wanted}
-
-    def run(self) -> None:
-        self.made = self.session.run(None, self.inputs)
-
-    def outputs(self) -> list:
-        return self.made
-
-
-class OpenVino:
-    title, package = "OpenVINO", "openvino"
-
-    def __init__(self, module, onnx: str, inputs: dict, threads: int, precision: str = "f32"):
-        core = module.Core()
-        model = core.read_model(onnx)
-        ports = {name: port for port in model.inputs for name in port.names}
-        inputs = {name: array for name, array in inputs.items() if name in ports}
-        model.reshape({ports[name]: list(array.shape) for name, array in inputs.items()})
-        hint = {} if precision == "default" else {"INFERENCE_PRECISION_HINT": precision}
-        self.request = core.compile_model(model, "CPU", {
-            **hint, "NUM_STREAMS": "1", "INFERENCE_NUM_THREADS": str(threads),
-            "ENABLE_CPU_PINNING": False}).create_infer_request()
-        for name, array in inputs.items():
-            self.request.set_tensor(name, module.Tensor(array, shared_memory=True))
-        self.run = self.request.infer
-
-    def outputs(self) -> list:
-        return [tensor.data for tensor in self.request.output_tensors]
-
-
-PEERS = (OnnxRuntime, OpenVino)
-
-
-def module_of(peer):
-    """The peer's Python module, or None where it is not installed."""
-    try:
-        return importlib.import_module(peer.package)
-    except ImportError:
-        return None
-
-
 def constants_of(given: list[str], onnx: str) -> dict:
     """Inputs of the model that its file has as constants: NAME=NUMBER, in the types that the model has."""
     import numpy as np
@@ -213,7 +167,7 @@ def compare(library, onnx: str, compiled: str, given) -> dict:
     inputs = random_inputs(model.inputs, given.seed)
     outputs = model.bind(inputs)
     model.run()
-    sides, versions, error, failed = {"tilewright": model.run}, {}, None, {}
+    sides, versions, errors, failed = {"tilewright": model.run}, {}, {}, {}
     present = {peer: module for peer in PEERS if (module := module_of(peer))}
     known = {**inputs, **(constants_of(given.const, onnx) if present else {})}
     for peer, module in present.items():
@@ -221,13 +175,10 @@ def compare(library, onnx: str, compiled: str, given) -> dict:
             side = peer(module, onnx, known, threads, given.peer_precision)
             side.run()
         except Exception as problem:  # any class of it: a peer that cannot run the model takes no part
-            # OpenVINO names its sources first, in lines that end with a colon.
-            lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [repr(problem)]
-            failed[peer.package] = next((line for line in lines if not line.endswith(":")), lines[0])
+            failed[peer.package] = reason_of(problem)
             continue
-        sides[peer.package], versions[peer.package] = side.run, module.__version__.split("-")[0]
-        if error is None:
-            error = difference(outputs, side.outputs())
+        sides[peer.package], errors[peer.package] = side.run, difference(outputs, side.outputs())
+        versions[peer.package] = version_of(peer, module).split("-")[0]
     times = {name: [] for name in sides}
     end = time.monotonic() + given.seconds
     while time.monotonic() < end or len(times["tilewright"]) < 7:
@@ -241,7 +192,7 @@ def compare(library, onnx: str, compiled: str, given) -> dict:
     row = {name: statistics.median(all_times) * 1e3 for name, all_times in times.items()}
     best = min((time for name, time in row.items() if name != "tilewright"), default=None)
     return {"model": os.path.basename(onnx), **row, "ratio": best and best / row["tilewright"],
-            "rounds": len(times["tilewright"]), "error": error, "versions": versions, "failed": failed,
+            "rounds": len(times["tilewright"]), "errors": errors, "versions": versions, "failed": failed,
             "absent": [peer.package for peer in PEERS if peer not in present]}
 
 
@@ -278,7 +229,7 @@ def start_row(given, library, onnx: str, compiled: str, folder: str) -> dict:
     row, file = {"model": os.path.basename(onnx)}, os.path.join(folder, "inputs.npz")
     inputs = random_inputs(Model(library, compiled, None).inputs, given.seed)
     np.savez(file, **inputs, **constants_of(given.const, onnx))
-    runs = {side: [] for side in ("tilewright", *[peer.package for peer in PEERS if module_of(peer)])}
+    runs = {side: [] for side in ("tilewright", *[peer.package for peer in LOADING if module_of(peer)])}
     for _ in range(given.rounds):  # in turns, so that all sides see the machine's good and bad moments
         for side, figures in runs.items():
             command = [sys.executable, __file__, f"{onnx}={compiled}", "--library", given.library,
@@ -297,11 +248,11 @@ def line_of(row: dict) -> str:
     text = f"{row['model']}: {row['tilewright']:.3f} ms"
     for peer in PEERS:
         if peer.package in row:
-            text += f", {peer.title} {row[peer.package]:.3f} ms"
+            text += f", {peer.title} {row[peer.package]:.3f} ms (error {row['errors'][peer.package]:.1e})"
         elif peer.package in row["failed"]:
             text += f", {peer.title} failed: {row['failed'][peer.package]}"
     if row["ratio"]:
-        text += f", ratio {row['ratio']:.2f}, error {row['error']:.1e}"
+        text += f", ratio {row['ratio']:.2f}"
     return f"{text}, {row['rounds']} rounds"
 
 
@@ -315,9 +266,9 @@ def enter_environment() -> None:
     started_as_file = sys.argv[0] != "-"  # tune-cli hands it over on standard input, in the right Python
     if started_as_file and os.path.exists(python) and sys.executable != python:
         os.execv(python, [python, *sys.argv])
-    print("neither onnxruntime nor openvino is installed", file=sys.stderr)
+    print(f"no peer is installed: {', '.join(peer.package for peer in PEERS)}", file=sys.stderr)
     if started_as_file:
-        print("bench_models: scripts/peer_models installs both", file=sys.stderr)
+        print("bench_models: scripts/peer_models installs them", file=sys.stderr)
     sys.exit(4)
 
 
