@@ -24,7 +24,9 @@ import sys
 import tempfile
 import time
 
-from model_peers import LOADING, PEERS, OnnxRuntime, OpenVino, module_of, reason_of, version_of
+if "model_peers" not in sys.modules:  # tune-cli brings it along
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "models"))
+from model_peers import LOADING, PEERS, OnnxRuntime, OpenVino, module_of, reason_of, version_of  # noqa: E402
 
 TYPES = {"float32": (2, 32), "float16": (2, 16), "float64": (2, 64), "int64": (0, 64), "int32": (0, 32),
          "int8": (0, 8), "uint8": (1, 8), "bool": (1, 8)}

@@ -21,7 +21,7 @@ asm(".pushsection .rodata\n"
     ".global tilewright_model_peers_begin, tilewright_model_peers_end\n"
     "tilewright_model_peers_begin:\n"
     ".incbin \"" TILEWRIGHT_SCRIPTS
-    "/model_peers.py\"\n"
+    "/models/model_peers.py\"\n"
     "tilewright_model_peers_end:\n"
     ".global tilewright_bench_models_begin, tilewright_bench_models_end\n"
     "tilewright_bench_models_begin:\n"

@@ -1,4 +1,4 @@
-"""scripts/model_peers.py prepares models of PyPI packages for peers that compile them."""
+"""scripts/models/model_peers.py prepares models of PyPI packages for peers that compile them."""
 import pathlib
 import sys
 import tempfile
@@ -11,7 +11,7 @@ import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 import onnxruntime  # noqa: E402
 
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT / "scripts" / "models"))
 import model_peers  # noqa: E402
 
 PACKAGES = pathlib.Path(onnx.__file__).parents[1]
