@@ -28,6 +28,7 @@ if "model_peers" not in sys.modules:  # tune-cli brings it along
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "models"))
 from model_peers import LOADING, PEERS, OnnxRuntime, OpenVino, module_of, reason_of, version_of  # noqa: E402
 
+LEAST, SLOW = 7, 20  # rounds of all; a peer that takes so many times as long has no more of them
 TYPES = {"float32": (2, 32), "float16": (2, 16), "float64": (2, 64), "int64": (0, 64), "int32": (0, 32),
          "int8": (0, 8), "uint8": (1, 8), "bool": (1, 8)}
 
@@ -150,13 +151,15 @@ def constants_of(given: list[str], onnx: str) -> dict:
 
 
 def difference(outputs: list, wanted: list) -> float:
-    """The largest one, as a share of the output's largest magnitude."""
+    """The largest one, as a share of the output's largest magnitude. Throws ValueError where they do not compare."""
     import numpy as np
     errors = []
     for got, want in zip(outputs, wanted):
         got, want = got.astype(float), np.asarray(want).astype(float)
-        if got.shape != want.shape or (np.isnan(got) != np.isnan(want)).any():
-            return float("inf")
+        if got.shape != want.shape:
+            raise ValueError(f"its output has the shape {list(want.shape)}, the model file's {list(got.shape)}")
+        if (np.isnan(got) != np.isnan(want)).any():
+            raise ValueError("its output and the model file's have no numbers at different places")
         off = np.abs(got - want)[np.isfinite(want)]
         errors.append(float(off.max(initial=0) / max(1e-6, np.abs(want[np.isfinite(want)]).max(initial=0))))
     return max(errors)
@@ -176,17 +179,19 @@ def compare(library, onnx: str, compiled: str, given) -> dict:
         try:
             side = peer(module, onnx, known, threads, given.peer_precision)
             side.run()
+            errors[peer.package] = difference(outputs, side.outputs())
         except Exception as problem:  # any class of it: a peer that cannot run the model takes no part
             failed[peer.package] = reason_of(problem)
             continue
-        sides[peer.package], errors[peer.package] = side.run, difference(outputs, side.outputs())
-        versions[peer.package] = version_of(peer, module).split("-")[0]
+        sides[peer.package], versions[peer.package] = side.run, version_of(peer, module).split("-")[0]
     times = {name: [] for name in sides}
     end = time.monotonic() + given.seconds
-    while time.monotonic() < end or len(times["tilewright"]) < 7:
+    while time.monotonic() < end or len(times["tilewright"]) < LEAST:
         if given.parent and os.getppid() != given.parent:
             sys.exit("bench_models: nobody waits for the result")
         for name, run in sides.items():
+            if len(times[name]) >= LEAST and times[name][-1] > SLOW * times["tilewright"][-1]:
+                continue  # its turns would be all of the time
             if threads > 1:  # the other side's threads wait in a loop for a while
                 time.sleep(0.02)
                 run()

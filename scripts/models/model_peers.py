@@ -69,6 +69,8 @@ def fixed_model(onnx: str, inputs: dict, path: str) -> list:
     graph.name, model.ir_version = "main", max(8, model.ir_version)  # from 4 on constants need not be inputs
     keep(graph.input, [port for port in graph.input if port.name not in constants])
     for port in graph.input:
+        if port.name not in inputs:
+            raise ValueError(f"the model file has no input {port.name}; --const gives it a number")
         port.type.tensor_type.ClearField("shape")
         for extent in inputs[port.name].shape:
             port.type.tensor_type.shape.dim.add().dim_value = extent
@@ -148,7 +150,7 @@ class Ncnn:
              "bool": "bool"}
 
     def __init__(self, module, onnx: str, inputs: dict, threads: int, _precision: str = "f32"):
-        self.module, self.net = module, module.Net()
+        self.net = module.Net()
         options = self.net.opt
         options.num_threads = threads
         for name in dir(options):

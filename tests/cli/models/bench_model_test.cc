@@ -122,6 +122,17 @@ TEST_F(BenchModel, NamesAPeerThatCannotRunTheModel) {
   EXPECT_THAT(ran.out, Not(HasSubstr("not installed: openvino")));
 }
 
+TEST_F(BenchModel, NamesAPeerWhoseOutputsDoNotCompare) {
+  compile();
+  install("onnxruntime", peer("float('nan')"));
+  EXPECT_THAT(bench("--const s=5").out,
+              HasSubstr("onnxruntime cannot run the model: its output and "
+                        "the model file's have no numbers at different"));
+  install("onnxruntime", peer("np.zeros((3, 2, 2))"));
+  EXPECT_THAT(bench("--const s=5 --json").json()["failed"]["onnxruntime"],
+              HasSubstr("shape [3, 2, 2], the model file's [2, 2]"));
+}
+
 TEST_F(BenchModel, RefusesWithTheNextCommand) {
   Ran ran = run("bench m.onnx");
   EXPECT_EQ(ran.code, 2);
