@@ -28,7 +28,7 @@ if "model_peers" not in sys.modules:  # tune-cli brings it along
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "models"))
 from model_peers import LOADING, PEERS, OnnxRuntime, OpenVino, module_of, reason_of, version_of  # noqa: E402
 
-LEAST, SLOW = 7, 20  # rounds of all; a peer that takes so many times as long has no more of them
+LEAST, SLOW = 7, 20  # rounds of all; a peer that takes so many times as long has no more, and its time does not count
 TYPES = {"float32": (2, 32), "float16": (2, 16), "float64": (2, 64), "int64": (0, 64), "int32": (0, 32),
          "int8": (0, 8), "uint8": (1, 8), "bool": (1, 8)}
 
@@ -185,17 +185,23 @@ def compare(library, onnx: str, compiled: str, given) -> dict:
             continue
         sides[peer.package], versions[peer.package] = side.run, version_of(peer, module).split("-")[0]
     times = {name: [] for name in sides}
+
+    def slow(name: str) -> bool:
+        return times[name][-1] > SLOW * times["tilewright"][-1]
+
     end = time.monotonic() + given.seconds
     while time.monotonic() < end or len(times["tilewright"]) < LEAST:
         if given.parent and os.getppid() != given.parent:
             sys.exit("bench_models: nobody waits for the result")
         for name, run in sides.items():
-            if len(times[name]) >= LEAST and times[name][-1] > SLOW * times["tilewright"][-1]:
-                continue  # its turns would be all of the time
+            if len(times[name]) >= LEAST and slow(name):
+                continue
             if threads > 1:  # the other side's threads wait in a loop for a while
                 time.sleep(0.02)
                 run()
             times[name].append(seconds_of(run, clock))
+            if slow(name):
+                end += times[name][-1] * (2 if threads > 1 else 1)
     row = {name: statistics.median(all_times) * 1e3 for name, all_times in times.items()}
     best = min((time for name, time in row.items() if name != "tilewright"), default=None)
     return {"model": os.path.basename(onnx), **row, "ratio": best and best / row["tilewright"],
