@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Runs model files beside ONNX Runtime and OpenVINO: in turns in one process, on one pinned thread, by CPU time.
+"""Runs model files beside ONNX Runtime, OpenVINO, IREE, TVM and ncnn: in turns in one process, on one pinned thread,
+by CPU time.
 
-For each pair MODEL.onnx=MODEL.tw it prints the medians in milliseconds, the ratio to the faster peer (above 1:
-Tilewright is faster), and how far its outputs are from the first peer's, as a share of the largest output. Inputs
-are random. With --threads all sides have so many, and the wall's clock counts: a machine without other work is
-needed. The peers compute in f32. OpenVINO has one stream. A peer takes part where its package is installed.
+For each pair MODEL.onnx=MODEL.tw it prints the medians in milliseconds, the ratio to the fastest peer (above 1:
+Tilewright is faster), and how far its outputs are from each peer's, as a share of the largest output. Inputs are
+random. With --threads all sides have so many, and the wall's clock counts: a machine without other work is
+needed. The peers compute in f32. OpenVINO has one stream, and TVM is not tuned. A peer takes part where its package
+is installed. IREE, TVM and ncnn compile the model first, on the same threads, from a copy with the shapes of the
+inputs, folded constants and a new opset (Python package onnx); they take no part in --start.
 `tune-cli bench MODEL.tw --onnx MODEL.onnx` runs this script, which is a part of it.
 With --start each side loads the model and runs it once in a process of its own: CPU time from before the load to
 after the run, and how far the process's peak memory rose, medians of rounds in turns. Imports of Python modules
@@ -21,6 +24,11 @@ import sys
 import tempfile
 import time
 
+if "model_peers" not in sys.modules:  # tune-cli brings it along
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "models"))
+from model_peers import LOADING, PEERS, OnnxRuntime, OpenVino, module_of, reason_of, version_of  # noqa: E402
+
+LEAST, SLOW = 7, 20  # rounds of all; a peer that takes so many times as long has no more, and its time does not count
 TYPES = {"float32": (2, 32), "float16": (2, 16), "float64": (2, 64), "int64": (0, 64), "int32": (0, 32),
          "int8": (0, 8), "uint8": (1, 8), "bool": (1, 8)}
 
@@ -122,57 +130,6 @@ def pool_of(library, threads: int) -> int | None:
     return library.tw_pool_executor(pool)
 
 
-class OnnxRuntime:
-    """A peer: `run` runs the model on the inputs, `outputs` gives what it made, in the model's order."""
-    title, package = "ONNX Runtime", "onnxruntime"
-
-    def __init__(self, module, onnx: str, inputs: dict, threads: int, _precision: str = "f32"):
-        options = module.SessionOptions()
-        options.log_severity_level = 3
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        self.session = module.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
-        wanted = {port.name for port in self.session.get_inputs()}
-        self.inputs = {name: array for name, array in inputs.items() if name in wanted}
-
-    def run(self) -> None:
-        self.made = self.session.run(None, self.inputs)
-
-    def outputs(self) -> list:
-        return self.made
-
-
-class OpenVino:
-    title, package = "OpenVINO", "openvino"
-
-    def __init__(self, module, onnx: str, inputs: dict, threads: int, precision: str = "f32"):
-        core = module.Core()
-        model = core.read_model(onnx)
-        ports = {name: port for port in model.inputs for name in port.names}
-        inputs = {name: array for name, array in inputs.items() if name in ports}
-        model.reshape({ports[name]: list(array.shape) for name, array in inputs.items()})
-        hint = {} if precision == "default" else {"INFERENCE_PRECISION_HINT": precision}
-        self.request = core.compile_model(model, "CPU", {
-            **hint, "NUM_STREAMS": "1", "INFERENCE_NUM_THREADS": str(threads),
-            "ENABLE_CPU_PINNING": False}).create_infer_request()
-        for name, array in inputs.items():
-            self.request.set_tensor(name, module.Tensor(array, shared_memory=True))
-        self.run = self.request.infer
-
-    def outputs(self) -> list:
-        return [tensor.data for tensor in self.request.output_tensors]
-
-
-PEERS = (OnnxRuntime, OpenVino)
-
-
-def module_of(peer):
-    """The peer's Python module, or None where it is not installed."""
-    try:
-        return importlib.import_module(peer.package)
-    except ImportError:
-        return None
-
-
 def constants_of(given: list[str], onnx: str) -> dict:
     """Inputs of the model that its file has as constants: NAME=NUMBER, in the types that the model has."""
     import numpy as np
@@ -194,13 +151,15 @@ def constants_of(given: list[str], onnx: str) -> dict:
 
 
 def difference(outputs: list, wanted: list) -> float:
-    """The largest one, as a share of the output's largest magnitude."""
+    """The largest one, as a share of the output's largest magnitude. Throws ValueError where they do not compare."""
     import numpy as np
     errors = []
     for got, want in zip(outputs, wanted):
         got, want = got.astype(float), np.asarray(want).astype(float)
-        if got.shape != want.shape or (np.isnan(got) != np.isnan(want)).any():
-            return float("inf")
+        if got.shape != want.shape:
+            raise ValueError(f"its output has the shape {list(want.shape)}, the model file's {list(got.shape)}")
+        if (np.isnan(got) != np.isnan(want)).any():
+            raise ValueError("its output and the model file's have no numbers at different places")
         off = np.abs(got - want)[np.isfinite(want)]
         errors.append(float(off.max(initial=0) / max(1e-6, np.abs(want[np.isfinite(want)]).max(initial=0))))
     return max(errors)
@@ -213,35 +172,40 @@ def compare(library, onnx: str, compiled: str, given) -> dict:
     inputs = random_inputs(model.inputs, given.seed)
     outputs = model.bind(inputs)
     model.run()
-    sides, versions, error, failed = {"tilewright": model.run}, {}, None, {}
+    sides, versions, errors, failed = {"tilewright": model.run}, {}, {}, {}
     present = {peer: module for peer in PEERS if (module := module_of(peer))}
     known = {**inputs, **(constants_of(given.const, onnx) if present else {})}
     for peer, module in present.items():
         try:
             side = peer(module, onnx, known, threads, given.peer_precision)
             side.run()
+            errors[peer.package] = difference(outputs, side.outputs())
         except Exception as problem:  # any class of it: a peer that cannot run the model takes no part
-            # OpenVINO names its sources first, in lines that end with a colon.
-            lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [repr(problem)]
-            failed[peer.package] = next((line for line in lines if not line.endswith(":")), lines[0])
+            failed[peer.package] = reason_of(problem)
             continue
-        sides[peer.package], versions[peer.package] = side.run, module.__version__.split("-")[0]
-        if error is None:
-            error = difference(outputs, side.outputs())
+        sides[peer.package], versions[peer.package] = side.run, version_of(peer, module).split("-")[0]
     times = {name: [] for name in sides}
+
+    def slow(name: str) -> bool:
+        return times[name][-1] > SLOW * times["tilewright"][-1]
+
     end = time.monotonic() + given.seconds
-    while time.monotonic() < end or len(times["tilewright"]) < 7:
+    while time.monotonic() < end or len(times["tilewright"]) < LEAST:
         if given.parent and os.getppid() != given.parent:
             sys.exit("bench_models: nobody waits for the result")
         for name, run in sides.items():
+            if len(times[name]) >= LEAST and slow(name):
+                continue
             if threads > 1:  # the other side's threads wait in a loop for a while
                 time.sleep(0.02)
                 run()
             times[name].append(seconds_of(run, clock))
+            if slow(name):
+                end += times[name][-1] * (2 if threads > 1 else 1)
     row = {name: statistics.median(all_times) * 1e3 for name, all_times in times.items()}
     best = min((time for name, time in row.items() if name != "tilewright"), default=None)
     return {"model": os.path.basename(onnx), **row, "ratio": best and best / row["tilewright"],
-            "rounds": len(times["tilewright"]), "error": error, "versions": versions, "failed": failed,
+            "rounds": len(times["tilewright"]), "errors": errors, "versions": versions, "failed": failed,
             "absent": [peer.package for peer in PEERS if peer not in present]}
 
 
@@ -278,7 +242,7 @@ def start_row(given, library, onnx: str, compiled: str, folder: str) -> dict:
     row, file = {"model": os.path.basename(onnx)}, os.path.join(folder, "inputs.npz")
     inputs = random_inputs(Model(library, compiled, None).inputs, given.seed)
     np.savez(file, **inputs, **constants_of(given.const, onnx))
-    runs = {side: [] for side in ("tilewright", *[peer.package for peer in PEERS if module_of(peer)])}
+    runs = {side: [] for side in ("tilewright", *[peer.package for peer in LOADING if module_of(peer)])}
     for _ in range(given.rounds):  # in turns, so that all sides see the machine's good and bad moments
         for side, figures in runs.items():
             command = [sys.executable, __file__, f"{onnx}={compiled}", "--library", given.library,
@@ -297,11 +261,11 @@ def line_of(row: dict) -> str:
     text = f"{row['model']}: {row['tilewright']:.3f} ms"
     for peer in PEERS:
         if peer.package in row:
-            text += f", {peer.title} {row[peer.package]:.3f} ms"
+            text += f", {peer.title} {row[peer.package]:.3f} ms (error {row['errors'][peer.package]:.1e})"
         elif peer.package in row["failed"]:
             text += f", {peer.title} failed: {row['failed'][peer.package]}"
     if row["ratio"]:
-        text += f", ratio {row['ratio']:.2f}, error {row['error']:.1e}"
+        text += f", ratio {row['ratio']:.2f}"
     return f"{text}, {row['rounds']} rounds"
 
 
@@ -315,9 +279,9 @@ def enter_environment() -> None:
     started_as_file = sys.argv[0] != "-"  # tune-cli hands it over on standard input, in the right Python
     if started_as_file and os.path.exists(python) and sys.executable != python:
         os.execv(python, [python, *sys.argv])
-    print("neither onnxruntime nor openvino is installed", file=sys.stderr)
+    print(f"no peer is installed: {', '.join(peer.package for peer in PEERS)}", file=sys.stderr)
     if started_as_file:
-        print("bench_models: scripts/peer_models installs both", file=sys.stderr)
+        print("bench_models: scripts/peer_models installs them", file=sys.stderr)
     sys.exit(4)
 
 

@@ -154,10 +154,10 @@ void add_bench(CLI::App& app, Runners& runners) {
   sub->add_flag(
       "--kinds", a->kinds,
       "On a GPU, also time the best stored kernel of each kind: clusters, wgmma, mma, threads");
-  sub->add_option(
-         "--onnx", a->model.onnx,
-         "ONNX file that a model file was made of: ONNX Runtime and OpenVINO run it in turns with "
-         "the model file, where scripts/peer_models has installed them")
+  sub->add_option("--onnx", a->model.onnx,
+                  "ONNX file that a model file was made of: ONNX Runtime, OpenVINO, IREE, TVM and "
+                  "ncnn run it "
+                  "in turns with the model file, where scripts/peer_models has installed them")
       ->type_name("FILE");
   sub->add_option("--const", a->model.constants,
                   "Number of an input that the model file has as a constant")

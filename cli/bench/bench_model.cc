@@ -16,18 +16,24 @@
 #include "runtime/compile/process.h"
 #include "runtime/error.h"
 
-// The script that takes the turns, as it is; the build says where it lies.
+// The scripts that take the turns, as they are; the build says where they lie.
 asm(".pushsection .rodata\n"
-    ".global tilewright_bench_models_begin\n"
+    ".global tilewright_model_peers_begin, tilewright_model_peers_end\n"
+    "tilewright_model_peers_begin:\n"
+    ".incbin \"" TILEWRIGHT_SCRIPTS
+    "/models/model_peers.py\"\n"
+    "tilewright_model_peers_end:\n"
+    ".global tilewright_bench_models_begin, tilewright_bench_models_end\n"
     "tilewright_bench_models_begin:\n"
-    ".incbin \"" TILEWRIGHT_BENCH_MODELS
-    "\"\n"
-    ".global tilewright_bench_models_end\n"
+    ".incbin \"" TILEWRIGHT_SCRIPTS
+    "/bench_models.py\"\n"
     "tilewright_bench_models_end:\n"
     ".byte 0\n"
     ".popsection\n");
 
 extern "C" {
+extern const char tilewright_model_peers_begin[];
+extern const char tilewright_model_peers_end[];
 extern const char tilewright_bench_models_begin[];
 extern const char tilewright_bench_models_end[];
 }
@@ -53,11 +59,15 @@ std::string python() {
   return access(own.c_str(), X_OK) == 0 ? own : "python3";
 }
 
-std::string installing(const std::string& packages) {
+// The second script, with the first as the module that it imports: a JSON text is one of Python's.
+std::string script() {
+  const std::string peers(tilewright_model_peers_begin, tilewright_model_peers_end);
   return fmt::format(
-      "scripts/peer_models installs the peers; without it: python3 -m venv {0} && "
-      "{0}/bin/pip install numpy {1}",
-      environment(), packages);
+             "import sys, types\n"
+             "sys.modules['model_peers'] = types.ModuleType('model_peers')\n"
+             "exec({}, sys.modules['model_peers'].__dict__)\n",
+             Json(peers).dump(-1, ' ', true)) +
+         std::string(tilewright_bench_models_begin, tilewright_bench_models_end);
 }
 
 // The library beside this program, in a build or in an installed tree; else the loader's.
@@ -101,8 +111,10 @@ std::string last_line(std::string text) {
 
 Json row_of(const ProcessResult& done) {
   if (done.started && done.exit_code == kNoPeers) {
-    throw ToolchainError("bench: " + last_line(done.err) + "; " +
-                         installing("onnxruntime openvino"));
+    throw ToolchainError(fmt::format(
+        "bench: {}; scripts/peer_models installs the peers; without it: python3 -m venv {} && "
+        "{}/bin/pip install numpy onnxruntime openvino",
+        last_line(done.err), environment(), environment()));
   }
   if (!done.ok()) {
     const std::string said = last_line(done.err);
@@ -114,7 +126,9 @@ Json row_of(const ProcessResult& done) {
 Json document_of(const CommonOptions& options, const ModelBench& bench, const Json& row) {
   Json peers = Json::object();
   for (const auto& [name, version] : row["versions"].items()) {
-    peers[name] = {{"version", version}, {"seconds", row[name].get<double>() * 1e-3}};
+    peers[name] = {{"version", version},
+                   {"seconds", row[name].get<double>() * 1e-3},
+                   {"difference", row["errors"][name]}};
   }
   return {{"model", options.specs[0]},
           {"onnx", bench.onnx},
@@ -123,19 +137,20 @@ Json document_of(const CommonOptions& options, const ModelBench& bench, const Js
           {"seconds", row["tilewright"].get<double>() * 1e-3},
           {"peers", peers},
           {"ratio", row["ratio"]},
-          {"difference", row["error"]},
+          {"difference", peers.empty() ? Json() : peers.begin()->at("difference")},
           {"failed", row["failed"]},
           {"absent", row["absent"]}};
 }
 
 void print_row(const CommonOptions& options, const Json& row) {
-  Table table({"side", "ms", "ratio"});
+  Table table({"side", "ms", "ratio", "difference"});
   const auto own = row["tilewright"].get<double>();
-  table.row({"tilewright", fmt::format("{:.3f}", own), ""});
+  table.row({"tilewright", fmt::format("{:.3f}", own), "", ""});
   for (const auto& [name, version] : row["versions"].items()) {
     const auto time = row[name].get<double>();
     table.row({fmt::format("{} {}", name, version.get<std::string>()), fmt::format("{:.3f}", time),
-               fmt::format("{:.2f}", time / own)});
+               fmt::format("{:.2f}", time / own),
+               fmt::format("{:.1e}", row["errors"][name].get<double>())});
   }
   fmt::print("{}: {} rounds on {} thread{}\n{}", options.specs[0], row["rounds"].get<int>(),
              thread_count(options), thread_count(options) == 1 ? "" : "s",
@@ -143,15 +158,17 @@ void print_row(const CommonOptions& options, const Json& row) {
   for (const auto& [name, why] : row["failed"].items()) {
     print_wrapped(fmt::format("{} cannot run the model: {}", name, why.get<std::string>()));
   }
-  for (const Json& name : row["absent"]) {
-    print_wrapped(fmt::format("{0} is not installed: {1}", name.get<std::string>(),
-                              installing(name.get<std::string>())));
+  if (!row["absent"].empty()) {
+    const auto names =
+        fmt::format("{}", fmt::join(row["absent"].get<std::vector<std::string>>(), " "));
+    print_wrapped(
+        fmt::format("not installed: {0}; 'scripts/peer_models {0}' installs what PyPI has", names));
   }
   if (row["ratio"].is_null()) return;
   print_wrapped(
-      fmt::format("ratio to the fastest peer: {:.2f}; outputs differ by {:.1e} of their "
-                  "largest magnitude",
-                  row["ratio"].get<double>(), row["error"].get<double>()));
+      fmt::format("ratio to the fastest peer: {:.2f}; the differences are those of the "
+                  "outputs, as a share of their largest magnitude",
+                  row["ratio"].get<double>()));
 }
 
 }  // namespace
@@ -179,9 +196,8 @@ int bench_model(const CommonOptions& options, const ModelBench& bench) {
     throw UsageError(fmt::format("--onnx: there is no file '{}'", bench.onnx));
   }
   read_constants(bench.constants);
-  const std::string script(tilewright_bench_models_begin, tilewright_bench_models_end);
   const double limit = kLoadingSeconds + 2 * parse_time_limit(bench.time);
-  const Json row = row_of(run_process(command_of(options, bench), script, limit));
+  const Json row = row_of(run_process(command_of(options, bench), script(), limit));
   if (options.json) {
     print_json(document_of(options, bench, row));
   } else {

@@ -56,6 +56,16 @@ class PeerModels(unittest.TestCase):
         self.assertEqual(code, 4)
         self.assertIn("nothing could be installed", said)
 
+    def test_large_ones_are_installed_by_name_alone(self):
+        there = "onnxruntime openvino xllamacpp iree-base-runtime pnnx"
+        self.assertNotIn("iree", self.install(there)[1])
+        code, said = self.install(there, "iree", "ncnn", "--force")
+        self.assertEqual(code, 0, said)
+        self.assertIn("pip iree-base-runtime", said)
+        self.assertIn("pip pnnx", said)
+        self.assertNotIn("pip openvino", said)
+        self.assertTrue((self.folder / "peers/models/openvino").exists())
+
     def test_the_folder_is_printed(self):
         self.assertEqual(self.install("", "--prefix"), (0, f"{self.folder / 'peers/models'}\n"))
         self.assertEqual(self.install("", "--other")[0], 2)

@@ -65,7 +65,8 @@ TEST_F(BenchModel, RunsThePeersThatAreInstalled) {
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("onnxruntime 9.9"));
   EXPECT_THAT(ran.out, HasSubstr("ratio to the fastest peer"));
-  EXPECT_THAT(ran.out, HasSubstr("openvino is not installed: scripts/peer_models"));
+  EXPECT_THAT(ran.out,
+              HasSubstr("not installed: openvino iree tvm ncnn; 'scripts/peer_models openvino "));
   ran = bench("--const s=5 --json");
   ASSERT_EQ(ran.code, 0) << ran.err;
   const Json row = ran.json();
@@ -74,7 +75,7 @@ TEST_F(BenchModel, RunsThePeersThatAreInstalled) {
   EXPECT_NEAR(row["ratio"].get<double>(),
               row["peers"]["onnxruntime"]["seconds"].get<double>() / row["seconds"].get<double>(),
               1e-9);
-  EXPECT_EQ(row["absent"], Json({"openvino"}));
+  EXPECT_EQ(row["absent"], Json({"openvino", "iree", "tvm", "ncnn"}));
 }
 
 TEST_F(BenchModel, TellsTheDifferenceOfOutputs) {
@@ -83,6 +84,30 @@ TEST_F(BenchModel, TellsTheDifferenceOfOutputs) {
   const Ran ran = bench("--const s=5 --json");
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_GT(ran.json()["difference"], 0.01);
+}
+
+TEST_F(BenchModel, TellsTheDifferenceOfEachPeer) {
+  compile();
+  install("onnxruntime", peer("0"));
+  install("openvino", R"py(import numpy as np
+__version__ = "8.8-build"
+class Port:
+    def __init__(self, name): self.names = [name]
+class Tensor:
+    def __init__(self, data, shared_memory=False): self.data = data
+class Core:
+    inputs = [Port("x"), Port("s")]
+    def read_model(self, path): return self
+    def reshape(self, shapes): pass
+    def compile_model(self, model, device, options): return self
+    def create_infer_request(self): return self
+    def set_tensor(self, name, tensor): pass
+    def infer(self): self.output_tensors = [Tensor(np.full((2, 2), 1000.0))]
+)py");
+  const Json peers = bench("--const s=5 --json").json()["peers"];
+  EXPECT_LT(peers["onnxruntime"]["difference"], 1e-6);
+  EXPECT_NEAR(peers["openvino"]["difference"].get<double>(), 1, 0.02);
+  EXPECT_EQ(peers["openvino"]["version"], "8.8");
 }
 
 TEST_F(BenchModel, NamesAPeerThatCannotRunTheModel) {
@@ -94,7 +119,17 @@ TEST_F(BenchModel, NamesAPeerThatCannotRunTheModel) {
   const Ran ran = bench("--const s=5");
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("openvino cannot run the model: no such operator"));
-  EXPECT_THAT(ran.out, Not(HasSubstr("not installed")));
+  EXPECT_THAT(ran.out, Not(HasSubstr("not installed: openvino")));
+}
+
+TEST_F(BenchModel, NamesAPeerWhoseOutputsDoNotCompare) {
+  compile();
+  install("onnxruntime", peer("float('nan')"));
+  EXPECT_THAT(bench("--const s=5 --json").json()["failed"]["onnxruntime"],
+              HasSubstr("have no numbers at different places"));
+  install("onnxruntime", peer("np.zeros((3, 2, 2))"));
+  EXPECT_THAT(bench("--const s=5 --json").json()["failed"]["onnxruntime"],
+              HasSubstr("shape [3, 2, 2], the model file's [2, 2]"));
 }
 
 TEST_F(BenchModel, RefusesWithTheNextCommand) {
