@@ -280,8 +280,8 @@ void Library::serve_box(const Request& request, const Choice& choice, const Devi
   }
 }
 
-std::shared_ptr<const DeviceKernel> Library::load(const StoredKernel& stored,
-                                                  const Device& device, std::string_view name) {
+std::shared_ptr<const DeviceKernel> Library::load(const StoredKernel& stored, const Device& device,
+                                                  std::string_view name) {
   const std::string key =
       fmt::format("{} {}", device.gpu == nullptr ? "cpu" : std::to_string(device.gpu->index()),
                   stored.artifact_hash);

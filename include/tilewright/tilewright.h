@@ -85,7 +85,7 @@ typedef struct tw_library tw_library;
 /* A launch of a CPU kernel that has ended. Since version 5. */
 typedef struct tw_launch_event {
   size_t struct_size;
-  const char* spec; /* as it was prepared; of a model's node, the node's. It lives as long as the kernel. */
+  const char* spec; /* as prepared, or the node's; it lives as long as the kernel */
   double seconds;   /* by the wall's clock */
   int32_t threads;  /* of its executor */
 } tw_launch_event;
@@ -103,8 +103,8 @@ typedef struct tw_open_options {
   /* SHA-256 of a serving file, 64 hexadecimal digits as sha256sum prints them: the file must have this
    * content, and then may be anybody's. Null: none. Since version 3. */
   const char* pin;
-  /* Called after each launch that succeeds, in the launching thread, the nodes of a model among them: launches and
-   * their time for the caller's metrics. Not for GPUs. Null: no clock is read. Since version 5. */
+  /* Called in the launching thread after each launch on a CPU that succeeds, nodes of models among them.
+   * Null: no clock is read. */
   void (*launched)(void* user, const tw_launch_event* event);
   void* launched_user;
 } tw_open_options;

@@ -16,8 +16,8 @@ std::string perf_map_path() { return fmt::format("/tmp/perf-{}.map", getpid()); 
 
 void name_code(const void* first, size_t bytes, std::string_view name) {
   if (!knob_boolean(Knob::PerfMap)) return;
-  std::string line = fmt::format("{:x} {:x} {}", reinterpret_cast<uintptr_t>(first), bytes,
-                                 name.substr(0, 200));
+  std::string line =
+      fmt::format("{:x} {:x} {}", reinterpret_cast<uintptr_t>(first), bytes, name.substr(0, 200));
   std::ranges::replace(line, '\n', ' ');
   line += '\n';
   // Another user's file or link of that name is not followed; perf takes none that another user owns.

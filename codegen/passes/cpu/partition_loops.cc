@@ -234,8 +234,7 @@ class Partitioner : public Mutator {
 
   Stmt mutate_let(const LetNode& n, const Stmt& s) override {
     Interval range = known_.bounds(n.value);
-    Stmt body =
-        range.is_bounded() ? by_stage(n.var, range, n.body) : piece(n.var, range, n.body);
+    Stmt body = range.is_bounded() ? by_stage(n.var, range, n.body) : piece(n.var, range, n.body);
     if (body.same_as(n.body)) return s;
     return body.defined() ? make_let(n.var, n.value, body) : body;
   }
