@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/onnx/einsum.h"
 #include "models/onnx/step.h"
 
 namespace tilewright::onnx {
@@ -145,6 +146,85 @@ void recurrent(Step& s) {
   if (s.node.op == "LSTM") s.set(2, s.type(), state);
 }
 
+void eye_like(Step& s) {
+  const auto given = static_cast<DataType>(s.node.integer("dtype", 0));
+  s.set(0, given == DataType::Undefined ? s.type() : given, s.shape(0));
+}
+
+void grid_sample(Step& s) {
+  if (!s.shape(0) || !s.shape(1) || s.shape(1)->size() != s.shape(0)->size()) return;
+  Shape out = *s.shape(1);
+  out.pop_back();
+  out.insert(out.begin() + 1, (*s.shape(0))[1]);
+  s.set(0, s.type(), out);
+}
+
+void roi_align(Step& s) {
+  if (!s.shape(0) || !s.shape(1) || s.shape(0)->size() != 4 || s.shape(1)->size() != 2) return;
+  s.set(0, s.type(),
+        Shape{(*s.shape(1))[0], (*s.shape(0))[1], s.node.integer("output_height", 1),
+              s.node.integer("output_width", 1)});
+}
+
+void einsum(Step& s) {
+  std::vector<size_t> ranks;
+  for (size_t i = 0; i < s.node.inputs.size(); ++i) {
+    if (!s.shape(i)) return s.set(0, s.type(), std::nullopt);
+    ranks.push_back(s.shape(i)->size());
+  }
+  const auto sums = parse_einsum(s.node.text("equation", ""), ranks);
+  if (!sums) return;
+  Shape out;
+  for (int index : sums->output) {
+    Extent size = 1;
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      for (size_t d = 0; d < ranks[i]; ++d) {
+        const Extent& own = (*s.shape(i))[d];
+        if (sums->inputs[i][d] == index && own != Extent(1)) size = own;
+      }
+    }
+    out.push_back(size);
+  }
+  s.set(0, s.type(), out);
+}
+
+// How many frequencies of so many samples are given.
+int64_t frequencies(const Step& s, int64_t length, int64_t fallback) {
+  return s.node.integer("onesided", fallback) != 0 ? length / 2 + 1 : length;
+}
+
+void dft(Step& s) {
+  if (!s.shape(0) || s.shape(0)->size() < 2) return;
+  int64_t given = s.opset >= 20 ? -2 : s.node.integer("axis", 1);
+  const auto by_input = s.numbers(2), lengths = s.numbers(1);
+  if (s.node.has_input(2) && s.opset >= 20) {
+    if (!by_input || by_input->size() != 1) return;
+    given = (*by_input)[0];
+  }
+  const auto axis = axis_of(given, s.shape(0)->size());
+  if (!axis || (s.node.has_input(1) && (!lengths || lengths->size() != 1))) return;
+  Shape out = *s.shape(0);
+  if (lengths) out[*axis] = (*lengths)[0];
+  if (!out[*axis].fixed()) return;
+  out[*axis] = frequencies(s, out[*axis].number(), 0);
+  out.back() = 2;
+  s.set(0, s.type(), out);
+}
+
+void stft(Step& s) {
+  if (!s.shape(0) || s.shape(0)->size() < 2 || !(*s.shape(0))[1].fixed()) return;
+  const auto step = s.numbers(1);
+  auto length = s.numbers(3);
+  if (!length && s.shape(2) && s.shape(2)->size() == 1 && (*s.shape(2))[0].fixed()) {
+    length = {(*s.shape(2))[0].number()};
+  }
+  if (!step || step->size() != 1 || !length || length->size() != 1 || (*step)[0] < 1) return;
+  const int64_t rest = (*s.shape(0))[1].number() - (*length)[0];
+  if (rest < 0) return;
+  s.set(0, s.type(),
+        Shape{(*s.shape(0))[0], rest / (*step)[0] + 1, frequencies(s, (*length)[0], 1), 2});
+}
+
 }  // namespace
 
 const Rules& choice_rules() {
@@ -156,6 +236,12 @@ const Rules& choice_rules() {
                                {"OneHot", one_hot},
                                {"DepthToSpace", regroup_depth},
                                {"SpaceToDepth", regroup_depth},
+                               {"EyeLike", eye_like},
+                               {"GridSample", grid_sample},
+                               {"RoiAlign", roi_align},
+                               {"Einsum", einsum},
+                               {"DFT", dft},
+                               {"STFT", stft},
                                {"LSTM", recurrent},
                                {"GRU", recurrent},
                                {"RNN", recurrent}};

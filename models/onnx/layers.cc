@@ -81,6 +81,7 @@ class Finder {
   std::vector<Draft> map(const Node& node) const;
   std::vector<Draft> map_whole(const Node& node) const;
   std::vector<Draft> map_pattern(const Node& node) const;
+  bool exceeds_spec(const Node& node) const;
   static void check(Draft* d);
   void add(Draft d);
 
@@ -103,6 +104,18 @@ std::vector<Draft> Finder::map_pattern(const Node& node) const {
   return {};
 }
 
+// Whether the node calculates what the spec of its operator takes for constant, or gives more than that does.
+bool Finder::exceeds_spec(const Node& node) const {
+  static const std::set<std::string> kOps = {"Conv", "ConvTranspose", "LayerNormalization",
+                                             "RMSNormalization", "SimplifiedLayerNormalization"};
+  if (!kOps.contains(node.full_op())) return false;
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    if (node.has_input(i) && !graph_.value(node.inputs[i]).constant) return true;
+  }
+  return std::any_of(node.outputs.begin() + 1, node.outputs.end(),
+                     [](const std::string& name) { return !name.empty(); });
+}
+
 // The specs of operators where they say all, else an expression of the node alone.
 std::vector<Draft> Finder::map_whole(const Node& node) const {
   // Nodes of its graphs are read through it alone.
@@ -112,6 +125,7 @@ std::vector<Draft> Finder::map_whole(const Node& node) const {
   std::string reason;
   const MapFns& plain = whole_mappings();
   auto own = plain.find(node.full_op());
+  if (own != plain.end() && exceeds_spec(node)) return own->second(mapping_, node);
   try {
     std::vector<Draft> drafts = node.inputs.empty() ? std::vector<Draft>() : map_pattern(node);
     MapFn mapping = find_mapping(node.full_op(), options_.whole);
