@@ -225,6 +225,40 @@ void stft(Step& s) {
         Shape{(*s.shape(0))[0], rest / (*step)[0] + 1, frequencies(s, (*length)[0], 1), 2});
 }
 
+// A value of a body, with an axis of rounds in front where these are given.
+void set_result(Step& s, size_t output, const std::string& value, std::optional<Extent> rounds,
+                bool rows) {
+  const Value& made = s.value(value);
+  std::optional<Shape> shape = made.shape;
+  if (rows && !rounds) shape.reset();
+  if (rows && shape) shape->insert(shape->begin(), *rounds);
+  s.set(output, made.type, shape);
+}
+
+void loop(Step& s) {
+  const auto& most = s.input(0).contents;
+  std::optional<Extent> rounds;
+  if (most && most->size() == 1) rounds = (*most)[0];
+  const size_t carried = s.node.held.empty() || s.node.held[0].inputs.size() < 2
+                             ? 0
+                             : s.node.held[0].inputs.size() - 2;
+  for (size_t o = 0; o < s.node.outputs.size() && !s.node.held.empty(); ++o) {
+    if (o + 1 >= s.node.held[0].outputs.size()) return;
+    set_result(s, o, s.node.held[0].outputs[o + 1], rounds, o >= carried);
+  }
+}
+
+void scan(Step& s) {
+  const auto scanned = static_cast<size_t>(s.node.integer("num_scan_inputs", 0));
+  if (s.node.held.empty() || scanned < 1 || s.node.held[0].inputs.size() < scanned) return;
+  const size_t states = s.node.held[0].inputs.size() - scanned;
+  std::optional<Extent> rounds;
+  if (s.shape(states) && !s.shape(states)->empty()) rounds = (*s.shape(states))[0];
+  for (size_t o = 0; o < s.node.outputs.size() && o < s.node.held[0].outputs.size(); ++o) {
+    set_result(s, o, s.node.held[0].outputs[o], rounds, o >= states);
+  }
+}
+
 }  // namespace
 
 const Rules& choice_rules() {
@@ -236,6 +270,8 @@ const Rules& choice_rules() {
                                {"OneHot", one_hot},
                                {"DepthToSpace", regroup_depth},
                                {"SpaceToDepth", regroup_depth},
+                               {"Loop", loop},
+                               {"Scan", scan},
                                {"EyeLike", eye_like},
                                {"GridSample", grid_sample},
                                {"RoiAlign", roi_align},

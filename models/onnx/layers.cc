@@ -118,8 +118,6 @@ bool Finder::exceeds_spec(const Node& node) const {
 
 // The specs of operators where they say all, else an expression of the node alone.
 std::vector<Draft> Finder::map_whole(const Node& node) const {
-  // Nodes of its graphs are read through it alone.
-  if (node.holds_graphs) throw NotMapped("it runs graphs of its own, which depends on values");
   if (node.outputs.empty()) throw NotMapped("it gives nothing");
   if (auto codes = product_of_codes(mapping_, node)) return *codes;
   std::string reason;
@@ -161,6 +159,7 @@ std::vector<Draft> Finder::map(const Node& node) const {
 
 // Writes the spec. Throws NotMapped where it is none.
 void Finder::check(Draft* d) {
+  if (d->layer.loop != nullptr) return;
   d->layer.spec = d->spec.json();
   try {
     parse_spec(d->layer.spec);
@@ -174,6 +173,8 @@ void Finder::add(Draft d) {
   if (const std::string& within = d.layer.nodes[0]->within; !within.empty()) {
     d.layer.note += (d.layer.note.empty() ? "" : "; ") + within;
   }
+  const std::vector<std::string>& around = d.layer.nodes[0]->bodies;
+  d.layer.bodies.insert(d.layer.bodies.begin(), around.begin(), around.end());
   taken_.insert(d.layer.nodes.begin(), d.layer.nodes.end());
   out_.layers.push_back(std::move(d.layer));
 }

@@ -19,6 +19,7 @@ const MapFns& whole_contraction_mappings();  // Einsum, spectra
 const MapFns& whole_sampling_mappings();     // elements at places that a run calculates
 const MapFns& whole_normalization_mappings();  // normalizations that no spec says
 const MapFns& whole_convolution_mappings();    // convolutions that no spec says
+const MapFns& whole_control_mappings();        // If, Loop, Scan
 
 // A hyperbolic function or its inverse of one element, '$'; "" for other operators.
 std::string hyperbolic_text(const std::string& op);

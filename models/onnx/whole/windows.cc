@@ -341,7 +341,8 @@ const MapFns& whole_mappings() {
           &whole_window_mappings(), &whole_product_mappings(), &whole_recurrent_mappings(),
           &whole_quantized_mappings(), &whole_code_mappings(), &whole_attention_mappings(),
           &whole_function_mappings(), &whole_contraction_mappings(), &whole_sampling_mappings(),
-          &whole_normalization_mappings(), &whole_convolution_mappings()}) {
+          &whole_normalization_mappings(), &whole_convolution_mappings(),
+          &whole_control_mappings()}) {
       all.insert(part->begin(), part->end());
     }
     return all;
