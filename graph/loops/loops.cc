@@ -99,7 +99,7 @@ void verify_loop(const Graph& graph, const Node& node, bool specs_are_known) {
   }
   if (loop.go_on && (*loop.go_on >= loop.body.outputs.size() ||
                      loop.body.values[loop.body.outputs[*loop.go_on]].bytes() != 1)) {
-    refuse_loop(node, "what ends it is no value of one byte");
+    refuse_loop(node, "its condition is no value of one byte");
   }
 }
 

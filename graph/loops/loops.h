@@ -67,6 +67,10 @@ void for_each_graph(const Graph& graph, const std::function<void(const Graph&)>&
 void change_bodies(Graph* graph, const std::function<void(Loop*)>& fn);
 bool has_loops(const Graph& graph);
 
+// The lines of a loop, and those of a graph behind its inputs.
+std::string loop_text(const Graph& graph, const Node& node);
+std::string constants_and_nodes(const Graph& graph);
+
 // The outputs of a loop by the oracle, given the elements of its operands by their names.
 std::vector<Bytes> interpret_loop(
     const Node& node, const std::map<std::string, Bytes>& operands,
