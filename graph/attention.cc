@@ -135,7 +135,7 @@ class AttentionFuser {
 
   std::optional<Chain> chain_at(size_t softmax) const {
     const Node& node = graph_.nodes[softmax];
-    if (node.is_view() || parse_spec(node.spec).op != "softmax") return std::nullopt;
+    if (!node.is_workload() || parse_spec(node.spec).op != "softmax") return std::nullopt;
     const size_t scores = node.operands.at("X");
     const auto maker = makers_[scores];
     const auto reader = only_reader(node.output);

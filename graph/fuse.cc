@@ -189,9 +189,9 @@ class Fuser {
     for (size_t p = 0; p < graph_.nodes.size(); ++p) {
       const Node& producer = graph_.nodes[p];
       const std::vector<size_t>& readers = users[producer.output];
-      if (gone[p] || producer.is_view() || readers.size() != 1 || gone[readers[0]]) continue;
+      if (gone[p] || !producer.is_workload() || readers.size() != 1 || gone[readers[0]]) continue;
       const size_t c = readers[0];
-      if (graph_.nodes[c].is_view() || widens_for_reader(c, users)) continue;
+      if (!graph_.nodes[c].is_workload() || widens_for_reader(c, users)) continue;
       auto node = fused(producer, graph_.nodes[c]);
       if (!node) continue;
       graph_.nodes[c] = std::move(*node);  // there, since its other operands were made before
@@ -217,7 +217,7 @@ class Fuser {
       return from.count() == made.count() && bits_of(from.elem) < bits_of(made.elem) &&
              bits_of(from.elem) == 8;
     });
-    if (!narrow || readers.size() != 1 || graph_.nodes[readers[0]].is_view()) return false;
+    if (!narrow || readers.size() != 1 || !graph_.nodes[readers[0]].is_workload()) return false;
     const auto text = typed_text_of(graph_.nodes[n]);
     return text && std::ranges::all_of(text->stages, &Stage::is_function) &&
            fused(graph_.nodes[n], graph_.nodes[readers[0]]);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/loops/loops.h"
 #include "graph/places.h"
 #include "graph/rows.h"
 #include "ir/ops/spec.h"
@@ -224,17 +225,21 @@ void verify(const Graph& graph, Specs specs) {
     for (const auto& [name, value] : node.operands) {
       legible.read(value, node.label, "operand " + name);
       constant = constant && known[value];
-      if (node.is_view() && legible.is_state(value)) {
-        refuse(node.label, fmt::format("'{}' is a state, of which there are no views",
-                                       graph.values[value].name));
+      if (!node.is_workload() && !node.is_write() && legible.is_state(value)) {
+        refuse(node.label,
+               fmt::format("'{}' is a state, of which there are no views and which no loop reads",
+                           graph.values[value].name));
       }
     }
     legible.make(node.output, node.label);
-    known[node.output] = constant;
+    for (size_t more : node.more) legible.make(more, node.label);
+    known[node.output] = constant && !node.is_loop();
     if (node.is_view()) {
       verify_view(graph, node);
     } else if (node.is_write()) {
       legible.write(node);
+    } else if (node.is_loop()) {
+      verify_loop(graph, node, specs == Specs::Known);
     } else if (specs == Specs::Parsed) {
       verify_workload(graph, node, known);
     }

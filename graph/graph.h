@@ -28,6 +28,8 @@
 // A state is a value that keeps its elements from run to run, zeros at first. A write, the third kind of
 // node, puts rows into it (graph/rows.h), the first one where an input says. Its output is the state behind
 // that: the same memory, so that nothing reads the former one any more.
+//
+// A loop, the fourth kind, runs a body round after round: a graph with values of its own (loops/loops.h).
 #pragma once
 
 #include <cstdint>
@@ -70,18 +72,23 @@ struct Value {
   int64_t bytes() const;
 };
 
+struct Loop;
+
 struct Node {
   std::string label;  // the model's name for it
   std::string spec;   // inline; "": a view or a write
   // Values by the workload's names; of a view, "X", or of several values "X0", "X1", …; of a write, "X",
   // the state, "R", the rows, and "P", the number of the first one
-  std::map<std::string, size_t> operands;
+  std::map<std::string, size_t> operands;  // of a loop by the names of its body's inputs
   size_t output = 0;
-  int64_t first = 0;  // of a view of one value: its first element there
+  std::vector<size_t> more = {};               // outputs of a loop behind the first one
+  std::shared_ptr<const Loop> loop = nullptr;  // null: it runs no body
+  int64_t first = 0;                           // of a view of one value: its first element there
 
   bool is_workload() const { return !spec.empty(); }
-  bool is_write() const { return spec.empty() && operands.contains("P"); }
-  bool is_view() const { return spec.empty() && !is_write(); }
+  bool is_loop() const { return loop != nullptr; }
+  bool is_write() const { return spec.empty() && !is_loop() && operands.contains("P"); }
+  bool is_view() const { return spec.empty() && !is_loop() && !is_write(); }
   // The values of a view, in their order. Throws GraphError where operands have other names.
   std::vector<size_t> parts() const;
 };

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/utf8.h"
+#include "graph/loops/loops.h"
 #include "graph/sizes.h"
 #include "models/onnx/layers.h"
 #include "runtime/tensor/element.h"
@@ -45,16 +47,33 @@ Bytes number_data(ElemType elem, const std::vector<double>& values) {
   return data;
 }
 
-// Makes values on demand, beginning with the outputs, so that nothing is imported that none needs.
+// What makes the values of a model, and why some of its nodes are refused.
+struct Sources {
+  explicit Sources(const onnx::Layers& layers) {
+    for (const onnx::Layer& layer : layers.layers) {
+      if (!layer.output.empty()) makers.emplace(to_utf8(layer.output), &layer);
+      if (layer.loop != nullptr) {
+        for (const auto& output : layer.loop->outputs) makers.emplace(to_utf8(output.name), &layer);
+      }
+      for (const onnx::MadeConstant& m : layer.made) made.emplace(to_utf8(m.name), &m);
+    }
+    for (const onnx::LeftOut& l : layers.left_out) left_out.emplace(l.node, l.reason);
+  }
+
+  std::map<std::string, const onnx::Layer*> makers;
+  std::map<std::string, const onnx::MadeConstant*> made;
+  std::map<const onnx::Node*, std::string> left_out;
+  std::map<std::string, std::string> refused;
+  std::set<const onnx::LayerLoop*> open;  // loops whose bodies are being made
+};
+
+// Makes values on demand, beginning with the outputs, so that nothing is imported that none needs. The body of a loop
+// has an importer of its own, which takes from the one around it what is made there.
 class Importer {
  public:
-  Importer(const onnx::Model& model, const onnx::Graph& source, const onnx::Layers& layers)
-      : model_(model), source_(source) {
-    for (const onnx::Layer& layer : layers.layers) {
-      if (!layer.output.empty()) makers_.emplace(to_utf8(layer.output), &layer);
-      for (const onnx::MadeConstant& made : layer.made) made_.emplace(to_utf8(made.name), &made);
-    }
-    for (const onnx::LeftOut& l : layers.left_out) left_out_.emplace(l.node, l.reason);
+  Importer(const onnx::Model& model, const onnx::Graph& source, Sources& sources,
+           Importer* around = nullptr, const onnx::LayerLoop* loop = nullptr)
+      : model_(model), source_(source), sources_(sources), around_(around), loop_(loop) {
     for (const onnx::NamedSize& size : extents().named()) {
       graph_.dims.push_back({to_utf8(size.name), size.range, size.stand_in});
     }
@@ -69,7 +88,7 @@ class Importer {
     }
     for (const onnx::DeclaredValue& input : model_.inputs) add_input(input);
     for (const onnx::DeclaredValue& output : model_.outputs) need(output.name);
-    if (!refused_.empty()) throw_refused();
+    if (!sources_.refused.empty()) throw_refused();
     for (const onnx::DeclaredValue& output : model_.outputs) {
       graph_.outputs.push_back(places_.at(to_utf8(output.name)));
     }
@@ -117,12 +136,12 @@ class Importer {
   }
 
   void refuse(const std::string& node, const std::string& reason) {
-    refused_.emplace(node, reason);
+    sources_.refused.emplace(node, reason);
   }
 
   // Whether the value is a constant of the model, or a number that was inferred; adds it.
   bool add_constant(const std::string& name) {
-    if (auto made = made_.find(name); made != made_.end()) {
+    if (auto made = sources_.made.find(name); made != sources_.made.end()) {
       const onnx::MadeConstant& m = *made->second;
       place(name, {name, m.elem, m.shape, true, number_data(m.elem, m.values)});
       return true;
@@ -151,9 +170,15 @@ class Importer {
 
   // How the value is calculated; without reads where it cannot be, which is noted.
   Source source_of(const std::string& name) {
-    if (auto maker = makers_.find(name); maker != makers_.end()) {
+    if (auto maker = sources_.makers.find(name); maker != sources_.makers.end()) {
       Source s{maker->second, nullptr, {}};
       for (const auto& [operand, value] : maker->second->operands) s.reads.push_back(value);
+      if (const auto& loop = maker->second->loop; loop != nullptr) {
+        for (const auto& input : loop->inputs) {
+          if (!input.value.empty()) s.reads.push_back(input.value);
+        }
+        if (!loop->count.empty()) s.reads.push_back(loop->count);
+      }
       return s;
     }
     const onnx::Node* node = source_.producer(name);
@@ -166,14 +191,16 @@ class Importer {
              away ? "the file that holds it is not there" : "no node makes it");
       return {};
     }
-    auto why = left_out_.find(node);
+    auto why = sources_.left_out.find(node);
     refuse(fmt::format("{} ({})", to_utf8(node->label()), to_utf8(node->full_op())),
-           why == left_out_.end() ? fmt::format("its output '{}' is not computed", to_utf8(name))
-                                  : why->second);
+           why == sources_.left_out.end()
+               ? fmt::format("its output '{}' is not computed", to_utf8(name))
+               : why->second);
     return {};
   }
 
   void add_node(const std::string& name, const Source& s) {
+    if (s.layer != nullptr && s.layer->loop != nullptr) return add_loop(*s.layer);
     Node node;
     const onnx::Value& known = source_.value(name);
     Value out;
@@ -216,6 +243,7 @@ class Importer {
     std::set<std::string> open;
     auto begin = [&](const std::string& name) {
       if (places_.contains(to_utf8(name)) || failed_.contains(name) || add_constant(name)) return;
+      if (around_ != nullptr && !is_inside(name)) return take_from_outside(name);
       if (!open.insert(name).second) {
         refuse(to_utf8(name), "it is calculated from itself");
         return;
@@ -249,11 +277,11 @@ class Importer {
 
   [[noreturn]] void throw_refused() const {
     std::string text = fmt::format("{}: {} of its {} nodes have no kernel:", to_utf8(model_.path),
-                                   refused_.size(), model_.nodes.size());
+                                   sources_.refused.size(), model_.nodes.size());
     size_t named = 0;
-    for (const auto& [node, reason] : refused_) {
+    for (const auto& [node, reason] : sources_.refused) {
       if (named++ == kMostNamed) {
-        text += fmt::format("\n  and {} more", refused_.size() - kMostNamed);
+        text += fmt::format("\n  and {} more", sources_.refused.size() - kMostNamed);
         break;
       }
       text += fmt::format("\n  {}: {}", node, reason);
@@ -261,27 +289,138 @@ class Importer {
     throw GraphError(text);
   }
 
+  // Whether the body, not a graph around it, makes the value.
+  bool is_inside(const std::string& name) const {
+    const auto maker = sources_.makers.find(name);
+    if (maker != sources_.makers.end()) {
+      return std::ranges::count(maker->second->bodies, loop_->body) > 0;
+    }
+    const onnx::Node* node = source_.producer(name);
+    return node != nullptr && std::ranges::count(node->bodies, loop_->body) > 0;
+  }
+
+  // A value of the graph around the body.
+  void take_from_outside(const std::string& name) {
+    if (!around_->provide(name)) {
+      failed_.insert(name);
+      return;
+    }
+    const Value& outer = around_->graph_.values[around_->places_.at(to_utf8(name))];
+    place(to_utf8(name), outer);
+    if (outer.constant) return;
+    inputs_.push_back({Loop::In::Whole, 0});
+    operands_[outer.name] = around_->places_.at(to_utf8(name));
+    graph_.inputs.push_back(places_.at(to_utf8(name)));
+  }
+
+  // Whether the value is there, after all that it needs was added.
+  bool provide(const std::string& name) {
+    if (!places_.contains(to_utf8(name))) need(name);
+    return places_.contains(to_utf8(name));
+  }
+
+  // Body, inputs and operands of the loop whose body this imports; false where a node has no kernel.
+  bool import_body(Node* node, Loop* made) {
+    for (const auto& in : loop_->inputs) {
+      Loop::Input input;
+      switch (in.kind) {
+        case onnx::LayerLoop::In::Rows: input.kind = Loop::In::Rows; break;
+        case onnx::LayerLoop::In::RowsBack: input.kind = Loop::In::RowsBack; break;
+        case onnx::LayerLoop::In::Carried: input.kind = Loop::In::Carried; break;
+        case onnx::LayerLoop::In::Number: input.kind = Loop::In::Number; break;
+      }
+      place(to_utf8(in.name), {to_utf8(in.name), in.elem, in.shape});
+      graph_.inputs.push_back(places_.at(to_utf8(in.name)));
+      inputs_.push_back(input);
+      if (!in.value.empty()) operands_[to_utf8(in.name)] = around_->places_.at(to_utf8(in.value));
+    }
+    const auto output = [&](const std::string& name) {
+      const size_t value = places_.at(to_utf8(name));
+      const auto found = std::ranges::find(graph_.outputs, value);
+      if (found == graph_.outputs.end()) graph_.outputs.push_back(value);
+      return static_cast<size_t>(std::ranges::find(graph_.outputs, value) - graph_.outputs.begin());
+    };
+    std::vector<std::string> wanted;
+    for (const auto& in : loop_->inputs) {
+      if (!in.next.empty()) wanted.push_back(in.next);
+    }
+    for (const auto& out : loop_->outputs) wanted.push_back(out.value);
+    if (!loop_->go_on.empty()) wanted.push_back(loop_->go_on);
+    bool whole = true;
+    for (const std::string& name : wanted) whole = provide(name) && whole;
+    if (!whole) return false;
+    for (size_t i = 0; i < loop_->inputs.size(); ++i) {
+      if (!loop_->inputs[i].next.empty()) inputs_[i].next = output(loop_->inputs[i].next);
+    }
+    for (const auto& out : loop_->outputs) {
+      made->outputs.push_back({output(out.value), out.rows, out.back});
+    }
+    if (!loop_->go_on.empty()) made->go_on = output(loop_->go_on);
+    graph_.name = loop_->body;
+    made->body = std::move(graph_);
+    made->body.name.clear();
+    made->inputs = std::move(inputs_);
+    node->operands = std::move(operands_);
+    return true;
+  }
+
+  void add_loop(const onnx::Layer& layer) {
+    const onnx::LayerLoop& loop = *layer.loop;
+    if (!sources_.open.insert(&loop).second) {
+      refuse(to_utf8(layer.nodes[0]->label()), "it is calculated from itself");
+      return;
+    }
+    Importer body(model_, source_, sources_, this, &loop);
+    Node node;
+    auto made = std::make_shared<Loop>();
+    made->rounds = loop.rounds;
+    const bool whole = body.import_body(&node, made.get());
+    sources_.open.erase(&loop);
+    if (!whole) return;
+    node.label = to_utf8(layer.nodes[0]->label());
+    if (!loop.count.empty()) node.operands[kRounds] = places_.at(to_utf8(loop.count));
+    for (size_t o = 0; o < loop.outputs.size(); ++o) {
+      Value out = made->body.values[made->body.outputs[made->outputs[o].from]];
+      out.name = to_utf8(loop.outputs[o].name);
+      out.constant = false;
+      out.data = nullptr;
+      if (loop.outputs[o].rows) out.shape.insert(out.shape.begin(), loop.rounds);
+      place(out.name, out);
+      const size_t value = places_.at(out.name);
+      if (o == 0) {
+        node.output = value;
+      } else {
+        node.more.push_back(value);
+      }
+    }
+    node.loop = std::move(made);
+    graph_.nodes.push_back(std::move(node));
+  }
+
   const onnx::Model& model_;
   const onnx::Graph& source_;
-  std::map<std::string, const onnx::Layer*> makers_;
-  std::map<std::string, const onnx::MadeConstant*> made_;
-  std::map<const onnx::Node*, std::string> left_out_;
+  Sources& sources_;
+  Importer* around_;             // null: this is the model's graph
+  const onnx::LayerLoop* loop_;  // whose body this imports
+  std::vector<Loop::Input> inputs_;
+  std::map<std::string, size_t> operands_;
   Graph graph_;
   std::map<std::string, size_t> places_;
   std::set<std::string> failed_;
-  std::map<std::string, std::string> refused_;
 };
 
 }  // namespace
 
 Graph import_onnx(const onnx::Model& model, const std::map<std::string, DimSize>& sizes,
-                  const onnx::StandIns& stand_ins) {
+                  const onnx::StandIns& stand_ins, bool unrolled) {
   onnx::Values values(model, sizes, stand_ins);
   const onnx::Graph source(model, values);
   onnx::LayerOptions options;
   options.whole = true;
+  options.unrolled = unrolled;
   const onnx::Layers layers = find_layers(source, options);
-  return Importer(model, source, layers).import();
+  Sources sources(layers);
+  return Importer(model, source, sources).import();
 }
 
 }  // namespace tilewright::graph

@@ -12,9 +12,9 @@
 namespace tilewright::graph {
 
 // The whole model, where named dimensions of its inputs have these sizes or ranges. The layers are those of
-// onnx::find_layers. Throws UsageError for sizes that are missing, and GraphError that names each node
+// onnx::find_layers. `unrolled`: recurrent layers become no loops (LayerOptions). Throws UsageError for sizes that are missing, and GraphError that names each node
 // which an output needs and no kernel computes, with the reason.
 Graph import_onnx(const onnx::Model& model, const std::map<std::string, DimSize>& sizes,
-                  const onnx::StandIns& stand_ins = onnx::kStandIns);
+                  const onnx::StandIns& stand_ins = onnx::kStandIns, bool unrolled = false);
 
 }  // namespace tilewright::graph

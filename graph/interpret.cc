@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/loops/loops.h"
 #include "graph/rows.h"
 #include "graph/sizes.h"
 #include "ir/ops/spec.h"
@@ -77,6 +78,21 @@ Bytes bytes_of(const Value& v, const std::map<std::string, Bytes>& given, const 
   return found->second;
 }
 
+void run_body(const Graph& graph, const Node& node, std::vector<Bytes>* values,
+              const Oracle::ParallelFn& parallel) {
+  std::map<std::string, Bytes> operands;
+  for (const auto& [name, value] : node.operands) operands[name] = (*values)[value];
+  std::vector<size_t> outputs = {node.output};
+  outputs.insert(outputs.end(), node.more.begin(), node.more.end());
+  std::vector<int64_t> bytes;
+  for (size_t output : outputs) bytes.push_back(graph.values[output].bytes());
+  const std::vector<Bytes> made = interpret_loop(
+      node, operands, bytes, [&](const Graph& body, const std::map<std::string, Bytes>& inputs) {
+        return interpret(body, inputs, parallel);
+      });
+  for (size_t o = 0; o < outputs.size(); ++o) (*values)[outputs[o]] = made[o];
+}
+
 std::vector<ElemType> types_of(const Graph& graph) {
   std::vector<ElemType> types;
   for (const Value& v : graph.values) types.push_back(v.elem);
@@ -111,7 +127,9 @@ std::vector<Bytes> interpret(const Graph& graph, const std::map<std::string, Byt
   }
   for (size_t i : graph.outputs) ++uses[i];
   for (const Node& node : graph.nodes) {
-    if (node.is_write()) {
+    if (node.is_loop()) {
+      run_body(graph, node, &values, parallel);
+    } else if (node.is_write()) {
       values[node.output] = written(graph, node, values);
       std::ranges::replace(now, node.operands.at("X"), node.output);
       ++uses[node.output];  // it stays
@@ -139,6 +157,11 @@ void fold_constants(Graph* graph, const Oracle::ParallelFn& parallel) {
   for (const Value& v : graph->values) values.push_back(v.data);
   std::vector<Node> rest;
   for (Node& node : graph->nodes) {
+    if (node.is_loop()) {
+      move_constants_in(*graph, &node, values);
+      rest.push_back(std::move(node));
+      continue;
+    }
     const bool known = std::all_of(node.operands.begin(), node.operands.end(),
                                    [&](const auto& o) { return values[o.second] != nullptr; });
     Value& out = graph->values[node.output];
@@ -153,6 +176,7 @@ void fold_constants(Graph* graph, const Oracle::ParallelFn& parallel) {
   }
   graph->nodes = std::move(rest);
   drop_unused(graph);
+  change_bodies(graph, [&](Loop* loop) { fold_constants(&loop->body, parallel); });
 }
 
 void drop_unused(Graph* graph) {
@@ -163,8 +187,11 @@ void drop_unused(Graph* graph) {
   std::vector<Node> nodes;
   for (size_t n = graph->nodes.size(); n-- > 0;) {
     Node& node = graph->nodes[n];
-    if (!needed[node.output] && !node.is_write()) continue;
+    const bool read = needed[node.output] ||
+                      std::ranges::any_of(node.more, [&](size_t more) { return needed[more]; });
+    if (!read && !node.is_write()) continue;
     needed[node.output] = true;
+    for (size_t more : node.more) needed[more] = true;
     for (const auto& [name, value] : node.operands) needed[value] = true;
     nodes.push_back(std::move(node));
   }
@@ -178,6 +205,7 @@ void drop_unused(Graph* graph) {
   for (Node& node : nodes) {
     for (auto& [name, value] : node.operands) value = place[value];
     node.output = place[node.output];
+    for (size_t& more : node.more) more = place[more];
   }
   for (size_t& i : graph->inputs) i = place[i];
   for (size_t& i : graph->states) i = place[i];

@@ -40,7 +40,7 @@ Groups groups_of(const Graph& graph) {
   Groups groups;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
-    if (node.is_view()) continue;
+    if (!node.is_workload()) continue;
     Spec spec = parse_spec(node.spec);
     if (spec.op != "matmul" || !is_joinable(graph, node, spec)) continue;
     spec.params["n"] = DimSize{1, 1};

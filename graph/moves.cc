@@ -117,7 +117,7 @@ class MoveFolder {
   int run() {
     int count = 0;
     for (Node& node : graph_.nodes) {
-      if (node.is_view()) continue;
+      if (!node.is_workload()) continue;
       auto text = text_of(node);
       const int changes = text ? change(&*text) : 0;
       if (changes == 0) continue;

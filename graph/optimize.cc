@@ -4,6 +4,7 @@
 #include "graph/fuse.h"
 #include "graph/join_products.h"
 #include "graph/layouts/layouts.h"
+#include "graph/loops/loops.h"
 #include "graph/moves.h"
 #include "graph/reads.h"
 #include "graph/share_workloads.h"
@@ -27,6 +28,7 @@ void optimize(Graph* graph, Processor processor) {
   multiply_by_inverses(graph);
   drop_subnormals(graph);
   share_workloads(graph);
+  change_bodies(graph, [&](Loop* loop) { optimize(&loop->body, processor); });
 }
 
 }  // namespace tilewright::graph

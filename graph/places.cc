@@ -20,6 +20,7 @@ class Placer {
   std::vector<Place> place() {
     for (const Node& node : graph_.nodes) {
       made_[node.output] = true;
+      for (size_t more : node.more) made_[more] = true;
       if (node.is_write()) places_[node.output] = {node.operands.at("X"), 0};
       if (!node.is_view()) continue;
       const std::vector<size_t> parts = node.parts();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/loops/loops.h"
 #include "graph/sizes.h"
 
 namespace tilewright::graph {
@@ -27,12 +28,18 @@ std::vector<Life> lives_of(const Graph& graph, const std::vector<Place>& places)
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     for (const auto& [name, value] : node.operands) lives[places[value].root].last = n + 1;
-    if (!node.is_workload()) continue;
+    if (!node.is_workload() && !node.is_loop()) continue;
     // The first of several parts begins the life of what holds them.
     const size_t root = places[node.output].root;
     if (lives[root].bytes == 0)
       lives[root] = {root, rounded(most_bytes(graph, graph.values[root])), n + 1, n + 1};
     lives[root].last = n + 1;
+    for (size_t more : node.more) {
+      const size_t own = places[more].root;
+      if (lives[own].bytes == 0)
+        lives[own] = {own, rounded(most_bytes(graph, graph.values[own])), n + 1, n + 1};
+      lives[own].last = std::max(lives[own].last, n + 1);
+    }
   }
   for (size_t i : graph.outputs) lives[places[i].root].last = end;
   std::erase_if(lives, [](const Life& life) { return life.bytes == 0; });
@@ -47,13 +54,28 @@ int64_t most_alive(const std::vector<Life>& lives, size_t steps) {
   return *std::max_element(alive.begin(), alive.end());
 }
 
-}  // namespace
-
-Plan plan_memory(const Graph& graph) {
+Plan plan_of(const Graph& graph, const Loop* loop) {
   Plan plan;
   plan.places = places_of(graph);
-  plan.offsets.assign(graph.values.size(), -1);
+  // The blocks of bodies follow the values.
+  plan.offsets.assign(graph.values.size() + graph.nodes.size(), -1);
   std::vector<Life> lives = lives_of(graph, plan.places);
+  for (size_t i = 0; loop != nullptr && i < loop->inputs.size(); ++i) {
+    const size_t value = graph.inputs[i];
+    const bool outside = loop->inputs[i].kind == Loop::In::Whole;
+    if (outside) std::erase_if(lives, [&](const Life& life) { return life.value == value; });
+    // The next round needs its place.
+    for (Life& life : lives) {
+      if (life.value == value) life.last = graph.nodes.size() + 1;
+    }
+  }
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (!graph.nodes[n].is_loop()) continue;
+    Plan body = plan_of(graph.nodes[n].loop->body, graph.nodes[n].loop.get());
+    lives.push_back(
+        {graph.values.size() + n, rounded(std::max<int64_t>(body.bytes, 1)), n + 1, n + 1});
+    plan.bodies.emplace(n, std::pair(int64_t{0}, std::move(body)));
+  }
   plan.least_bytes = most_alive(lives, graph.nodes.size());
   // The largest first, each in the smallest gap between those that are there at the same time.
   std::stable_sort(lives.begin(), lives.end(),
@@ -77,7 +99,13 @@ Plan plan_memory(const Graph& graph) {
     };
     placed.insert(std::upper_bound(placed.begin(), placed.end(), life, before), life);
   }
+  for (auto& [n, body] : plan.bodies) body.first = plan.offsets[graph.values.size() + n];
+  plan.offsets.resize(graph.values.size());
   return plan;
 }
+
+}  // namespace
+
+Plan plan_memory(const Graph& graph) { return plan_of(graph, nullptr); }
 
 }  // namespace tilewright::graph

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "graph/places.h"
@@ -16,6 +18,9 @@ struct Plan {
   // -1 for constants, for states and for values that are no roots.
   std::vector<int64_t> offsets;
   int64_t bytes = 0;
+  // Of loops, by their nodes: the places in their bodies, and where the block of these is. Inputs that are whole
+  // values have none: they lie outside.
+  std::map<size_t, std::pair<int64_t, Plan>> bodies;
   // The most that is needed at one time: no plan takes less.
   int64_t least_bytes = 0;
 };

@@ -54,7 +54,7 @@ std::string spelled_number(const Syntax& number) {
 }
 
 std::optional<Text> expression_of(const Node& node) {
-  if (node.is_view() || parse_spec(node.spec).op != "expr") return std::nullopt;
+  if (!node.is_workload() || parse_spec(node.spec).op != "expr") return std::nullopt;
   return typed_text_of(node);
 }
 

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <functional>
 
+#include "graph/loops/loops.h"
 #include "ir/ops/spec.h"
 #include "models/onnx/extent.h"
 #include "runtime/tensor/operands.h"
@@ -89,6 +90,11 @@ Graph renumbered(const Graph& graph, const std::vector<int64_t>& dims) {
   for (Value& v : made.values) {
     for (int64_t& s : v.shape) s = at(s);
   }
+  change_bodies(&made, [&](Loop* loop) {
+    loop->rounds = at(loop->rounds);
+    loop->body = renumbered(loop->body, dims);
+    loop->body.dims.clear();
+  });
   for (Node& node : made.nodes) {
     if (!node.is_workload()) continue;
     node.spec = spec_to_inline(with_sizes(node, [&](int64_t n) { return DimSize{at(n), at(n)}; }));
@@ -97,6 +103,13 @@ Graph renumbered(const Graph& graph, const std::vector<int64_t>& dims) {
 }
 
 }  // namespace
+
+void share_dims(Graph* graph) {
+  change_bodies(graph, [&](Loop* loop) {
+    loop->body.dims = graph->dims;
+    share_dims(&loop->body);
+  });
+}
 
 bool holds_stand_in(const std::string& expression) {
   auto in_word = [](char c) {
@@ -188,7 +201,10 @@ void require_same(const Graph& graph, const Graph& other) {
     const bool equal = a.is_workload() == b.is_workload() && a.operands == b.operands &&
                        a.first == b.first &&
                        (!a.is_workload() || ranged(graph, a).spec == ranged(other, b).spec);
-    if (!equal) refuse(a.label);
+    if (!equal || a.is_loop() != b.is_loop()) refuse(a.label);
+    if (!a.is_loop()) continue;
+    if (!same(a.loop->rounds, b.loop->rounds)) refuse(a.label);
+    require_same(a.loop->body, b.loop->body);
   }
   if (graph.values.size() != other.values.size()) refuse(graph.values.back().name);
   if (graph.nodes.size() != other.nodes.size()) refuse(graph.nodes.back().label);
@@ -213,6 +229,7 @@ Graph at_sizes(const Graph& graph, const std::map<std::string, int64_t>& sizes) 
 Graph with_stand_ins(const Graph& graph, const std::array<int64_t, kMostDims>& stand_ins) {
   Graph made = renumbered(graph, {stand_ins.begin(), stand_ins.end()});
   for (size_t d = 0; d < made.dims.size(); ++d) made.dims[d].stand_in = stand_ins.at(d);
+  share_dims(&made);
   return made;
 }
 

@@ -32,6 +32,9 @@ bool is_ranged(const Graph& graph, const Value& value);
 // At the largest sizes.
 int64_t most_bytes(const Graph& graph, const Value& value);
 
+// Gives all bodies the dimensions of the graph.
+void share_dims(Graph* graph);
+
 // Whether an expression holds a number that stands for the size of a run: its kernel would have that number.
 bool holds_stand_in(const std::string& expression);
 

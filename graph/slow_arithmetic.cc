@@ -86,7 +86,7 @@ int drop_subnormals(Graph* graph) {
 int multiply_by_inverses(Graph* graph) {
   int count = 0;
   for (Node& node : graph->nodes) {
-    if (node.is_view() || parse_spec(node.spec).op != "expr") continue;
+    if (!node.is_workload() || parse_spec(node.spec).op != "expr") continue;
     if (graph->values[node.output].count() == 1) continue;
     auto text = typed_text_of(node);
     const int own = text ? multiply_in(&*text) : 0;

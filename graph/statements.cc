@@ -180,7 +180,7 @@ std::optional<Text> text_of(const Node& node) {
 
 std::optional<Text> typed_text_of(const Node& node) {
   static const std::set<std::string> kOps = {"expr", "matmul", "conv1d", "conv2d", "conv3d"};
-  if (node.is_view()) return std::nullopt;
+  if (!node.is_workload()) return std::nullopt;
   const Spec spec = parse_spec(node.spec);
   if (!kOps.contains(spec.op) || spec.get<std::string>("acc") != "f32") return std::nullopt;
   const Workload w = make_workload(spec);

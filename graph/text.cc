@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/graph.h"
+#include "graph/loops/loops.h"
 #include "graph/sizes.h"
 #include "ir/ops/spec.h"
 #include "models/onnx/extent.h"
@@ -120,7 +121,7 @@ class Parser {
       const size_t end = std::min(text.find('\n', at), text.size());
       Line line(text.substr(at, end - at), number + 1, at);
       if (!line.done() && !line.is_at('#')) read(line);
-      at = end + 1;
+      if (at = end + 1; at >= text.size() && !around_.empty()) line.fail("a loop does not end");
     }
     return std::move(graph_);
   }
@@ -177,7 +178,10 @@ class Parser {
   }
 
   void read(Line& line) {
-    if (line.take("graph ")) {
+    if (line.take("loop ")) {
+      begin_loop(line);
+    } else if (!around_.empty() && read_in_loop(line)) {
+    } else if (line.take("graph ")) {
       graph_.name = line.text();
     } else if (line.take("dim ")) {
       read_dim(line);
@@ -279,8 +283,121 @@ class Parser {
     graph_.nodes.push_back(std::move(node));
   }
 
+  // The graph around the one that is read, and what is known of the loop between them.
+  struct Around {
+    Graph graph;
+    std::map<std::string, size_t> places;
+    Node node;
+    Loop loop;
+    std::map<size_t, std::string> next;  // by the inputs that are carried
+    std::string go_on;
+    std::vector<std::string> from;  // of the outputs
+  };
+
+  void begin_loop(Line& line) {
+    Around a;
+    a.loop.rounds = line.number<int64_t>();
+    if (line.take("at most ")) a.node.operands[kRounds] = known(line);
+    if (line.take("while ")) a.go_on = line.text();
+    if (line.take("for ")) a.node.label = line.text();
+    if (around_.size() == 8) line.fail("loops are 8 deep at most");
+    a.loop.body.dims = graph_.dims;
+    std::swap(a.graph, graph_);
+    std::swap(a.places, places_);
+    around_.push_back(std::move(a));
+    graph_.dims = around_.back().loop.body.dims;
+  }
+
+  size_t known_around(Line& line) {
+    auto it = around_.back().places.find(line.text());
+    if (it == around_.back().places.end()) line.fail("no value of that name stands before");
+    return it->second;
+  }
+
+  // Lines that only bodies have.
+  bool read_in_loop(Line& line) {
+    Around& a = around_.back();
+    if (line.take("input ")) {
+      read_loop_input(line);
+    } else if (line.take("rows ")) {
+      const bool back = line.take("back ");
+      read_loop_output(line, true, back);
+    } else if (line.take("last ")) {
+      read_loop_output(line, false, false);
+    } else if (line.take("end")) {
+      end_loop(line);
+    } else {
+      for (const char* word : {"graph ", "dim ", "state "}) {
+        if (line.take(word)) line.fail("a body has none of that");
+      }
+      if (!a.from.empty()) line.fail("expected rows, last or end");
+      return false;
+    }
+    return true;
+  }
+
+  void read_loop_input(Line& line) {
+    Around& a = around_.back();
+    Value v = typed(line);
+    line.expect("=");
+    Loop::Input input;
+    const std::string name = v.name;
+    if (line.take("number")) {
+      input.kind = Loop::In::Number;
+    } else if (line.take("rows ")) {
+      input.kind = line.take("back ") ? Loop::In::RowsBack : Loop::In::Rows;
+      a.node.operands[name] = known_around(line);
+    } else if (line.take("whole ")) {
+      a.node.operands[name] = known_around(line);
+    } else {
+      input.kind = Loop::In::Carried;
+      a.node.operands[name] = known_around(line);
+      line.expect("then");
+      a.next[a.loop.inputs.size()] = line.text();
+    }
+    a.loop.inputs.push_back(input);
+    graph_.inputs.push_back(add(line, std::move(v)));
+  }
+
+  void read_loop_output(Line& line, bool rows, bool back) {
+    Around& a = around_.back();
+    Value v = typed(line);
+    line.expect("=");
+    a.from.push_back(line.text());
+    a.loop.outputs.push_back({0, rows, back});
+    if (!a.places.emplace(v.name, a.graph.values.size()).second) line.fail("the name occurs twice");
+    const size_t made = a.graph.add(std::move(v));
+    if (a.from.size() == 1) {
+      a.node.output = made;
+    } else {
+      a.node.more.push_back(made);
+    }
+  }
+
+  void end_loop(Line& line) {
+    Around a = std::move(around_.back());
+    around_.pop_back();
+    const auto output = [&](const std::string& name) {
+      for (size_t o = 0; o < graph_.outputs.size(); ++o) {
+        if (graph_.values[graph_.outputs[o]].name == name) return o;
+      }
+      line.fail(fmt::format("'{}' is no output of the body", name));
+    };
+    if (a.from.empty()) line.fail("the loop gives nothing");
+    for (const auto& [input, name] : a.next) a.loop.inputs[input].next = output(name);
+    for (size_t o = 0; o < a.from.size(); ++o) a.loop.outputs[o].from = output(a.from[o]);
+    if (!a.go_on.empty()) a.loop.go_on = output(a.go_on);
+    a.loop.body = std::move(graph_);
+    if (a.node.label.empty()) a.node.label = a.graph.values[a.node.output].name;
+    a.node.loop = std::make_shared<const Loop>(std::move(a.loop));
+    a.graph.nodes.push_back(std::move(a.node));
+    graph_ = std::move(a.graph);
+    places_ = std::move(a.places);
+  }
+
   Graph graph_;
   std::map<std::string, size_t> places_;
+  std::vector<Around> around_;
 };
 
 std::string node_text(const Graph& graph, const Node& node) {
@@ -311,6 +428,19 @@ std::string node_text(const Graph& graph, const Node& node) {
 
 }  // namespace
 
+std::string constants_and_nodes(const Graph& graph) {
+  std::string text;
+  for (const Value& v : graph.values) {
+    if (!v.constant) continue;
+    text += fmt::format("const {}: {} = {}\n", quoted(v.name), type_text(v), constant_text(v));
+  }
+  for (const Node& node : graph.nodes) {
+    text += node.is_loop() ? loop_text(graph, node) : node_text(graph, node);
+  }
+  for (size_t i : graph.outputs) text += fmt::format("output {}\n", quoted(graph.values[i].name));
+  return text;
+}
+
 // Few numbers, which a text can hold exactly.
 bool is_written(const Value& v) {
   if (v.count() > kMaxWritten || v.data == nullptr) return false;
@@ -340,13 +470,7 @@ std::string to_string(const Graph& graph) {
     const Value& v = graph.values[i];
     text += fmt::format("state {}: {}\n", quoted(v.name), type_text(v));
   }
-  for (const Value& v : graph.values) {
-    if (!v.constant) continue;
-    text += fmt::format("const {}: {} = {}\n", quoted(v.name), type_text(v), constant_text(v));
-  }
-  for (const Node& node : graph.nodes) text += node_text(graph, node);
-  for (size_t i : graph.outputs) text += fmt::format("output {}\n", quoted(graph.values[i].name));
-  return text;
+  return text + constants_and_nodes(graph);
 }
 
 Graph parse_graph(std::string_view text) { return Parser().parse(text); }

@@ -117,7 +117,7 @@ std::optional<Node> view_of(const Copy& copy, const Node& node) {
 int use_views(Graph* graph) {
   int count = 0;
   for (Node& node : graph->nodes) {
-    if (node.is_view()) continue;
+    if (!node.is_workload()) continue;
     const auto copy = copy_of(node);
     auto view = copy ? view_of(*copy, node) : std::nullopt;
     if (!view) continue;

@@ -8,30 +8,22 @@
 #include <map>
 #include <set>
 
+#include "graph/loops/loops.h"
 #include "graph/plan.h"
 #include "graph/rows.h"
 #include "serving/gpu.h"
+#include "serving/model_step.h"
 #include "serving/status.h"
 
 namespace tilewright::serving {
 
-// A launch that is ready but for its executor and for sizes, or a write.
-struct Model::Step {
-  // A write has these.
-  graph::Rows rows;
-  const char *from = nullptr, *first = nullptr;
-  char* state = nullptr;
-  // A launch has the rest; null: a write.
-  const Served* served = nullptr;
-  std::vector<graph::Size> sizes;  // of the dynamic dimensions of its spec
-  std::vector<std::vector<int64_t>> shapes;
-  std::vector<DLTensor> tensors;
-  std::vector<const DLTensor*> given;  // null where the operand is packed
-  std::unique_ptr<Weights> weights;
-  size_t line = 0;
-};
-
 Model::Model(const std::string& path, const ModelOptions& options) { load(path, options); }
+
+Model::~Model() = default;
+
+void* Model::state_data(size_t index) const {
+  return frames_.front().constants[states_[index].value]->data();
+}
 
 void Model::load(const std::string& path, const ModelOptions& options) {
   StoredModel source(path, options.trust);
@@ -56,27 +48,36 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   if (gpu_ != nullptr) place_ = {kDLCUDA, gpu_->index(), prepare.alignment};
   if (Target::parse(prepare.target).is_cuda()) require_no_states(graph);
   const graph::Plan plan = graph::plan_memory(graph);
-  places_ = plan.places;
-  offsets_ = plan.offsets;
+  frames_.emplace_back();
+  Frame& frame = frames_.front();
+  frame.graph = &graph;
+  frame.places = plan.places;
+  frame.offsets = plan.offsets;
   least_bytes_ = plan.least_bytes;
   arena_ = Block(plan.bytes, gpu_);
-  constants_.resize(graph.values.size());
+  frame.base = static_cast<char*>(arena_.data());
+  frame.constants.resize(graph.values.size());
   add_states(graph, options.states_of);
   add_ports(source);
-  add_steps(source);
-  for (const auto& constant : constants_) weight_bytes_ += constant ? constant->bytes() : 0;
-  for (const Port& state : states_) weight_bytes_ -= constants_[state.value]->bytes();
+  add_steps(source, plan);
+  for (const Frame& each : frames_) {
+    for (const auto& constant : each.constants) weight_bytes_ += constant ? constant->bytes() : 0;
+  }
+  for (const Port& state : states_) weight_bytes_ -= frame.constants[state.value]->bytes();
   reserve_workspace(1);
   if (gpu_ != nullptr && dims_.empty()) {
     captured_ = std::make_unique<CapturedRun>(gpu_, [&](void* stream) {
-      for (const auto& step : steps_) run_step(*step, {}, {nullptr, stream});
+      for (const auto& step : steps_) run_step(*step, {}, {nullptr, stream}, false);
     });
   }
   if (options.log) log_untuned(path, options.log);
 }
 
-// Writes are copies of the host's, and a captured run has no row that changes.
+// Writes and rounds of loops are copies of the host's, and a captured run has no row that changes.
 void Model::require_no_states(const graph::Graph& graph) const {
+  if (graph::has_loops(graph)) {
+    throw ServingError(TW_ERROR_ARGUMENT, "models with loops run on CPUs alone");
+  }
   if (graph.states.empty()) return;
   throw ServingError(TW_ERROR_ARGUMENT,
                      fmt::format("state '{}': models with states run on CPUs alone",
@@ -111,7 +112,7 @@ void Model::add_ports(StoredModel& source) {
   }
   for (size_t i : graph.outputs) {
     outputs_.push_back(port_of(graph, i));
-    place_of(source, i);
+    place_of(source, frames_.front(), i);
   }
 }
 
@@ -119,12 +120,12 @@ void Model::add_states(const graph::Graph& graph, const Model* lender) {
   for (size_t i : graph.states) {
     states_.push_back(port_of(graph, i));
     if (lender != nullptr) {
-      constants_[i] = lender->lent(states_.back());
+      frames_.front().constants[i] = lender->lent(states_.back());
       continue;
     }
     const int64_t bytes = graph.values[i].bytes();
-    constants_[i] = std::make_shared<Block>(bytes, nullptr);
-    std::memset(constants_[i]->data(), 0, static_cast<size_t>(bytes));
+    frames_.front().constants[i] = std::make_shared<Block>(bytes, nullptr);
+    std::memset(frames_.front().constants[i]->data(), 0, static_cast<size_t>(bytes));
   }
 }
 
@@ -132,7 +133,8 @@ std::shared_ptr<Block> Model::lent(const Port& state) const {
   std::string has = "none of that name";
   for (const Port& own : states_) {
     if (own.name != state.name) continue;
-    if (own.elem == state.elem && own.shape == state.shape) return constants_[own.value];
+    if (own.elem == state.elem && own.shape == state.shape)
+      return frames_.front().constants[own.value];
     has = fmt::format("one of {}[{}]", to_string(own.elem), fmt::join(own.shape, ", "));
   }
   throw ServingError(
@@ -142,33 +144,35 @@ std::shared_ptr<Block> Model::lent(const Port& state) const {
 }
 
 // The place of a value's elements while the model runs.
-void* Model::place_of(StoredModel& source, size_t value) {
-  const auto [root, bytes] = places_[value];
-  if (offsets_[root] >= 0) return static_cast<char*>(arena_.data()) + offsets_[root] + bytes;
-  if (constants_[root] == nullptr) {
-    const graph::Value& constant = source.graph().values[root];
-    constants_[root] = std::make_shared<Block>(constant.bytes(), gpu_);
+void* Model::place_of(StoredModel& source, Frame& frame, size_t value) {
+  const auto [root, bytes] = frame.places[value];
+  if (frame.offsets[root] >= 0) return frame.base + frame.offsets[root] + bytes;
+  if (const auto outer = frame.outside.find(root); outer != frame.outside.end()) {
+    return outer->second + bytes;
+  }
+  std::shared_ptr<Block>& block = frame.constants[root];
+  if (block == nullptr) {
+    const graph::Value& constant = frame.graph->values[root];
+    block = std::make_shared<Block>(constant.bytes(), gpu_);
     if (gpu_ == nullptr) {
-      source.read(constant, constants_[root]->data());
+      source.read(constant, block->data());
     } else {
       const Workspace staged(constant.bytes());
       source.read(constant, staged.data());
-      constants_[root]->write(staged.data());
+      block->write(staged.data());
     }
   }
-  return static_cast<char*>(constants_[root]->data()) + bytes;
+  return static_cast<char*>(block->data()) + bytes;
 }
 
 // Throws a miss that names all nodes without a kernel.
-void Model::require_kernels(const StoredModel& source, const std::vector<size_t>& specs) const {
-  const graph::Graph& graph = source.graph();
+void Model::require_kernels(const StoredModel& source) const {
   std::string misses;
   for (const ReportLine& line : prepared_->report()) {
     if (line.outcome != TW_MISS) continue;
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
-      const graph::Node& node = graph.nodes[n];
-      if (!node.is_workload() || source.index().specs[specs[n]].facts.text != line.spec) continue;
-      misses += fmt::format("\n  {}: {}", node.label, line.reason);
+    for (const auto& [node, spec] : specs_) {
+      if (source.index().specs[spec].facts.text != line.spec) continue;
+      misses += fmt::format("\n  {}: {}", node->label, line.reason);
     }
   }
   if (misses.empty()) return;
@@ -178,48 +182,60 @@ void Model::require_kernels(const StoredModel& source, const std::vector<size_t>
                                  misses));
 }
 
-void Model::add_steps(StoredModel& source) {
-  const graph::Graph& graph = source.graph();
-  const std::vector<size_t> specs = specs_of_nodes(graph);
-  require_kernels(source, specs);
+void Model::add_steps(StoredModel& source, const graph::Plan& plan) {
+  specs_ = specs_of_nodes(source.graph());
+  require_kernels(source);
   std::vector<Workspace> copies;  // of constants, while a step packs them
-  std::map<std::string_view, const ReportLine*> reports;
-  for (const ReportLine& line : prepared_->report()) reports.emplace(line.spec, &line);
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    const graph::Node& node = graph.nodes[n];
-    if (node.is_view()) continue;
-    if (node.is_write()) {
-      steps_.push_back(std::make_shared<Step>(make_write(source, node)));
-      continue;
-    }
-    const NodeSpec& spec = source.index().specs[specs[n]];
-    const ReportLine& r = *reports.at(spec.facts.text);
-    Step step = make_step(source, node, spec, copies);
-    step.line = lines_.size();
-    lines_.push_back(
-        {node.label, spec.facts.text, r.kernel, r.sketch, r.outcome, r.reason, r.seconds, 0});
-    steps_.push_back(std::make_shared<Step>(std::move(step)));
+  for (const ReportLine& line : prepared_->report()) reports_.emplace(line.spec, &line);
+  for (const graph::Node& node : source.graph().nodes) {
+    add_step(source, frames_.front(), node, plan, copies, &steps_);
   }
+  specs_.clear();
+  reports_.clear();
 }
 
-Model::Step Model::make_write(StoredModel& source, const graph::Node& node) {
+void Model::add_step(StoredModel& source, Frame& frame, const graph::Node& node,
+                     const graph::Plan& plan, std::vector<Workspace>& copies,
+                     std::vector<std::shared_ptr<Step>>* steps) {
+  if (node.is_view()) return;
+  if (node.is_write()) {
+    steps->push_back(std::make_shared<Step>(make_write(source, frame, node)));
+    return;
+  }
+  if (node.is_loop()) {
+    const auto& [offset, body] =
+        plan.bodies.at(static_cast<size_t>(&node - frame.graph->nodes.data()));
+    steps->push_back(
+        std::make_shared<Step>(make_loop(source, frame, node, body, frame.base + offset, copies)));
+    return;
+  }
+  const NodeSpec& spec = source.index().specs[specs_.at(&node)];
+  const ReportLine& r = *reports_.at(spec.facts.text);
+  Step step = make_step(source, frame, node, spec, copies);
+  step.line = lines_.size();
+  lines_.push_back(
+      {node.label, spec.facts.text, r.kernel, r.sketch, r.outcome, r.reason, r.seconds, 0});
+  steps->push_back(std::make_shared<Step>(std::move(step)));
+}
+
+Model::Step Model::make_write(StoredModel& source, Frame& frame, const graph::Node& node) {
   auto place = [&](const char* operand) {
-    return static_cast<char*>(place_of(source, node.operands.at(operand)));
+    return static_cast<char*>(place_of(source, frame, node.operands.at(operand)));
   };
   Step step;
-  step.rows = graph::rows_of(source.graph(), node);
+  step.rows = graph::rows_of(*frame.graph, node);
   step.from = place("R");
   step.first = place("P");
   step.state = place("X");
   return step;
 }
 
-std::vector<size_t> Model::operands_of(const StoredModel& source, const graph::Node& node,
+std::vector<size_t> Model::operands_of(const Frame& frame, const graph::Node& node,
                                        const Step& step) const {
   const auto refuse = [&](const std::string& why) {
     throw graph::GraphError(fmt::format("'{}': {}", node.label, why));
   };
-  const graph::Graph& graph = source.graph();
+  const graph::Graph& graph = *frame.graph;
   const std::vector<Operand>& operands = step.served->operands();
   if (node.operands.size() + 1 != operands.size()) {
     refuse(fmt::format("it has {} operands; its kernel takes {}", node.operands.size(),
@@ -249,20 +265,20 @@ std::vector<size_t> Model::operands_of(const StoredModel& source, const graph::N
                          o.name, value.name, count.max, to_string(value.elem), count_at(o, most),
                          to_string(o.elem)));
     }
-    if (o.packed != 0 && !graph.values[places_[values.back()].root].constant) {
+    if (o.packed != 0 && !graph.values[frame.places[values.back()].root].constant) {
       refuse(fmt::format("operand {} is packed once, and '{}' is calculated", o.name, value.name));
     }
   }
   return values;
 }
 
-Model::Step Model::make_step(StoredModel& source, const graph::Node& node, const NodeSpec& spec,
-                             std::vector<Workspace>& copies) {
+Model::Step Model::make_step(StoredModel& source, Frame& frame, const graph::Node& node,
+                             const NodeSpec& spec, std::vector<Workspace>& copies) {
   Step step;
   step.served = &prepared_->find(spec.facts.text);
   for (const Dim& dim : step.served->dims()) step.sizes.push_back(spec.sizes.at(dim.name));
   const std::vector<Operand>& operands = step.served->operands();
-  const std::vector<size_t> values = operands_of(source, node, step);
+  const std::vector<size_t> values = operands_of(frame, node, step);
   step.shapes.resize(operands.size());
   step.tensors.resize(operands.size());
   step.given.assign(operands.size(), nullptr);
@@ -278,7 +294,7 @@ Model::Step Model::make_step(StoredModel& source, const graph::Node& node, const
     t.shape = step.shapes[i].data();
     if (o.packed == 0) continue;
     if (copies.size() == packed.size()) copies.emplace_back();
-    t.data = const_cast<void*>(packed_from(source, values[i], copies[packed.size()]));
+    t.data = const_cast<void*>(packed_from(source, frame, values[i], copies[packed.size()]));
     packed.push_back({o.name.c_str(), &t});
   }
   if (!packed.empty()) {
@@ -288,7 +304,7 @@ Model::Step Model::make_step(StoredModel& source, const graph::Node& node, const
   }
   for (size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].packed == 1) continue;
-    step.tensors[i].data = place_of(source, values[i]);
+    step.tensors[i].data = place_of(source, frame, values[i]);
     step.tensors[i].device = {place_.device, place_.id};
     step.given[i] = &step.tensors[i];
   }
@@ -297,11 +313,12 @@ Model::Step Model::make_step(StoredModel& source, const graph::Node& node, const
 
 // The elements of a constant, aligned, in memory that later steps use again: none are kept that only packing
 // reads.
-const void* Model::packed_from(const StoredModel& source, size_t value, Workspace& copy) const {
-  const auto [root, first] = places_[value];
-  const graph::Value& constant = source.graph().values[root];
-  if (gpu_ == nullptr && constants_[root] != nullptr && first == 0) {
-    return constants_[root]->data();
+const void* Model::packed_from(const StoredModel& source, const Frame& frame, size_t value,
+                               Workspace& copy) const {
+  const auto [root, first] = frame.places[value];
+  const graph::Value& constant = frame.graph->values[root];
+  if (gpu_ == nullptr && frame.constants[root] != nullptr && first == 0) {
+    return frame.constants[root]->data();
   }
   if (copy.bytes() < constant.bytes()) {
     copy = Workspace();  // before there is another one
@@ -310,16 +327,22 @@ const void* Model::packed_from(const StoredModel& source, size_t value, Workspac
   source.read(constant, copy.data());
   auto* data = static_cast<char*>(copy.data());
   if (first > 0) {
-    std::memmove(data, data + first, static_cast<size_t>(source.graph().values[value].bytes()));
+    std::memmove(data, data + first, static_cast<size_t>(frame.graph->values[value].bytes()));
   }
   return data;
 }
 
 void Model::reserve_workspace(int threads) {
   int64_t needed = 0;
-  for (const auto& step : steps_) {
-    if (step->served != nullptr) needed = std::max(needed, step->served->workspace_bytes(threads));
-  }
+  const std::function<void(const std::vector<std::shared_ptr<Step>>&)> add =
+      [&](const auto& steps) {
+        for (const auto& step : steps) {
+          if (step->loop != nullptr) add(step->loop->steps);
+          if (step->served == nullptr) continue;
+          needed = std::max(needed, step->served->workspace_bytes(threads));
+        }
+      };
+  add(steps_);
   if (needed > scratch_.bytes()) scratch_ = Block(needed, gpu_);
 }
 
@@ -365,15 +388,26 @@ void Model::transfer(const DLTensor* const* tensors, const std::vector<Port>& po
   for (size_t i = 0; i < ports.size(); ++i) {
     const Port& port = ports[i];
     const int64_t bytes = port.bytes_at(sizes);
-    const auto [root, first] = places_[port.value];
-    char* own = offsets_[root] >= 0 ? static_cast<char*>(arena_.data()) + offsets_[root] + first
-                                    : static_cast<char*>(constants_[root]->data());
+    const Frame& frame = frames_.front();
+    const auto [root, first] = frame.places[port.value];
+    char* own = frame.offsets[root] >= 0 ? frame.base + frame.offsets[root] + first
+                                         : static_cast<char*>(frame.constants[root]->data());
     in ? copy_in(gpu_.get(), own, *tensors[i], bytes, stream)
        : copy_out(gpu_.get(), own, *tensors[i], bytes, stream);
   }
 }
 
-void Model::run_step(Step& step, const Sizes& sizes, const Course& course) {
+void Model::run_step(Step& step, const Sizes& sizes, const Course& course, bool timed) {
+  using Clock = std::chrono::steady_clock;
+  if (step.loop != nullptr) return run_loop(step, sizes, course, timed);
+  const auto started = timed ? Clock::now() : Clock::time_point();
+  launch_step(step, sizes, course);
+  if (!timed || step.served == nullptr) return;
+  const std::chrono::duration<double> spent = Clock::now() - started;
+  lines_[step.line].seconds += spent.count();
+}
+
+void Model::launch_step(Step& step, const Sizes& sizes, const Course& course) {
   if (step.served == nullptr) {
     int32_t first = 0;
     std::memcpy(&first, step.first, sizeof first);
@@ -429,25 +463,21 @@ void Model::run(const DLTensor* const* inputs, size_t input_count, const DLTenso
                 size_t output_count, const Course& course) {
   run_between(inputs, input_count, outputs, output_count, course, [&](const Sizes& sizes) {
     if (captured_ != nullptr) return captured_->start(course.stream);
-    for (const auto& step : steps_) run_step(*step, sizes, course);
+    for (const auto& step : steps_) run_step(*step, sizes, course, false);
   });
 }
 
 void Model::profile(const DLTensor* const* inputs, size_t input_count,
                     const DLTensor* const* outputs, size_t output_count, const Course& course) {
-  using Clock = std::chrono::steady_clock;
+  for (NodeLine& line : lines_) line.seconds = 0;
   run_between(inputs, input_count, outputs, output_count, course, [&](const Sizes& sizes) {
     for (const auto& step : steps_) {
-      if (gpu_ != nullptr) {
+      if (gpu_ == nullptr) {
+        run_step(*step, sizes, course, true);
+      } else {
         lines_[step->line].seconds =
-            seconds_on(*gpu_, course.stream, [&] { run_step(*step, sizes, course); });
-        continue;
+            seconds_on(*gpu_, course.stream, [&] { run_step(*step, sizes, course, false); });
       }
-      const auto before = Clock::now();
-      run_step(*step, sizes, course);
-      if (step->served == nullptr) continue;
-      const std::chrono::duration<double> spent = Clock::now() - before;
-      lines_[step->line].seconds = spent.count();
     }
   });
 }

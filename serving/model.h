@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,8 +13,10 @@
 
 #include "graph/graph.h"
 #include "graph/places.h"
+#include "graph/plan.h"
 #include "runtime/load/kernel.h"
 #include "serving/library.h"
+#include "serving/model_index.h"
 #include "serving/model_memory.h"
 #include "serving/port.h"
 #include "serving/stored_model.h"
@@ -53,6 +57,7 @@ class Model {
   // Throws DatabaseError, TrustError, GraphError, and ServingError: a miss that names all nodes without a
   // kernel, or a state that `states_of` does not have.
   Model(const std::string& path, const ModelOptions& options);
+  ~Model();
 
   const std::vector<Port>& inputs() const { return inputs_; }
   const std::vector<Port>& outputs() const { return outputs_; }
@@ -67,7 +72,7 @@ class Model {
   // States keep their elements from run to run, zeros at first. Models that share states live apart: the memory
   // stays until the last of them is gone.
   const std::vector<Port>& states() const { return states_; }
-  void* state_data(size_t index) const { return constants_[states_[index].value]->data(); }
+  void* state_data(size_t index) const;
   // Bytes of the block that values share, of packed weights and of constants that kernels read as they are.
   int64_t arena_bytes() const { return arena_.bytes(); }
   int64_t least_arena_bytes() const { return least_bytes_; }
@@ -83,6 +88,9 @@ class Model {
                size_t output_count, const Course& course);
 
  private:
+  struct Copy;
+  struct Frame;
+  struct Rounds;
   struct Step;
 
   void load(const std::string& path, const ModelOptions& options);
@@ -91,16 +99,22 @@ class Model {
   std::shared_ptr<Block> lent(const Port& state) const;
   void require_no_states(const graph::Graph& graph) const;
   void add_ports(StoredModel& source);
-  void add_steps(StoredModel& source);
-  void require_kernels(const StoredModel& source, const std::vector<size_t>& specs) const;
-  Step make_step(StoredModel& source, const graph::Node& node, const NodeSpec& spec,
+  void add_steps(StoredModel& source, const graph::Plan& plan);
+  void add_step(StoredModel& source, Frame& frame, const graph::Node& node, const graph::Plan& plan,
+                std::vector<Workspace>& copies, std::vector<std::shared_ptr<Step>>* steps);
+  void require_kernels(const StoredModel& source) const;
+  Step make_step(StoredModel& source, Frame& frame, const graph::Node& node, const NodeSpec& spec,
                  std::vector<Workspace>& copies);
+  Step make_loop(StoredModel& source, Frame& frame, const graph::Node& node,
+                 const graph::Plan& plan, char* block, std::vector<Workspace>& copies);
+  void stage_inputs(const Frame& frame, const graph::Graph& body, Rounds& rounds);
   // The values of the operands. Throws GraphError where they are not what the kernel takes.
-  std::vector<size_t> operands_of(const StoredModel& source, const graph::Node& node,
+  std::vector<size_t> operands_of(const Frame& frame, const graph::Node& node,
                                   const Step& step) const;
-  const void* packed_from(const StoredModel& source, size_t value, Workspace& copy) const;
-  Step make_write(StoredModel& source, const graph::Node& node);
-  void* place_of(StoredModel& source, size_t value);
+  const void* packed_from(const StoredModel& source, const Frame& frame, size_t value,
+                          Workspace& copy) const;
+  Step make_write(StoredModel& source, Frame& frame, const graph::Node& node);
+  void* place_of(StoredModel& source, Frame& frame, size_t value);
   void reserve_workspace(int threads);
   void transfer(const DLTensor* const* tensors, const std::vector<Port>& ports, const Sizes& sizes,
                 bool in, void* stream);
@@ -109,7 +123,10 @@ class Model {
   void run_between(const DLTensor* const* inputs, size_t input_count,
                    const DLTensor* const* outputs, size_t output_count, const Course& course,
                    const Run& run);
-  void run_step(Step& step, const Sizes& sizes, const Course& course);
+  // `timed`: adds to the seconds of its line.
+  void run_step(Step& step, const Sizes& sizes, const Course& course, bool timed);
+  void launch_step(Step& step, const Sizes& sizes, const Course& course);
+  void run_loop(Step& step, const Sizes& sizes, const Course& course, bool timed);
 
   std::unique_ptr<Library> library_;
   std::unique_ptr<Prepared> prepared_;
@@ -119,10 +136,10 @@ class Model {
   std::vector<Port> inputs_, outputs_, states_;
   std::vector<NodeLine> lines_;
   std::vector<std::shared_ptr<Step>> steps_;
-  std::vector<graph::Place> places_;
-  std::vector<int64_t> offsets_;
-  // By value: constants where kernels read them, and states.
-  std::vector<std::shared_ptr<Block>> constants_;
+  std::deque<Frame> frames_;  // the model's, then those of bodies
+  // While the model is loaded.
+  std::map<const graph::Node*, size_t> specs_;
+  std::map<std::string_view, const ReportLine*> reports_;
   Block arena_, scratch_;
   std::unique_ptr<CapturedRun> captured_;  // of all steps; null: they are launched one by one
   int64_t least_bytes_ = 0, weight_bytes_ = 0;

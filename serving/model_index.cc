@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "database/tables/checksum.h"
+#include "graph/loops/loops.h"
 #include "serving/operand.h"
 
 namespace tilewright::serving {
@@ -235,29 +236,29 @@ NodeSpec spec_of(const Json& row, const graph::Graph& graph, const std::string& 
 
 // Calls `first` for each node whose spec no node before has.
 template <class First>
-std::vector<size_t> number_specs(const graph::Graph& graph, const First& first) {
+std::map<const graph::Node*, size_t> number_specs(const graph::Graph& graph, const First& first) {
   std::unordered_map<std::string_view, size_t> known;
-  std::vector<size_t> numbers;
-  for (const graph::Node& node : graph.nodes) {
-    const auto [entry, fresh] =
-        node.is_workload() ? known.emplace(node.spec, known.size()) : std::pair(known.end(), false);
-    if (fresh) first(node);
-    numbers.push_back(entry == known.end() ? 0 : entry->second);
-  }
+  std::map<const graph::Node*, size_t> numbers;
+  graph::for_each_node(graph, [&](const graph::Graph& own, const graph::Node& node, double) {
+    if (!node.is_workload()) return;
+    const auto [entry, fresh] = known.emplace(node.spec, known.size());
+    if (fresh) first(own, node);
+    numbers.emplace(&node, entry->second);
+  });
   return numbers;
 }
 
 }  // namespace
 
-std::vector<size_t> specs_of_nodes(const graph::Graph& graph) {
-  return number_specs(graph, [](const graph::Node&) {});
+std::map<const graph::Node*, size_t> specs_of_nodes(const graph::Graph& graph) {
+  return number_specs(graph, [](const graph::Graph&, const graph::Node&) {});
 }
 
 ModelIndex make_index(const graph::Graph& graph, StoredWorkloads workloads) {
   ModelIndex index;
   index.workloads = std::move(workloads);
-  number_specs(graph, [&](const graph::Node& node) {
-    graph::RangedSpec spec = graph::ranged(graph, node);
+  number_specs(graph, [&](const graph::Graph& own, const graph::Node& node) {
+    graph::RangedSpec spec = graph::ranged(own, node);
     index.specs.push_back({facts_of(spec.spec, parse_workload(spec.spec)), std::move(spec.sizes)});
   });
   return index;
@@ -267,7 +268,7 @@ std::string to_text(const ModelIndex& index, const graph::Graph& graph, const st
                     const std::set<std::string>& kernels) {
   Writer writer(kernels);
   Json specs = Json::array(), workloads = Json::array();
-  number_specs(graph, [&](const graph::Node& node) {
+  number_specs(graph, [&](const graph::Graph&, const graph::Node& node) {
     specs.push_back(spec_json(index.specs[specs.size()], node.spec));
   });
   for (const auto& [hash, workload] : index.workloads) {
@@ -293,7 +294,7 @@ ModelIndex parse_index(const std::string& text, const std::string& program,
   const Reader reader(part("targets"));
   ModelIndex index;
   const Json& specs = Reader::rows(part("specs"));
-  number_specs(graph, [&](const graph::Node& node) {
+  number_specs(graph, [&](const graph::Graph&, const graph::Node& node) {
     index.specs.push_back(spec_of(Reader::at(specs, index.specs.size()), graph, node.spec));
   });
   for (const Json& row : Reader::rows(part("workloads"))) {

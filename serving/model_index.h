@@ -28,8 +28,8 @@ struct ModelIndex {
   StoredWorkloads workloads;
 };
 
-// Which of the specs each node has; of a view or write any number.
-std::vector<size_t> specs_of_nodes(const graph::Graph& graph);
+// Which of the specs each workload has, also those of bodies.
+std::map<const graph::Node*, size_t> specs_of_nodes(const graph::Graph& graph);
 
 // Throws GraphError for specs that do not parse.
 ModelIndex make_index(const graph::Graph& graph, StoredWorkloads workloads);

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "graph/loops/loops.h"
+
 namespace tilewright::serving {
 namespace {
 
@@ -28,9 +30,11 @@ database::ServingContent model_content(const graph::Graph& graph, const std::str
   const auto program = std::make_shared<const std::string>(graph::to_string(graph));
   content.parts[kProgramPart] = program;
   if (!target.empty()) content.parts[kTargetPart] = std::make_shared<const std::string>(target);
-  for (const graph::Value& v : graph.values) {
-    if (v.constant && !graph::is_written(v)) content.parts[graph::data_hash(*v.data)] = v.data;
-  }
+  graph::for_each_graph(graph, [&](const graph::Graph& each) {
+    for (const graph::Value& v : each.values) {
+      if (v.constant && !graph::is_written(v)) content.parts[graph::data_hash(*v.data)] = v.data;
+    }
+  });
   // Without the elements of its constants.
   const auto parsed = std::make_shared<const graph::Graph>(graph::parse_graph(*program));
   content.index_name = kIndexPart;

@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/export/export_check.h"
 #include "codegen/c/c_types.h"
+#include "graph/loops/loops.h"
 #include "graph/plan.h"
 #include "tilewright/version.h"
 
@@ -290,6 +291,11 @@ std::vector<std::pair<std::string, std::string>> export_model(const ExportedMode
         fmt::format("the model takes {}={}..{}; models with ranges of sizes are not exported: "
                     "compile it for one size, such as --dim {}={}",
                     dim.name, dim.range.min, dim.range.max, dim.name, dim.range.max));
+  }
+  if (graph::has_loops(model.graph)) {
+    throw UsageError(
+        "the model has loops; models with loops are not exported: expected one without, "
+        "which the C library runs as well");
   }
   if (!model.graph.states.empty()) {
     throw UsageError(

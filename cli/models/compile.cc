@@ -23,6 +23,7 @@
 #include "graph/decoder/import_decoder.h"
 #include "graph/import_onnx.h"
 #include "graph/interpret.h"
+#include "graph/loops/loops.h"
 #include "graph/optimize.h"
 #include "graph/plan.h"
 #include "graph/program.h"
@@ -94,7 +95,8 @@ graph::Graph imported(std::string_view bytes, const CompileArguments& a,
   for (const auto& [name, value] : read_constants(a.constants))
     onnx::fix_input(&model, name, value);
   const onnx::ExternalData constants(model);
-  graph::Graph graph = graph::import_onnx(model, read_dims(a.dims), stand_ins);
+  graph::Graph graph = graph::import_onnx(model, read_dims(a.dims), stand_ins,
+                                          Target::parse(a.common.target).is_cuda());
   graph::verify(graph);
   return graph;
 }
@@ -185,13 +187,13 @@ int report_lacking(const CompileArguments& a, const graph::Graph& graph, const U
   std::set<std::string> specs;
   for (size_t i : lacking) specs.insert(uses.workloads[i].canonical);
   std::string nodes;
-  for (const graph::Node& node : graph.nodes) {
-    if (!node.is_workload()) continue;
-    const std::string spec = graph::ranged(graph, node).spec;
+  graph::for_each_node(graph, [&](const graph::Graph& around, const graph::Node& node, double) {
+    if (!node.is_workload()) return;
+    const std::string spec = graph::ranged(around, node).spec;
     if (specs.contains(parse_workload(spec).canonical)) {
       nodes += fmt::format("\n  {}: {}", node.label, spec);
     }
-  }
+  });
   fmt::print(stderr,
              "tune-cli: {} of {} workloads have no kernel that is right, and no file was written; "
              "this tells of the first one: {}{}; nodes:{}\n",
@@ -251,6 +253,8 @@ int run_compile(const CompileArguments& a) {
   if (catch_interrupts()) return note_interruption(a);
   content.chosen = placed.records;
   const database::ServingReport written = store.export_serving(a.out, content);
+  size_t nodes = 0;
+  graph::for_each_node(graph, [&](const auto&, const graph::Node&, double) { ++nodes; });
   std::optional<ModelError> error;
   if (is_compared(a, narrowing)) {
     error = error_of_model(a.out, model, narrowing.samples(), a.common);
@@ -258,7 +262,7 @@ int run_compile(const CompileArguments& a) {
   return report_made(a, narrowing,
                      {{"model", a.model},
                       {"out", a.out},
-                      {"nodes", graph.nodes.size()},
+                      {"nodes", nodes},
                       {"workloads", uses.workloads.size()},
                       {"kernels", written.artifacts},
                       {"compared_in_place", placed.compared},

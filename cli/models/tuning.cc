@@ -7,6 +7,7 @@
 #include "cli/kernel_worker.h"
 #include "cli/line/interrupt.h"
 #include "cli/output/progress.h"
+#include "graph/loops/loops.h"
 #include "graph/sizes.h"
 #include "runtime/machine/cpus.h"
 #include "runtime/machine/timer.h"
@@ -28,25 +29,26 @@ constexpr int kOfflineTrials = 400;             // at most, of a workload within
 Uses uses_of(const graph::Graph& graph) {
   Uses uses;
   std::map<std::string, size_t> places;
-  std::set<size_t> weights;  // values
-  for (const graph::Node& node : graph.nodes) {
-    if (!node.is_workload()) continue;
-    const std::string spec = graph::ranged(graph, node).spec;
-    auto [place, fresh] = places.emplace(spec, uses.workloads.size());
-    if (fresh) {
-      uses.workloads.push_back(parse_workload(spec));
-      uses.counts.push_back(0);
-    }
-    ++uses.counts[place->second];
-    SpreadOperands& own = uses.constants[uses.workloads[place->second].hash()];
-    for (const auto& [name, value] : node.operands) {
-      if (!graph.values[value].constant) continue;
-      weights.insert(value);
-      if (std::ranges::count(own.names, name) == 0) own.names.push_back(name);
-    }
-  }
+  std::set<const graph::Value*> weights;
+  graph::for_each_node(graph,
+                       [&](const graph::Graph& around, const graph::Node& node, double times) {
+                         if (!node.is_workload()) return;
+                         const std::string spec = graph::ranged(around, node).spec;
+                         auto [place, fresh] = places.emplace(spec, uses.workloads.size());
+                         if (fresh) {
+                           uses.workloads.push_back(parse_workload(spec));
+                           uses.counts.push_back(0);
+                         }
+                         uses.counts[place->second] += times;
+                         SpreadOperands& own = uses.constants[uses.workloads[place->second].hash()];
+                         for (const auto& [name, value] : node.operands) {
+                           if (!around.values[value].constant) continue;
+                           weights.insert(&around.values[value]);
+                           if (std::ranges::count(own.names, name) == 0) own.names.push_back(name);
+                         }
+                       });
   int64_t bytes = 0;
-  for (size_t value : weights) bytes += graph.values[value].bytes();
+  for (const graph::Value* value : weights) bytes += value->bytes();
   for (auto& [workload, own] : uses.constants) own.bytes = bytes;
   return uses;
 }

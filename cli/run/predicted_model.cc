@@ -58,13 +58,12 @@ std::vector<PredictedNode> nodes_of(serving::StoredModel& stored, const Target& 
   const serving::ModelIndex index = stored.index();
   const serving::Table table = stored.take_table();
   const database::TargetIdentity identity = described_identity(target);
-  const std::vector<size_t> specs = serving::specs_of_nodes(stored.graph());
+  const std::map<const graph::Node*, size_t> specs = serving::specs_of_nodes(stored.graph());
   std::map<std::string, Predicted> known;
   std::vector<PredictedNode> nodes;
-  for (size_t n = 0; n < specs.size(); ++n) {
-    const graph::Node& node = stored.graph().nodes[n];
+  for (const graph::Node& node : stored.graph().nodes) {
     if (!node.is_workload()) continue;
-    const serving::SpecFacts& facts = index.specs[specs[n]].facts;
+    const serving::SpecFacts& facts = index.specs[specs.at(&node)].facts;
     const auto [entry, fresh] = known.try_emplace(facts.text);
     try {
       if (fresh) {

@@ -92,6 +92,7 @@ class ChannelsLast {
 
   Role role_of(const Node& node) const {
     if (node.is_view()) return {slices_channels(node) ? Role::Kind::Channels : Role::Kind::Fixed};
+    if (!node.is_workload()) return {Role::Kind::Fixed};
     if (auto text = typed_text_of(node)) {
       bool all = true;
       for (const TextInput& i : text->inputs) all &= !maps_[i.value] || is_map_of(i);

@@ -82,8 +82,7 @@ TW_API uint32_t tw_interface_version(void) TW_NOEXCEPT;
  * deleted. */
 typedef struct tw_library tw_library;
 
-/* A launch of a CPU kernel that has ended. Since version 5. */
-typedef struct tw_launch_event {
+typedef struct tw_launch_event { /* a launch on a CPU that has ended; since version 5 */
   size_t struct_size;
   const char* spec; /* as prepared, or the node's; it lives as long as the kernel */
   double seconds;   /* by the wall's clock */

@@ -53,12 +53,20 @@ std::string value_of(const Node& holder) {
 // Moves what is in the body, the attribute of that name, to the graph around it, its nodes to `nodes`.
 void move_out(GraphPart& body, const Node& holder, const std::string& attribute, GraphPart* around,
               std::vector<Node>* nodes) {
-  const Renamer names(body, value_of(holder) + "/" + attribute);
+  const std::string prefix = value_of(holder) + "/" + attribute;
+  const Renamer names(body, prefix);
   for (Node& node : body.nodes) {
     node.name = holder.label() + "/" + attribute + "/" + node.label();
     node.within = place_of(holder) + (node.within.empty() ? "" : "; ") + node.within;
     for (std::string& input : node.inputs) names.rename(input);
     for (std::string& output : node.outputs) names.rename(output);
+    for (Node::Body& own : node.held) {
+      own.name = prefix + "/" + own.name;
+      for (std::string& input : own.inputs) names.rename(input);
+      for (std::string& output : own.outputs) names.rename(output);
+    }
+    for (std::string& around : node.bodies) around = prefix + "/" + around;
+    node.bodies.insert(node.bodies.begin(), prefix);
     nodes->push_back(std::move(node));
   }
   for (auto& [name, tensor] : body.constants) {
@@ -86,8 +94,14 @@ void enter_graphs_of_nodes(GraphPart* graph) {
       for (size_t i = 0; i < attribute.graphs.size(); ++i) {
         GraphPart& body = *attribute.graphs[i];
         enter_graphs_of_nodes(&body);
+        std::vector<std::string> given;
+        for (const DeclaredValue& input : body.inputs) given.push_back(input.name);
         const std::string number = attribute.graphs.size() > 1 ? "." + std::to_string(i) : "";
         move_out(body, node, name + number, graph, &nodes);
+        Node::Body held{value_of(node) + "/" + name + number, {}, {}};
+        for (const std::string& input : given) held.inputs.push_back(held.name + "/" + input);
+        for (const DeclaredValue& output : body.outputs) held.outputs.push_back(output.name);
+        node.held.push_back(std::move(held));
         for (const DeclaredValue& output : body.outputs) results.push_back(output.name);
         node.holds_graphs = true;
       }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/onnx/einsum.h"
 #include "models/onnx/step.h"
 
 namespace tilewright::onnx {
@@ -145,6 +146,119 @@ void recurrent(Step& s) {
   if (s.node.op == "LSTM") s.set(2, s.type(), state);
 }
 
+void eye_like(Step& s) {
+  const auto given = static_cast<DataType>(s.node.integer("dtype", 0));
+  s.set(0, given == DataType::Undefined ? s.type() : given, s.shape(0));
+}
+
+void grid_sample(Step& s) {
+  if (!s.shape(0) || !s.shape(1) || s.shape(1)->size() != s.shape(0)->size()) return;
+  Shape out = *s.shape(1);
+  out.pop_back();
+  out.insert(out.begin() + 1, (*s.shape(0))[1]);
+  s.set(0, s.type(), out);
+}
+
+void roi_align(Step& s) {
+  if (!s.shape(0) || !s.shape(1) || s.shape(0)->size() != 4 || s.shape(1)->size() != 2) return;
+  s.set(0, s.type(),
+        Shape{(*s.shape(1))[0], (*s.shape(0))[1], s.node.integer("output_height", 1),
+              s.node.integer("output_width", 1)});
+}
+
+void einsum(Step& s) {
+  std::vector<size_t> ranks;
+  for (size_t i = 0; i < s.node.inputs.size(); ++i) {
+    if (!s.shape(i)) return s.set(0, s.type(), std::nullopt);
+    ranks.push_back(s.shape(i)->size());
+  }
+  const auto sums = parse_einsum(s.node.text("equation", ""), ranks);
+  if (!sums) return;
+  Shape out;
+  for (int index : sums->output) {
+    Extent size = 1;
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      for (size_t d = 0; d < ranks[i]; ++d) {
+        const Extent& own = (*s.shape(i))[d];
+        if (sums->inputs[i][d] == index && own != Extent(1)) size = own;
+      }
+    }
+    out.push_back(size);
+  }
+  s.set(0, s.type(), out);
+}
+
+// How many frequencies of so many samples are given.
+int64_t frequencies(const Step& s, int64_t length, int64_t fallback) {
+  return s.node.integer("onesided", fallback) != 0 ? length / 2 + 1 : length;
+}
+
+void dft(Step& s) {
+  if (!s.shape(0) || s.shape(0)->size() < 2) return;
+  int64_t given = s.opset >= 20 ? -2 : s.node.integer("axis", 1);
+  const auto by_input = s.numbers(2), lengths = s.numbers(1);
+  if (s.node.has_input(2) && s.opset >= 20) {
+    if (!by_input || by_input->size() != 1) return;
+    given = (*by_input)[0];
+  }
+  const auto axis = axis_of(given, s.shape(0)->size());
+  if (!axis || (s.node.has_input(1) && (!lengths || lengths->size() != 1))) return;
+  Shape out = *s.shape(0);
+  if (lengths) out[*axis] = (*lengths)[0];
+  if (!out[*axis].fixed()) return;
+  out[*axis] = frequencies(s, out[*axis].number(), 0);
+  out.back() = 2;
+  s.set(0, s.type(), out);
+}
+
+void stft(Step& s) {
+  if (!s.shape(0) || s.shape(0)->size() < 2 || !(*s.shape(0))[1].fixed()) return;
+  const auto step = s.numbers(1);
+  auto length = s.numbers(3);
+  if (!length && s.shape(2) && s.shape(2)->size() == 1 && (*s.shape(2))[0].fixed()) {
+    length = {(*s.shape(2))[0].number()};
+  }
+  if (!step || step->size() != 1 || !length || length->size() != 1 || (*step)[0] < 1) return;
+  const int64_t rest = (*s.shape(0))[1].number() - (*length)[0];
+  if (rest < 0) return;
+  s.set(0, s.type(),
+        Shape{(*s.shape(0))[0], rest / (*step)[0] + 1, frequencies(s, (*length)[0], 1), 2});
+}
+
+// A value of a body, with an axis of rounds in front where these are given.
+void set_result(Step& s, size_t output, const std::string& value, std::optional<Extent> rounds,
+                bool rows) {
+  const Value& made = s.value(value);
+  std::optional<Shape> shape = made.shape;
+  if (rows && !rounds) shape.reset();
+  if (rows && shape) shape->insert(shape->begin(), *rounds);
+  s.set(output, made.type, shape);
+}
+
+void loop(Step& s) {
+  const auto& most = s.input(0).contents;
+  std::optional<Extent> rounds;
+  if (most && most->size() == 1) rounds = (*most)[0];
+  const size_t carried = s.node.held.empty() || s.node.held[0].inputs.size() < 2
+                             ? 0
+                             : s.node.held[0].inputs.size() - 2;
+  for (size_t o = 0; o < s.node.outputs.size() && !s.node.held.empty(); ++o) {
+    if (o + 1 >= s.node.held[0].outputs.size()) return;
+    set_result(s, o, s.node.held[0].outputs[o + 1], rounds, o >= carried);
+  }
+}
+
+void scan(Step& s) {
+  const auto scanned = static_cast<size_t>(s.node.integer("num_scan_inputs", 0));
+  if (s.node.held.empty() || scanned < 1 || s.node.held[0].inputs.size() < scanned) return;
+  const size_t states = s.node.held[0].inputs.size() - scanned;
+  std::optional<Extent> rounds;
+  if (s.shape(states) && !s.shape(states)->empty()) rounds = (*s.shape(states))[0];
+  for (size_t o = 0; o < s.node.outputs.size() && o < s.node.held[0].outputs.size(); ++o) {
+    set_result(s, o, s.node.held[0].outputs[o], rounds, o >= states);
+  }
+}
+
 }  // namespace
 
 const Rules& choice_rules() {
@@ -156,6 +270,14 @@ const Rules& choice_rules() {
                                {"OneHot", one_hot},
                                {"DepthToSpace", regroup_depth},
                                {"SpaceToDepth", regroup_depth},
+                               {"Loop", loop},
+                               {"Scan", scan},
+                               {"EyeLike", eye_like},
+                               {"GridSample", grid_sample},
+                               {"RoiAlign", roi_align},
+                               {"Einsum", einsum},
+                               {"DFT", dft},
+                               {"STFT", stft},
                                {"LSTM", recurrent},
                                {"GRU", recurrent},
                                {"RNN", recurrent}};

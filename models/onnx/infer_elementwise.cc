@@ -30,9 +30,19 @@ std::optional<Extent> combine(Step& s, const Extent& a, const Extent& b) {
     if (x && y && (x->max < y->min || y->max < x->min)) return Extent(0);
     return std::nullopt;
   }
-  if (!a.fixed() || !b.fixed()) return a == b ? std::optional(a) : std::nullopt;
+  const bool chooses = op == "Max" || op == "Min";
+  if (!a.fixed() || !b.fixed()) return chooses && a == b ? std::optional(a) : std::nullopt;
   if (op == "Max") return std::max(a.number(), b.number());
   if (op == "Min") return std::min(a.number(), b.number());
+  const bool x = a.number() != 0, y = b.number() != 0;
+  if (op == "And") return Extent(x && y ? 1 : 0);
+  if (op == "Or") return Extent(x || y ? 1 : 0);
+  if (op == "Xor") return Extent(x != y ? 1 : 0);
+  if (op == "Less") return Extent(a.number() < b.number() ? 1 : 0);
+  if (op == "Greater") return Extent(a.number() > b.number() ? 1 : 0);
+  if (op == "LessOrEqual") return Extent(a.number() <= b.number() ? 1 : 0);
+  if (op == "GreaterOrEqual") return Extent(a.number() >= b.number() ? 1 : 0);
+  if (op == "Mod" && a.number() >= 0 && b.number() > 0) return Extent(a.number() % b.number());
   return std::nullopt;
 }
 

@@ -47,6 +47,18 @@ void skip_norm(Step& s) {
   s.set(3, s.type(), s.shape(0));
 }
 
+// Statistics have one element for each row.
+void layer_norm(Step& s) {
+  s.keep();
+  if (!s.shape(0)) return;
+  const auto axis = axis_of(s.node.integer("axis", -1), s.shape(0)->size());
+  if (!axis) return;
+  Shape rows = *s.shape(0);
+  for (size_t d = *axis; d < rows.size(); ++d) rows[d] = 1;
+  s.set(1, DataType::Float, rows);
+  s.set(2, DataType::Float, rows);
+}
+
 // Queries [batch, rows, hidden] or [batch, heads, rows, head]; values alike.
 // Output 1 or 2 of attention: the keys or values of input 1 or 2 behind those of input 4 or 5.
 void set_present(Step& s, size_t kept) {
@@ -108,6 +120,7 @@ void packed_attention(Step& s) {
 Rules make_row_rules() {
   Rules rules = {{"ArgMax", arg_reduce},
                  {"ArgMin", arg_reduce},
+                 {"LayerNormalization", layer_norm},
                  {"Attention", attention},
                  {"RotaryEmbedding", keep},
                  {"com.microsoft.RotaryEmbedding", keep},
@@ -121,8 +134,8 @@ Rules make_row_rules() {
         "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"}) {
     rules[op] = reduce;
   }
-  for (const char* op : {"Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization",
-                         "SimplifiedLayerNormalization"}) {
+  for (const char* op :
+       {"Softmax", "LogSoftmax", "RMSNormalization", "SimplifiedLayerNormalization"}) {
     rules[op] = keep;
   }
   return rules;

@@ -403,7 +403,17 @@ void range(Step& s) {
   auto span = s.extents.minus((*to)[0], (*from)[0]);
   auto rounded = span ? s.extents.plus(*span, (*step)[0] - 1) : std::nullopt;
   auto count = rounded ? s.extents.quotient(*rounded, (*step)[0]) : std::nullopt;
-  if (count) s.set(0, s.type(), Shape{*count});
+  if (!count) return;
+  std::optional<Shape> contents;
+  if (count->fixed() && count->number() <= kMaxContents) {
+    contents.emplace();
+    for (int64_t i = 0; i < count->number() && contents; ++i) {
+      const auto number = s.extents.plus((*from)[0], i * (*step)[0]);
+      if (number) contents->push_back(*number);
+      if (!number) contents.reset();
+    }
+  }
+  s.set(0, s.type(), Shape{*count}, contents);
 }
 
 void pad(Step& s) {

@@ -81,6 +81,7 @@ class Finder {
   std::vector<Draft> map(const Node& node) const;
   std::vector<Draft> map_whole(const Node& node) const;
   std::vector<Draft> map_pattern(const Node& node) const;
+  bool exceeds_spec(const Node& node) const;
   static void check(Draft* d);
   void add(Draft d);
 
@@ -103,15 +104,26 @@ std::vector<Draft> Finder::map_pattern(const Node& node) const {
   return {};
 }
 
+// Whether the node calculates what the spec of its operator takes for constant, or gives more than that does.
+bool Finder::exceeds_spec(const Node& node) const {
+  static const std::set<std::string> kOps = {"Conv", "ConvTranspose", "LayerNormalization",
+                                             "RMSNormalization", "SimplifiedLayerNormalization"};
+  if (!kOps.contains(node.full_op())) return false;
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    if (node.has_input(i) && !graph_.value(node.inputs[i]).constant) return true;
+  }
+  return std::any_of(node.outputs.begin() + 1, node.outputs.end(),
+                     [](const std::string& name) { return !name.empty(); });
+}
+
 // The specs of operators where they say all, else an expression of the node alone.
 std::vector<Draft> Finder::map_whole(const Node& node) const {
-  // Nodes of its graphs are read through it alone.
-  if (node.holds_graphs) throw NotMapped("it runs graphs of its own, which depends on values");
   if (node.outputs.empty()) throw NotMapped("it gives nothing");
   if (auto codes = product_of_codes(mapping_, node)) return *codes;
   std::string reason;
   const MapFns& plain = whole_mappings();
   auto own = plain.find(node.full_op());
+  if (own != plain.end() && exceeds_spec(node)) return own->second(mapping_, node);
   try {
     std::vector<Draft> drafts = node.inputs.empty() ? std::vector<Draft>() : map_pattern(node);
     MapFn mapping = find_mapping(node.full_op(), options_.whole);
@@ -147,6 +159,7 @@ std::vector<Draft> Finder::map(const Node& node) const {
 
 // Writes the spec. Throws NotMapped where it is none.
 void Finder::check(Draft* d) {
+  if (d->layer.loop != nullptr) return;
   d->layer.spec = d->spec.json();
   try {
     parse_spec(d->layer.spec);
@@ -160,6 +173,8 @@ void Finder::add(Draft d) {
   if (const std::string& within = d.layer.nodes[0]->within; !within.empty()) {
     d.layer.note += (d.layer.note.empty() ? "" : "; ") + within;
   }
+  const std::vector<std::string>& around = d.layer.nodes[0]->bodies;
+  d.layer.bodies.insert(d.layer.bodies.begin(), around.begin(), around.end());
   taken_.insert(d.layer.nodes.begin(), d.layer.nodes.end());
   out_.layers.push_back(std::move(d.layer));
 }

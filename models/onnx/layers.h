@@ -1,7 +1,9 @@
 // The work of a model as specs.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +21,30 @@ struct MadeConstant {
   std::vector<double> values;
 };
 
+// Rounds of layers, which together are one layer (graph/loops/loops.h).
+struct LayerLoop {
+  enum class In : uint8_t { Rows, RowsBack, Carried, Number };
+  struct Input {
+    std::string name;
+    ElemType elem = ElemType::f32;
+    std::vector<int64_t> shape;
+    In kind = In::Rows;
+    std::string value;  // outside: of rows, or in the first round
+    std::string next;   // inside: of a carried one in later rounds
+  };
+  struct Output {
+    std::string value;  // inside
+    std::string name;   // outside
+    bool rows = false, back = false;
+  };
+  std::string body;    // its name: layers and nodes that are in it have it among theirs
+  int64_t rounds = 1;  // at most; with stand-ins
+  std::string count;   // a value that says how many at most, or ""
+  std::string go_on;   // a value inside: no round follows where it is 0, or ""
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+};
+
 // A workload of the model, and where it stands.
 struct Layer {
   std::string spec;                // a JSON object
@@ -27,8 +53,10 @@ struct Layer {
   // them, but for what `note` says and weights in a form of their own.
   std::map<std::string, std::string> operands;
   std::string output;
-  std::string note;                     // what has to be done besides, or ""
-  std::vector<MadeConstant> made = {};  // with LayerOptions::whole
+  std::string note;                           // what has to be done besides, or ""
+  std::vector<MadeConstant> made = {};        // with LayerOptions::whole
+  std::shared_ptr<LayerLoop> loop = nullptr;  // in the place of a spec
+  std::vector<std::string> bodies = {};       // that the layer is in
 };
 
 struct LeftOut {
@@ -43,6 +71,8 @@ struct LayerOptions {
   // does: nothing has to be done besides. A layer may read what an earlier one made for it, under a
   // name that the file does not have. Sizes have to be numbers. Truth values are u8.
   bool whole = false;
+  // Whether recurrent layers are unrolled, however many steps they have: no loop remains of them.
+  bool unrolled = false;
 };
 
 struct Layers {

@@ -98,6 +98,8 @@ void Mapping::add_type(Draft* draft, ElemType type) const {
 bool Mapping::fuse_function(Draft* draft, std::vector<std::string>* steps) const {
   auto match = match_function(graph, draft->layer.output);
   if (!match || contains(*steps, match->fn)) return false;
+  // A function in a body is not that of a layer outside.
+  if (match->nodes.back()->bodies != draft->layer.nodes[0]->bodies) return false;
   steps->push_back(match->fn);
   draft->layer.output = match->output;
   draft->layer.nodes.insert(draft->layer.nodes.end(), match->nodes.begin(), match->nodes.end());
@@ -108,6 +110,7 @@ bool Mapping::fuse_sum(Draft* draft, size_t channel, std::vector<std::string>* s
   const std::string from = draft->layer.output;
   const Node* next = graph.only_user(from);
   if (next == nullptr || next->inputs.size() != 2 || next->outputs.empty()) return false;
+  if (next->bodies != draft->layer.nodes[0]->bodies) return false;
   const bool bias_gelu = next->full_op() == "com.microsoft.BiasGelu";
   if ((next->full_op() != "Add" && !bias_gelu) || taken_.contains(next)) return false;
   const std::string& other = Graph::other_input(*next, from);

@@ -77,6 +77,14 @@ struct Node {
   // names of what they make begin with its first output.
   std::string within;
   bool holds_graphs = false;
+  // The bodies that the node is in, the outermost first; and those that it holds, with the values that they are
+  // given and give.
+  std::vector<std::string> bodies;
+  struct Body {
+    std::string name;
+    std::vector<std::string> inputs, outputs;
+  };
+  std::vector<Body> held;
 
   // "MatMul", "com.microsoft.MatMulNBits".
   std::string full_op() const { return domain.empty() ? op : domain + "." + op; }

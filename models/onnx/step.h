@@ -22,6 +22,7 @@ class Step {
 
   // Nothing is known of the value of an input that is left out.
   const Value& input(size_t i) const;
+  const Value& value(const std::string& name) const { return values_.at(name); }
   const std::optional<Shape>& shape(size_t i) const { return input(i).shape; }
   DataType type(size_t i = 0) const { return input(i).type; }
   // The contents of an input, all of them plain numbers.

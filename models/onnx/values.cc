@@ -71,7 +71,17 @@ Values::Values(const Model& model, const std::map<std::string, DimSize>& sizes,
   }
   for (const DeclaredValue& v : model.values) noted_[v.name] = &v;
   for (const DeclaredValue& v : model.outputs) noted_[v.name] = &v;
+  std::map<std::string, std::pair<const Node*, const Node::Body*>> waiting;
   for (const Node& node : model.nodes) {
+    for (const Node::Body& body : node.held) waiting[body.name] = {&node, &body};
+  }
+  for (const Node& node : model.nodes) {
+    for (const std::string& name : node.bodies) {
+      const auto body = waiting.find(name);
+      if (body == waiting.end()) continue;
+      enter(*body->second.first, *body->second.second);
+      waiting.erase(body);
+    }
     auto version = model.opsets.find(node.domain);
     infer(node, version == model.opsets.end() ? 1 : version->second);
   }
@@ -118,6 +128,33 @@ void Values::declare_inputs(const Model& model, const std::map<std::string, DimS
       }
     }
     values_[input.name] = v;
+  }
+}
+
+// What the inputs of a body are before its nodes are inferred: what the node that holds it was given.
+void Values::enter(const Node& holder, const Node::Body& body) {
+  const auto take = [&](size_t i, DataType type, const std::optional<Shape>& shape) {
+    if (i >= body.inputs.size()) return;
+    Value& own = values_[body.inputs[i]];
+    if (type != DataType::Undefined) own.type = type;
+    if (shape) own.shape = shape;
+  };
+  const auto given = [&](size_t i) -> const Value& {
+    return at(i < holder.inputs.size() ? holder.inputs[i] : "");
+  };
+  if (holder.op == "Loop") {
+    take(0, DataType::Int64, Shape{});
+    take(1, DataType::Bool, Shape{});
+    for (size_t i = 2; i < body.inputs.size(); ++i) take(i, given(i).type, given(i).shape);
+  } else if (holder.op == "Scan") {
+    const size_t scanned = static_cast<size_t>(holder.integer("num_scan_inputs", 0));
+    for (size_t i = 0; i < body.inputs.size(); ++i) {
+      std::optional<Shape> shape = given(i).shape;
+      if (i + scanned >= body.inputs.size() && shape && !shape->empty()) {
+        shape->erase(shape->begin());
+      }
+      take(i, given(i).type, shape);
+    }
   }
 }
 

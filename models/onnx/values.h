@@ -44,6 +44,7 @@ class Values {
   friend class Step;
   void declare_inputs(const Model& model, const std::map<std::string, DimSize>& sizes);
   void infer(const Node& node, int64_t opset);
+  void enter(const Node& holder, const Node::Body& body);
   std::optional<Shape> noted_shape(const DeclaredValue& value) const;
 
   Extents extents_;

@@ -55,6 +55,7 @@ std::string unary_text(const Node& node) {
   auto it = kTexts.find(node.full_op());
   if (it != kTexts.end()) return it->second;
   const std::string& op = node.op;
+  if (const std::string text = hyperbolic_text(op); !text.empty()) return text;
   if (op == "LeakyRelu") return fmt::format("select($ > 0, $, $ * {})", alpha_of(node, 0.01));
   if (op == "Elu") return fmt::format("select($ > 0, $, {} * (exp($) - 1))", alpha_of(node, 1));
   if (op == "Celu") {
@@ -119,10 +120,12 @@ std::string combined(const std::string& op, const std::string& a, const std::str
   return fmt::format("{}({}, {})", op == "Max" ? "max" : "min", a, b);
 }
 
-// The quotient of integers, toward zero, and the rest of rounding it down or toward zero: in f64, which is exact
+// The quotient of numbers, toward zero, and the rest of rounding it down or toward zero: in f64, which is exact
 // for operands below 2^52.
 Mapped express_quotient(const Mapping& m, const Node& node) {
-  if (is_float(m.elem(node.inputs.at(0)))) throw NotMapped("its operands are no integers");
+  if (is_float(m.elem(node.inputs.at(0))) && node.integer("fmod", 0) == 0) {
+    throw NotMapped("its operands are no integers; expected fmod=1");
+  }
   IndexExpr e(m, node);
   e.accumulate(ElemType::f64);
   const std::string a = e.element(node.inputs[0]), b = e.element(node.inputs.at(1));
@@ -153,7 +156,7 @@ Mapped express_power(const Mapping& m, const Node& node) {
       {1, "$"},         {2, "$ * $"},       {3, "$ * $ * $"}, {4, "$ * $ * $ * $"},
       {0.5, "sqrt($)"}, {-0.5, "rsqrt($)"}, {-1, "1 / $"},    {-2, "1 / ($ * $)"}};
   auto power = m.input(node, 1).scalar();
-  if (!power) throw NotMapped("its exponent is no constant number");
+  if (!power || !is_float(m.elem(node.inputs[0]))) return calculated_power(m, node);
   IndexExpr e(m, node);
   const std::string x = e.element(node.inputs[0]);
   const auto found = kTexts.find(*power);
@@ -161,8 +164,7 @@ Mapped express_power(const Mapping& m, const Node& node) {
   std::string text = fmt::format("exp({} * log($))", literal(*power));
   if (found != kTexts.end()) text = found->second;
   if (found == kTexts.end() && *power == std::floor(*power)) {
-    if (std::abs(*power) > kLongestPower)
-      throw NotMapped(fmt::format("its exponent is {}", *power));
+    if (std::abs(*power) > kLongestPower) return calculated_power(m, node);
     text = "$";
     for (int n = 1; n < std::abs(*power); ++n) text += " * $";
     if (*power <= 0) text = *power == 0 ? "$ * 0 + 1" : fmt::format("1 / ({})", text);
@@ -283,7 +285,8 @@ const MapFns& whole_element_mappings() {
           "Sqrt",       "Abs",      "Neg",       "Floor",       "Ceil",  "Round",
           "Reciprocal", "Softplus", "HardSwish", "HardSigmoid", "Sign",  "Not",
           "LeakyRelu",  "Elu",      "Softsign",  "Swish",       "Gelu",  "ThresholdedRelu",
-          "Celu",       "Selu",     "Shrink",    "IsNaN",       "IsInf", "Mish"}) {
+          "Celu",       "Selu",     "Shrink",    "IsNaN",       "IsInf", "Mish",
+          "Sinh",       "Cosh",     "Asinh",     "Acosh",       "Atanh"}) {
       mappings[op] = express_unary;
     }
     for (const char* op : {"Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Mean", "Equal", "Less",

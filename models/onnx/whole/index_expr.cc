@@ -131,10 +131,15 @@ std::string IndexExpr::element(const std::string& value) {
 
 std::string IndexExpr::table(const std::string& what, ElemType type,
                              const std::vector<double>& values, const std::string& index) {
+  return constant(what, type, {static_cast<int64_t>(values.size())}, values, {index});
+}
+
+std::string IndexExpr::constant(const std::string& what, ElemType type, const Sizes& sizes,
+                                const std::vector<double>& values,
+                                const std::vector<std::string>& indices) {
   const std::string name = fmt::format("{}/{}", output_, what);
-  const Sizes sizes = {static_cast<int64_t>(values.size())};
   made_.push_back({name, type, sizes, values});
-  return made_at(name, sizes, type, {index});
+  return made_at(name, sizes, type, indices);
 }
 
 Draft IndexExpr::finish(const std::string& statements) const {

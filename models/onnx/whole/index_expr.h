@@ -35,6 +35,9 @@ class IndexExpr {
   // An element of a constant row that this makes.
   std::string table(const std::string& what, ElemType type, const std::vector<double>& values,
                     const std::string& index);
+  // An element of a constant that this makes.
+  std::string constant(const std::string& what, ElemType type, const Sizes& sizes,
+                       const std::vector<double>& values, const std::vector<std::string>& indices);
   // Sums in this type; else in f32, f64 or i64, by the operands.
   void accumulate(ElemType type) { acc_ = type; }
   // The type of a tensor between the operands and Y.

@@ -416,6 +416,14 @@ Mapped express_triangle(const Mapping& m, const Node& node) {
                                 literal(static_cast<double>(k)), e.element(node.inputs.at(0))))};
 }
 
+// Ones along a diagonal.
+Mapped express_eye(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  if (e.sizes().size() != 2) throw NotMapped("it takes a matrix");
+  return {copied(e, fmt::format("select(i1 - i0 == {}, 1, 0)",
+                                literal(static_cast<double>(node.integer("k", 0)))))};
+}
+
 }  // namespace
 
 const MapFns& whole_move_mappings() {
@@ -435,6 +443,7 @@ const MapFns& whole_move_mappings() {
                                    {"SpaceToDepth", express_depth_to_space},
                                    {"ConstantOfShape", express_constant_of_shape},
                                    {"Range", express_range},
+                                   {"EyeLike", express_eye},
                                    {"OneHot", express_one_hot},
                                    {"Trilu", express_triangle}};
   return kMappings;

@@ -1,4 +1,5 @@
-// Recurrent layers of whole models, unrolled: a product for all steps and a few layers for each.
+// Recurrent layers of whole models: a product for all steps, then a loop whose body is one step. Few steps are
+// unrolled.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +13,8 @@
 namespace tilewright::onnx {
 namespace {
 
-constexpr int64_t kMostSteps = 256;  // of both directions together
+constexpr int64_t kMostSteps = 256;  // of both directions together, where they are unrolled
+constexpr int64_t kFewSteps = 4;     // that are unrolled: more become a loop
 constexpr size_t kMostJoined = 32;   // operands of one layer that joins
 
 std::string sigmoid(const std::string& x) { return fmt::format("(1 / (1 + exp(-({}))))", x); }
@@ -43,15 +45,49 @@ class Direction {
     for (int64_t step = 0; step < steps_; ++step) {
       const int64_t t = backwards ? steps_ - 1 - step : step;
       at_ = fmt::format("{}/{}", name_, t);
-      if (node_.op == "LSTM") {
-        lstm_step(t);
-      } else if (node_.op == "GRU") {
-        gru_step(t);
-      } else {
-        rnn_step(t);
-      }
+      take_step(t);
       states_[static_cast<size_t>(t)] = h_;
     }
+  }
+
+  // The same as a loop, whose body is one step. `all` is the name of the states of all steps.
+  void repeat(bool backwards, const std::string& all) {
+    add_inputs();
+    const std::string body = name_ + "/step";
+    LayerLoop loop;
+    loop.body = body;
+    loop.rounds = steps_;
+    row_ = body + "/input";
+    loop.inputs.push_back({row_,
+                           type_,
+                           {batch_, gates_},
+                           backwards ? LayerLoop::In::RowsBack : LayerLoop::In::Rows,
+                           inputs_,
+                           ""});
+    const bool lstm = node_.op == "LSTM";
+    std::string h = initial(5, "h"), c = lstm ? initial(6, "c") : "";
+    if (h.empty()) h = zeros("h");
+    if (lstm && c.empty()) c = zeros("c");
+    h_ = body + "/h/before";
+    loop.inputs.push_back({h_, type_, state_sizes(), LayerLoop::In::Carried, h, ""});
+    if (lstm) {
+      c_ = body + "/c/before";
+      loop.inputs.push_back({c_, type_, state_sizes(), LayerLoop::In::Carried, c, ""});
+    }
+    const size_t first = layers_.size();
+    at_ = body;
+    take_step(0);
+    for (size_t i = first; i < layers_.size(); ++i) layers_[i].layer.bodies = {body};
+    loop.inputs[1].next = h_;
+    if (lstm) loop.inputs[2].next = c_;
+    loop.outputs = {{h_, all, true, backwards}, {h_, name_ + "/last", false, false}};
+    if (lstm) loop.outputs.push_back({c_, name_ + "/cell", false, false});
+    h_ = name_ + "/last";
+    c_ = name_ + "/cell";
+    Draft d = m_.draft("expr", node_);
+    d.layer.output = all;
+    d.layer.loop = std::make_shared<LayerLoop>(std::move(loop));
+    layers_.push_back(std::move(d));
   }
 
   Mapped& layers() { return layers_; }
@@ -62,6 +98,20 @@ class Direction {
   ElemType type() const { return type_; }
 
  private:
+  void take_step(int64_t t) {
+    if (node_.op == "LSTM") {
+      lstm_step(t);
+    } else if (node_.op == "GRU") {
+      gru_step(t);
+    } else {
+      rnn_step(t);
+    }
+  }
+  std::string zeros(const std::string& what) {
+    const std::string name = fmt::format("{}/{}", name_, what);
+    IndexExpr e = layer(name, state_sizes());
+    return add(e, fmt::format("{} = 0", e.left()), name);
+  }
   IndexExpr layer(const std::string& output, const Sizes& sizes) const {
     return {m_, node_, output, sizes, type_};
   }
@@ -95,6 +145,7 @@ class Direction {
   }
   // Its rows of step t: [batch, gates].
   std::string inputs_at(int64_t t) {
+    if (!row_.empty()) return row_;
     IndexExpr e = layer(at_ + "/input", {batch_, gates_});
     const std::string own =
         e.made_at(inputs_, {steps_, batch_, gates_}, type_, {std::to_string(t), "i0", "i1"});
@@ -199,6 +250,7 @@ class Direction {
   bool batch_first_;
   int64_t steps_ = 0, batch_ = 0, hidden_ = 0, gates_ = 0;
   std::string inputs_, h_, c_, at_;
+  std::string row_;  // the rows of the step that is taken, in a loop
   std::vector<std::string> states_;
   Mapped layers_;
 };
@@ -294,7 +346,8 @@ Mapped express_recurrent(const Mapping& m, const Node& node) {
   const Sizes x = sizes_of_value(m, node.inputs.at(0));
   const int64_t steps = x.at(node.integer("layout", 0) != 0 ? 1 : 0);
   const int64_t directions = way == "bidirectional" ? 2 : 1;
-  if (steps * directions > kMostSteps) {
+  const bool loops = !m.options.unrolled && (steps > kFewSteps || has_stand_in(steps));
+  if (!loops && steps * directions > kMostSteps) {
     throw NotMapped(
         fmt::format("it has {} steps; expected at most {}, since each has layers of its own",
                     steps * directions, kMostSteps));
@@ -304,14 +357,23 @@ Mapped express_recurrent(const Mapping& m, const Node& node) {
   std::vector<Rows> states, last, cells;
   for (int64_t d = 0; d < directions; ++d) {
     Direction one(m, node, d, fmt::format("{}/{}", *named, d));
-    one.unroll(d == 1 || way == "reverse");
+    const std::string all = fmt::format("{}/{}/all", *named, d);
+    if (loops) {
+      one.repeat(d == 1 || way == "reverse", all);
+    } else {
+      one.unroll(d == 1 || way == "reverse");
+    }
     std::move(one.layers().begin(), one.layers().end(), std::back_inserter(layers));
+    if (loops) {
+      states.push_back({all, steps});
+      last.push_back({one.last(), 1});
+      cells.push_back({one.cell(), 1});
+      continue;
+    }
     std::vector<Rows> parts;
     for (const std::string& state : one.states()) parts.push_back({state, 1});
     const Sizes sizes = one.state_sizes();
-    states.push_back({join(m, node, parts, {sizes[1], sizes[2]}, one.type(),
-                           fmt::format("{}/{}/all", *named, d), &layers),
-                      steps});
+    states.push_back({join(m, node, parts, {sizes[1], sizes[2]}, one.type(), all, &layers), steps});
     last.push_back({one.last(), 1});
     cells.push_back({one.cell(), 1});
   }

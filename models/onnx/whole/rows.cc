@@ -224,6 +224,23 @@ Mapped express_running_sum(const Mapping& m, const Node& node) {
 // A product whose batches are broadcast.
 Mapped express_product(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
+  const Sizes left = sizes_of_value(m, node.inputs.at(0)),
+              right = sizes_of_value(m, node.inputs.at(1));
+  if (left.size() == 1 || right.size() == 1) {
+    // One axis stands for a row or for a column.
+    const std::string r = e.reduced(left.back());
+    std::vector<std::string> row = {r}, column = {r};
+    const bool scalar = left.size() == 1 && right.size() == 1;
+    const size_t kept = scalar ? 0 : e.sizes().size();
+    if (left.size() > 1) row.insert(row.begin(), e.indices().begin(), e.indices().end());
+    if (right.size() > 1) {
+      column.assign(e.indices().begin(), e.indices().begin() + static_cast<int64_t>(kept) - 1);
+      column.push_back(r);
+      column.push_back(e.indices().back());
+    }
+    const std::string a = e.at(node.inputs[0], row), b = e.at(node.inputs[1], column);
+    return {e.finish(fmt::format("{} += {} * {}", e.left(), a, b))};
+  }
   const Factors f = factors_of(e, m, node.inputs.at(0), node.inputs.at(1));
   return {e.finish(fmt::format("{} += {} * {}", e.left(), f.a, f.b))};
 }

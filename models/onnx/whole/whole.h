@@ -5,15 +5,26 @@
 
 namespace tilewright::onnx {
 
-const MapFns& whole_element_mappings();    // functions of elements
-const MapFns& whole_move_mappings();       // what moves elements
-const MapFns& whole_row_mappings();        // reductions and normalizations
-const MapFns& whole_attention_mappings();  // attention of one node, and rotary positions
-const MapFns& whole_window_mappings();     // pools, resizing, padding, convolutions
-const MapFns& whole_recurrent_mappings();  // LSTM, GRU, RNN
-const MapFns& whole_quantized_mappings();  // products of integers, and what their codes are worth
-const MapFns& whole_code_mappings();       // other functions of codes
-const MapFns& whole_product_mappings();    // products with broadcasting
+const MapFns& whole_element_mappings();      // functions of elements
+const MapFns& whole_move_mappings();         // what moves elements
+const MapFns& whole_row_mappings();          // reductions and normalizations
+const MapFns& whole_attention_mappings();    // attention of one node, and rotary positions
+const MapFns& whole_window_mappings();       // pools, resizing, padding, convolutions
+const MapFns& whole_recurrent_mappings();    // LSTM, GRU, RNN
+const MapFns& whole_quantized_mappings();    // products of integers, and what their codes are worth
+const MapFns& whole_code_mappings();         // other functions of codes
+const MapFns& whole_product_mappings();      // products with broadcasting
+const MapFns& whole_function_mappings();     // circular functions
+const MapFns& whole_contraction_mappings();  // Einsum, spectra
+const MapFns& whole_sampling_mappings();     // elements at places that a run calculates
+const MapFns& whole_normalization_mappings();  // normalizations that no spec says
+const MapFns& whole_convolution_mappings();    // convolutions that no spec says
+const MapFns& whole_control_mappings();        // If, Loop, Scan
+
+// A hyperbolic function or its inverse of one element, '$'; "" for other operators.
+std::string hyperbolic_text(const std::string& op);
+// A power whose exponent a run calculates.
+Mapped calculated_power(const Mapping& m, const Node& node);
 
 // A product or a convolution of a value that the model dequantizes with a constant that it dequantizes, as sums
 // of products of their codes. Nothing for other nodes.

@@ -175,11 +175,18 @@ Mapped express_pool(const Mapping& m, const Node& node) {
   p.window = *window;
   IndexExpr e(m, node);
   const ElemType elem = m.elem(node.inputs[0]);
-  const bool maximum = node.op == "MaxPool";
+  const bool maximum = node.op == "MaxPool", norm = node.op == "LpPool";
   const bool least_is_zero = !maximum || elem == ElemType::u8;
   const std::string padding = least_is_zero ? "0" : is_float(elem) ? "(-3.4028234e38)" : "(-128)";
   const auto [x, stage] = under(e, node.inputs[0], elem, p, padding);
   if (maximum) return {e.finish(fmt::format("{}{} max= {}", stage, e.left(), x))};
+  if (norm) {
+    const int64_t power = node.integer("p", 2);
+    if (power != 1 && power != 2) throw NotMapped(fmt::format("its p is {}", power));
+    if (power == 1) return {e.finish(fmt::format("{}{} += abs({})", stage, e.left(), x))};
+    return {e.finish(
+        fmt::format("{0}{1} += {2} * {2}; {3} = sqrt({1})", stage, e.left("S"), x, e.left()))};
+  }
   const bool padded = node.integer("count_include_pad", 0) != 0;
   double same = 1;
   std::string divisor;
@@ -320,11 +327,9 @@ Draft reordered(const Mapping& m, const Node& node, const std::string& x, const 
 }
 
 const MapFns& whole_window_mappings() {
-  static const MapFns kMappings = {{"Pad", express_pad},
-                                   {"MaxPool", express_pool},
-                                   {"AveragePool", express_pool},
-                                   {"Resize", express_resize},
-                                   {"Upsample", express_resize}};
+  static const MapFns kMappings = {{"Pad", express_pad},          {"MaxPool", express_pool},
+                                   {"AveragePool", express_pool}, {"LpPool", express_pool},
+                                   {"Resize", express_resize},    {"Upsample", express_resize}};
   return kMappings;
 }
 
@@ -334,7 +339,10 @@ const MapFns& whole_mappings() {
     for (const MapFns* part :
          {&whole_element_mappings(), &whole_move_mappings(), &whole_row_mappings(),
           &whole_window_mappings(), &whole_product_mappings(), &whole_recurrent_mappings(),
-          &whole_quantized_mappings(), &whole_code_mappings(), &whole_attention_mappings()}) {
+          &whole_quantized_mappings(), &whole_code_mappings(), &whole_attention_mappings(),
+          &whole_function_mappings(), &whole_contraction_mappings(), &whole_sampling_mappings(),
+          &whole_normalization_mappings(), &whole_convolution_mappings(),
+          &whole_control_mappings()}) {
       all.insert(part->begin(), part->end());
     }
     return all;
