@@ -332,17 +332,17 @@ const void* Model::packed_from(const StoredModel& source, const Frame& frame, si
   return data;
 }
 
-void Model::reserve_workspace(int threads) {
+int64_t Model::workspace_of(const std::vector<std::shared_ptr<Step>>& steps, int threads) {
   int64_t needed = 0;
-  const std::function<void(const std::vector<std::shared_ptr<Step>>&)> add =
-      [&](const auto& steps) {
-        for (const auto& step : steps) {
-          if (step->loop != nullptr) add(step->loop->steps);
-          if (step->served == nullptr) continue;
-          needed = std::max(needed, step->served->workspace_bytes(threads));
-        }
-      };
-  add(steps_);
+  for (const auto& step : steps) {
+    if (step->loop != nullptr) needed = std::max(needed, workspace_of(step->loop->steps, threads));
+    if (step->served != nullptr) needed = std::max(needed, step->served->workspace_bytes(threads));
+  }
+  return needed;
+}
+
+void Model::reserve_workspace(int threads) {
+  const int64_t needed = workspace_of(steps_, threads);
   if (needed > scratch_.bytes()) scratch_ = Block(needed, gpu_);
 }
 

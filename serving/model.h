@@ -115,6 +115,7 @@ class Model {
                           Workspace& copy) const;
   Step make_write(StoredModel& source, Frame& frame, const graph::Node& node);
   void* place_of(StoredModel& source, Frame& frame, size_t value);
+  static int64_t workspace_of(const std::vector<std::shared_ptr<Step>>& steps, int threads);
   void reserve_workspace(int threads);
   void transfer(const DLTensor* const* tensors, const std::vector<Port>& ports, const Sizes& sizes,
                 bool in, void* stream);
