@@ -206,8 +206,10 @@ void dft(Step& s) {
   Shape out = *s.shape(0);
   if (lengths) out[*axis] = (*lengths)[0];
   if (!out[*axis].fixed()) return;
-  out[*axis] = frequencies(s, out[*axis].number(), 0);
-  out.back() = 2;
+  const bool to_real = s.node.integer("inverse", 0) != 0 && s.node.integer("onesided", 0) != 0;
+  if (to_real && !lengths) return;
+  if (!to_real) out[*axis] = frequencies(s, out[*axis].number(), 0);
+  out.back() = to_real ? 1 : 2;
   s.set(0, s.type(), out);
 }
 
@@ -250,6 +252,7 @@ void loop(Step& s) {
 
 void scan(Step& s) {
   const auto scanned = static_cast<size_t>(s.node.integer("num_scan_inputs", 0));
+  if (s.opset < 9) return;  // those scan batches
   if (s.node.held.empty() || scanned < 1 || s.node.held[0].inputs.size() < scanned) return;
   const size_t states = s.node.held[0].inputs.size() - scanned;
   std::optional<Extent> rounds;
