@@ -169,6 +169,27 @@ TEST(ServingLaunch, AWriteToAStateAllocatesNothing) {
   EXPECT_EQ(counts.locks, 0);
 }
 
+TEST(ServingLaunch, ALoopOfAModelAllocatesNothing) {
+  Database db{{.scratch = 64}};
+  Floats b({16, 8}, 2), xs({3, 4, 16}, 1), ys({3, 4, 8});
+  OpenedModel opened(write_model(db.path(), with_loop(b)));
+  ASSERT_EQ(opened.status, TW_OK) << tw_last_error();
+  const Number rounds(3);
+  const DLTensor *inputs[] = {&xs.tensor, &rounds.tensor}, *outputs[] = {&ys.tensor};
+  auto args = TW_INIT(tw_model_args);
+  args.inputs = inputs;
+  args.outputs = outputs;
+  args.input_count = 2;
+  args.output_count = 1;
+  bool served = true;
+  const Counts counts = counts_of([&] {
+    for (int i = 0; i < 1000; ++i) served &= tw_model_run(opened.model, &args) == TW_OK;
+  });
+  EXPECT_TRUE(served) << tw_last_error();
+  EXPECT_EQ(counts.allocations, 0);
+  EXPECT_EQ(counts.locks, 0);
+}
+
 // From here on the thread may leave and wait for threads; any other call of the operating system
 // ends the process.
 bool forbid_system_calls() {

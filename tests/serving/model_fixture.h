@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph/graph.h"
+#include "graph/loops/loops.h"
 #include "serving/model.h"
 #include "tests/serving/fixture.h"
 
@@ -42,6 +43,23 @@ inline graph::Graph with_state(const Floats& b, int64_t rows, const std::string&
                          "\n\"t\": " + type + " = write \"y\" to \"" + name + "\" at \"p\"\n");
   made.values[made.find("B")].data = graph.values[graph.find("B")].data;
   return made;
+}
+
+// The product of each of 3 inputs, back from the last one if asked for, in a loop of as many rounds or `n`.
+inline graph::Graph with_loop(const Floats& b, bool back = false) {
+  const std::string data(static_cast<const char*>(b.tensor.data), 16 * 8 * sizeof(float));
+  const std::string rows = back ? "rows back " : "rows ";
+  graph::Graph graph = graph::parse_graph(
+      "graph \"loop\"\ninput \"xs\": f32[3, 4, 16]\ninput \"n\": i32[1]\n"
+      "loop 3 at most \"n\" for \"steps\"\ninput \"x\": f32[4, 16] = " +
+      rows + "\"xs\"\nconst \"B\": f32[16, 8] = " + graph::data_hash(data) +
+      "\n\"y\": f32[4, 8] = \"matmul:m=4,n=8,k=16\" (A=\"x\", B=\"B\") for \"dense\"\n"
+      "output \"y\"\n" +
+      rows + "\"ys\": f32[3, 4, 8] = \"y\"\nend\noutput \"ys\"\n");
+  graph::change_bodies(&graph, [&](graph::Loop* loop) {
+    loop->body.values[loop->body.find("B")].data = std::make_shared<const std::string>(data);
+  });
+  return graph;
 }
 
 // A tensor of one i32.
