@@ -2,117 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <list>
-#include <map>
 #include <set>
 
-#include "base/ceil_div.h"
 #include "cli/command.h"
 #include "cli/export/export_check.h"
+#include "cli/export/export_steps.h"
 #include "codegen/c/c_types.h"
-#include "graph/loops/loops.h"
 #include "graph/plan.h"
 #include "tilewright/version.h"
 
 namespace tilewright::cli {
 namespace {
-
-int64_t aligned(int64_t bytes) {
-  return ceil_div(bytes, graph::kValueAlignment) * graph::kValueAlignment;
-}
-
-// The memory of a run and the constants.
-class Places {
- public:
-  explicit Places(const ExportedModel& model)
-      : model_(model), plan_(graph::plan_memory(model.graph)), bytes_(aligned(plan_.bytes)) {}
-
-  // The address of a value's elements, in C.
-  std::string of(size_t value) {
-    const auto [root, first] = plan_.places[value];
-    if (plan_.offsets[root] >= 0) return fmt::format("values + {}", plan_.offsets[root] + first);
-    const auto [at, fresh] = at_.emplace(root, static_cast<int64_t>(constants_.size()));
-    if (fresh) {
-      constants_ += model_.data(model_.graph.values[root]);
-      constants_.resize(static_cast<size_t>(aligned(static_cast<int64_t>(constants_.size()))));
-    }
-    return fmt::format("{}_constants + {}", model_.name, at->second + first);
-  }
-  // The address of so many bytes more, which no value shares.
-  std::string reserve(int64_t bytes) {
-    const int64_t at = bytes_;
-    bytes_ += aligned(bytes);
-    return fmt::format("values + {}", at);
-  }
-  int64_t bytes() const { return bytes_; }
-  const std::string& constants() const { return constants_; }
-
- private:
-  const ExportedModel& model_;
-  const graph::Plan plan_;
-  int64_t bytes_;
-  std::map<size_t, int64_t> at_;  // of constants in the file, by value
-  std::string constants_;
-};
-
-// Each workload's kernel once.
-class Kernels {
- public:
-  explicit Kernels(const ExportedModel& model) {
-    for (const graph::Node& node : model.graph.nodes) {
-      if (!node.is_workload() || by_spec_.contains(node.spec)) continue;
-      workloads_.push_back(parse_workload(node.spec));
-      const std::string name = export_name(workloads_.back());
-      auto known = by_name_.find(name);
-      if (known == by_name_.end()) {
-        known = by_name_.emplace(name, model.kernel(workloads_.back())).first;
-        known->second.workload = &workloads_.back();
-      }
-      by_spec_[node.spec] = &known->second;
-    }
-  }
-
-  const ExportedKernel& of(const graph::Node& node) const { return *by_spec_.at(node.spec); }
-  const std::map<std::string, ExportedKernel>& by_name() const { return by_name_; }
-
- private:
-  std::list<Workload> workloads_;
-  std::map<std::string, ExportedKernel> by_name_;
-  std::map<std::string, const ExportedKernel*> by_spec_;
-};
-
-// Statements that pack the weights of all nodes, and those that run them.
-struct Calls {
-  std::string packs, runs;
-};
-
-std::string argument(const std::string& address) { return "(void*)(" + address + "), "; }
-
-void add_calls(const graph::Node& node, const ExportedKernel& k, Places& places, Calls& calls) {
-  const KernelDescription& d = k.kernel.description;
-  std::map<std::string, std::string> packed;  // addresses, by the names of the kernel's parameters
-  for (const KernelFunction& pack : d.packs) {
-    std::string arguments;
-    for (size_t p = 0; p + 1 < pack.params.size(); ++p) {
-      arguments += argument(places.of(node.operands.at(pack.params[p].name)));
-    }
-    const std::string to = places.reserve(packed_bytes(k, pack));
-    packed[pack.params.back().name] = to;
-    calls.packs +=
-        fmt::format("  status |= {}({}(void*)({}));\n", pack_name(k, pack), arguments, to);
-  }
-  std::string arguments;
-  for (const KernelParam& p : d.main.params) {
-    const bool written = p.role == ParamRole::Output;
-    const auto made = packed.find(p.name);
-    arguments += argument(made != packed.end()
-                              ? made->second
-                              : places.of(written ? node.output : node.operands.at(p.name)));
-  }
-  calls.runs += fmt::format("  if ((status = {}({}&own)) != 0) return status;  /* {} */\n",
-                            export_name(*k.workload), arguments, in_comment(node.label));
-}
 
 // An input or an output.
 struct Port {
@@ -189,7 +89,8 @@ int {0}_run({0}* model, {6}const tw_context* context);
 }
 
 std::string model_source(const ExportedModel& model, const std::vector<Port>& ports,
-                         const Kernels& kernels, Places& places) {
+                         const ExportedFrame& frame, const ExportedKernels& kernels,
+                         ExportedMemory& memory) {
   std::string includes = fmt::format("#include \"{}.h\"\n\n", model.name), workspaces, in, out;
   for (const auto& [name, kernel] : kernels.by_name()) {
     includes += fmt::format("#include \"{}.h\"\n", name);
@@ -197,14 +98,11 @@ std::string model_source(const ExportedModel& model, const std::vector<Port>& po
   }
   for (const Port& port : ports) {
     const int64_t bytes = model.graph.values[port.value].bytes();
-    const std::string own = places.of(port.value);
+    const std::string own = memory.of(frame, port.value);
     in += port.is_input ? fmt::format("  memcpy({}, {}, {});\n", own, port.name, bytes) : "";
     out += port.is_input ? "" : fmt::format("  memcpy({}, {}, {});\n", port.name, own, bytes);
   }
-  Calls calls;
-  for (const graph::Node& node : model.graph.nodes) {
-    if (node.is_workload()) add_calls(node, kernels.of(node), places, calls);
-  }
+  const ExportedSteps steps = export_steps(frame, kernels, memory);
   return fmt::format(
       R"(/* See {0}.h. */
 {1}
@@ -259,11 +157,11 @@ int {0}_run({0}* model, {5}const tw_context* context) {{
 {6}{7}{8}  return 0;
 }}
 )",
-      model.name, includes, places.bytes(), workspaces, calls.packs, parameters(model.graph, ports),
-      in, calls.runs, out, serial_loop());
+      model.name, includes, memory.bytes(), workspaces, steps.packs, parameters(model.graph, ports),
+      in, steps.runs, out, serial_loop());
 }
 
-std::string model_makefile(const ExportedModel& model, const Kernels& kernels) {
+std::string model_makefile(const ExportedModel& model, const ExportedKernels& kernels) {
   std::string objects, rules;
   for (const auto& [name, kernel] : kernels.by_name()) {
     objects += " " + name + ".o";
@@ -292,11 +190,6 @@ std::vector<std::pair<std::string, std::string>> export_model(const ExportedMode
                     "compile it for one size, such as --dim {}={}",
                     dim.name, dim.range.min, dim.range.max, dim.name, dim.range.max));
   }
-  if (graph::has_loops(model.graph)) {
-    throw UsageError(
-        "the model has loops; models with loops are not exported: expected one without, "
-        "which the C library runs as well");
-  }
   if (!model.graph.states.empty()) {
     throw UsageError(
         fmt::format("the model keeps '{}' from run to run; models with states are not "
@@ -304,8 +197,10 @@ std::vector<std::pair<std::string, std::string>> export_model(const ExportedMode
                     model.graph.values[model.graph.states[0]].name));
   }
   const std::vector<Port> ports = ports_of(model.graph);
-  const Kernels kernels(model);
-  Places places(model);
+  const ExportedKernels kernels(model);
+  const graph::Plan plan = graph::plan_memory(model.graph);
+  const ExportedFrame frame{model.graph, plan, 0, {}};
+  ExportedMemory memory(model, plan.bytes);
   std::vector<std::pair<std::string, std::string>> files;
   for (const auto& [name, kernel] : kernels.by_name()) {
     files.emplace_back(name + ".h", export_header(kernel));
@@ -313,8 +208,8 @@ std::vector<std::pair<std::string, std::string>> export_model(const ExportedMode
     files.emplace_back(name + "_check.c", export_check(kernel));
   }
   files.emplace_back(model.name + ".h", model_header(model, ports));
-  files.emplace_back(model.name + ".c", model_source(model, ports, kernels, places));
-  files.emplace_back(model.name + ".constants", places.constants());
+  files.emplace_back(model.name + ".c", model_source(model, ports, frame, kernels, memory));
+  files.emplace_back(model.name + ".constants", memory.constants());
   files.emplace_back("Makefile", model_makefile(model, kernels));
   return files;
 }

@@ -1,4 +1,6 @@
 // Graphs that nodes hold: the branches of If, the bodies of Loop and Scan.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -61,11 +63,11 @@ void move_out(GraphPart& body, const Node& holder, const std::string& attribute,
     for (std::string& input : node.inputs) names.rename(input);
     for (std::string& output : node.outputs) names.rename(output);
     for (Node::Body& own : node.held) {
-      own.name = prefix + "/" + own.name;
+      own.name.insert(0, prefix + "/");
       for (std::string& input : own.inputs) names.rename(input);
       for (std::string& output : own.outputs) names.rename(output);
     }
-    for (std::string& around : node.bodies) around = prefix + "/" + around;
+    for (std::string& around : node.bodies) around.insert(0, prefix + "/");
     node.bodies.insert(node.bodies.begin(), prefix);
     nodes->push_back(std::move(node));
   }
@@ -98,7 +100,7 @@ void enter_graphs_of_nodes(GraphPart* graph) {
         for (const DeclaredValue& input : body.inputs) given.push_back(input.name);
         const std::string number = attribute.graphs.size() > 1 ? "." + std::to_string(i) : "";
         move_out(body, node, name + number, graph, &nodes);
-        Node::Body held{value_of(node) + "/" + name + number, {}, {}};
+        Node::Body held{fmt::format("{}/{}{}", value_of(node), name, number), {}, {}};
         for (const std::string& input : given) held.inputs.push_back(held.name + "/" + input);
         for (const DeclaredValue& output : body.outputs) held.outputs.push_back(output.name);
         node.held.push_back(std::move(held));

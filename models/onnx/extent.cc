@@ -81,8 +81,8 @@ std::optional<Extent> Extents::plus(const Extent& a, const Extent& b) {
     if (sum.number_ == 0) sum.names_.clear();
     return sum;
   }
-  if (a == Extent(0)) return b;
-  if (b == Extent(0)) return a;
+  if (a.fixed() || b.fixed())
+    return a.fixed() ? plus_number(b, a.number_) : plus_number(a, b.number_);
   auto x = range(a), y = range(b);
   int64_t least = 0, most = 0;
   if (!x || !y || __builtin_add_overflow(x->min, y->min, &least) ||
@@ -90,6 +90,28 @@ std::optional<Extent> Extents::plus(const Extent& a, const Extent& b) {
     return std::nullopt;
   }
   return derived(std::min(a.text(), b.text()) + "+" + std::max(a.text(), b.text()), least, most);
+}
+
+// n - 1 + 1 is n again: the output of a padded convolution is as long as its input.
+std::optional<Extent> Extents::plus_number(const Extent& a, int64_t number) {
+  Extent base = a;
+  if (a.number_ == 1 && a.names_.size() == 1) {
+    if (const auto sum = sums_.find(a.names_[0]); sum != sums_.end()) {
+      base = sum->second.first;
+      if (__builtin_add_overflow(number, sum->second.second, &number)) return std::nullopt;
+    }
+  }
+  if (number == 0) return base;
+  const auto around = range(base);
+  int64_t least = 0, most = 0;
+  if (!around || __builtin_add_overflow(around->min, number, &least) ||
+      __builtin_add_overflow(around->max, number, &most)) {
+    return std::nullopt;
+  }
+  const std::string own = base.text(), other = Extent(number).text();
+  auto made = derived(std::min(own, other) + "+" + std::max(own, other), least, most);
+  if (made && !made->fixed()) sums_.insert_or_assign(made->names_[0], std::pair(base, number));
+  return made;
 }
 
 std::optional<Extent> Extents::minus(const Extent& a, const Extent& b) {

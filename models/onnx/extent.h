@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/ops/spec.h"  // DimSize
@@ -77,8 +78,10 @@ class Extents {
  private:
   Extent with_range(const std::string& name, const DimSize& range);
   std::optional<Extent> derived(const std::string& text, int64_t least, int64_t most);
+  std::optional<Extent> plus_number(const Extent& a, int64_t number);
 
   std::map<std::string, DimSize> ranges_;
+  std::map<std::string, std::pair<Extent, int64_t>> sums_;  // by their names: a size and a number
   std::vector<NamedSize> named_;
   StandIns stand_ins_;
 };

@@ -87,6 +87,53 @@ TEST_F(ExportModel, RunsWithoutAnythingOfOurs) {
   EXPECT_EQ(with_archive.out, "right\n") << with_archive.err;
 }
 
+// Fibonacci's numbers from two given ones, the rows in reverse: what is carried changes places each round.
+constexpr const char* kLoop = R"(graph "loop"
+input "a": f32[1]
+input "b": f32[1]
+input "n": i32[1]
+loop 8 at most "n" while "go" for "steps"
+input "p": f32[1] = "a" then "q"
+input "q": f32[1] = "b" then "r"
+"r": f32[1] = "expr:dims.i0=1,expr=\"Y[i0] = A[i0] + B[i0]\"" (A="p", B="q")
+"go": u8[1] = "expr:dims.i0=1,out=u8,expr=\"Y[i0] = select(A[i0] < 20, 1, 0)\"" (A="r")
+output "q"
+output "r"
+output "go"
+rows back "all": f32[8, 1] = "r"
+last "sum": f32[1] = "r"
+end
+output "all"
+output "sum"
+)";
+
+constexpr const char* kLoopCaller = R"(
+#include <stdio.h>
+#include "out/loop.h"
+int main(void) {
+  loop* model = loop_open(1);
+  for (int n = 0; n <= 9; n += 3) {
+    float a = 1, b = 2, all[8] = {0}, sum;
+    if (loop_run(model, &a, &b, &n, all, &sum, 0) != 0) return 1;
+    printf("%d: %g of %g\n", n, sum, n == 3 ? all[0] : 0);
+  }
+  loop_close(model);
+  return 0;
+}
+)";
+
+TEST_F(ExportModel, LoopsAreLoops) {
+  write("loop.tg", kLoop);
+  const Ran compiled = run("compile loop.tg -o loop.tw --db k.db --trials 0 --threads 1 --quiet");
+  ASSERT_EQ(compiled.code, 0) << compiled.err;
+  ASSERT_EQ(run("export loop.tw -o out --quiet").code, 0);
+  ASSERT_EQ(shell("make -C out CC='cc -Wall -Wextra -Werror'").code, 0);
+  write("caller.c", kLoopCaller);
+  const Ran called = shell("cc caller.c out/libloop.a -lm -o caller && ./caller");
+  // 3, 5, 8, 13, 21: no round follows that.
+  EXPECT_EQ(called.out, "0: 2 of 0\n3: 8 of 8\n6: 21 of 0\n9: 21 of 0\n") << called.err;
+}
+
 TEST_F(ExportModel, RefusesWithTheReason) {
   compile("batch=1..4");
   Ran ran = run("export my-model.tw -o out");
