@@ -55,7 +55,7 @@ std::string unary_text(const Node& node) {
   auto it = kTexts.find(node.full_op());
   if (it != kTexts.end()) return it->second;
   const std::string& op = node.op;
-  if (const std::string text = hyperbolic_text(op); !text.empty()) return text;
+  if (std::string text = hyperbolic_text(op); !text.empty()) return text;
   if (op == "LeakyRelu") return fmt::format("select($ > 0, $, $ * {})", alpha_of(node, 0.01));
   if (op == "Elu") return fmt::format("select($ > 0, $, {} * (exp($) - 1))", alpha_of(node, 1));
   if (op == "Celu") {

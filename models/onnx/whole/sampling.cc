@@ -19,7 +19,7 @@ struct Neighbours {
 Neighbours neighbours(const Mapping& m, const Node& node, const std::string& name,
                       const Sizes& sizes, int64_t size, bool zeros, bool nearest,
                       const std::function<std::string(IndexExpr&)>& place, Mapped* layers) {
-  const Neighbours made = {name + "/index", name + "/share"};
+  Neighbours made = {name + "/index", name + "/share"};
   auto low = [&](IndexExpr& e, const std::string& p) {
     return fmt::format("({}({}) + {})", nearest ? "round" : "floor", p, e.indices().back());
   };
