@@ -4,6 +4,7 @@
 Each workload is tuned by each policy from nothing, with the same seed and number of trials; then
 the winners are replayed in turns and their medians compared. With several seeds all of this is
 done for each, and a workload's ratio is the geometric mean over them: one seed's luck says little.
+A policy NAME=COMMAND is a program that leads the search (tune --proposer).
 Prints a table on standard error and one JSON document: {"trials", "seeds", "threads", "results":
 [{"spec", "runs": [{"seed", "policies": {NAME: {"seconds", "trials", "elapsed_s",
 "trials_per_second", "rss_mb"}}, "ratio"}], "ratio"}], "wins", "geomean"}; a ratio over 1: the first
@@ -64,7 +65,9 @@ def run(command: list[str]) -> tuple[dict, float]:
 
 
 def tune(a: argparse.Namespace, spec: str, seed: int, policy: str, db: str) -> dict:
-    document, rss = run([a.tune_cli, "tune", spec, "--db", db, "--search", policy, "--trials",
+    _, _, command = policy.partition("=")
+    how = ["--proposer", f"SEED={seed} {command}"] if command else ["--search", policy]
+    document, rss = run([a.tune_cli, "tune", spec, "--db", db, *how, "--trials",
                          str(a.trials), "--seed", str(seed), "--threads", str(a.threads),
                          "--no-warm-start", "--json", "--quiet"])
     result = document["results"][0]
@@ -89,13 +92,13 @@ def geomean(ratios: list[float]) -> float:
 
 def compare(a: argparse.Namespace, spec: str, seed: int) -> dict:
     with tempfile.TemporaryDirectory() as folder:
-        dbs = {policy: os.path.join(folder, policy + ".db") for policy in a.policies}
+        dbs = {policy: os.path.join(folder, f"{i}.db") for i, policy in enumerate(a.policies)}
         policies = {policy: tune(a, spec, seed, policy, db) for policy, db in dbs.items()}
         for policy, seconds in replay_in_turns(a, spec, dbs).items():
             policies[policy]["seconds"] = seconds
     first, second = (policies[policy]["seconds"] for policy in a.policies[:2])
     result = {"seed": seed, "policies": policies, "ratio": second / first}
-    words = "  ".join(f"{policy} {p['seconds'] * 1e6:.1f} us ({p['trials_per_second']:.1f}/s)"
+    words = "  ".join(f"{policy.partition('=')[0]} {p['seconds'] * 1e6:.1f} us ({p['trials_per_second']:.1f}/s)"
                       for policy, p in policies.items())
     print(f"{spec[:60]:60}  seed {seed}  {words}  {result['ratio']:.3f}", file=sys.stderr,
           flush=True)

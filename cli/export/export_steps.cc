@@ -42,7 +42,8 @@ class Writer {
   void add_call(const ExportedFrame& frame, const graph::Node& node, int depth) {
     const ExportedKernel& k = kernels_.of(node);
     const KernelDescription& d = k.kernel.description;
-    std::map<std::string, std::string> packed;  // addresses, by the names of the kernel's parameters
+    std::map<std::string, std::string>
+        packed;  // addresses, by the names of the kernel's parameters
     for (const KernelFunction& pack : d.packs) {
       std::string arguments;
       for (size_t p = 0; p + 1 < pack.params.size(); ++p) {
@@ -99,17 +100,17 @@ class Writer {
       const size_t value = body.inputs[i];
       if (is(i, In::Carried)) line(depth, copy(memory_.of(own, value), given(i), bytes(value)));
     }
-    line(depth, fmt::format("const int64_t rounds_{} = {};  /* {} */\n", id,
-                            rounds_of(frame, node), in_comment(node.label)));
+    line(depth, fmt::format("const int64_t rounds_{} = {};  /* {} */\n", id, rounds_of(frame, node),
+                            in_comment(node.label)));
     line(depth, fmt::format("for (int64_t t_{0} = 0; t_{0} < rounds_{0}; ++t_{0}) {{\n", id));
     for (size_t i = 0; i < loop.inputs.size(); ++i) {
       const size_t value = body.inputs[i];
       const std::string to = memory_.of(own, value);
       if (is(i, In::Number)) line(depth + 1, copy(to, fmt::format("&t_{}", id), bytes(value)));
       if (!is(i, In::Rows) && !is(i, In::RowsBack)) continue;
-      line(depth + 1, copy(to, fmt::format("{} + {} * {}", given(i), row(is(i, In::RowsBack)),
-                                           bytes(value)),
-                           bytes(value)));
+      line(depth + 1,
+           copy(to, fmt::format("{} + {} * {}", given(i), row(is(i, In::RowsBack)), bytes(value)),
+                bytes(value)));
     }
     add(own, depth + 1);
     add_ends(frame, own, node, depth + 1, row);
@@ -206,18 +207,17 @@ std::string ExportedMemory::reserve(int64_t bytes) {
 }
 
 ExportedKernels::ExportedKernels(const ExportedModel& model) {
-  graph::for_each_node(
-      model.graph, [&](const graph::Graph&, const graph::Node& node, double) {
-        if (!node.is_workload() || by_spec_.contains(node.spec)) return;
-        workloads_.push_back(parse_workload(node.spec));
-        const std::string name = export_name(workloads_.back());
-        auto known = by_name_.find(name);
-        if (known == by_name_.end()) {
-          known = by_name_.emplace(name, model.kernel(workloads_.back())).first;
-          known->second.workload = &workloads_.back();
-        }
-        by_spec_[node.spec] = &known->second;
-      });
+  graph::for_each_node(model.graph, [&](const graph::Graph&, const graph::Node& node, double) {
+    if (!node.is_workload() || by_spec_.contains(node.spec)) return;
+    workloads_.push_back(parse_workload(node.spec));
+    const std::string name = export_name(workloads_.back());
+    auto known = by_name_.find(name);
+    if (known == by_name_.end()) {
+      known = by_name_.emplace(name, model.kernel(workloads_.back())).first;
+      known->second.workload = &workloads_.back();
+    }
+    by_spec_[node.spec] = &known->second;
+  });
 }
 
 ExportedSteps export_steps(const ExportedFrame& frame, const ExportedKernels& kernels,

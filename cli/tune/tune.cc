@@ -18,6 +18,7 @@
 #include "cli/output/progress.h"
 #include "cli/output/table.h"
 #include "cli/tune/own_config.h"
+#include "cli/tune/proposer.h"
 #include "runtime/machine/cpus.h"
 #include "tilewright/version.h"
 #include "tuner/backend.h"
@@ -43,6 +44,7 @@ struct TuneArguments {
   std::string search = "evolutionary";
   int batch = TuneOptions().batch;
   std::vector<std::string> configs;  // files
+  std::string proposer;              // a shell command
   DispatchOptions dispatch;
 };
 
@@ -65,6 +67,11 @@ TuneOptions options_of(const TuneArguments& a, const Target& target) {
         fmt::format("--search: expected evolutionary, annealing or random, got '{}'", a.search));
   }
   o.search.kind = *kind;
+  if (a.offline && !a.proposer.empty()) {
+    throw UsageError(
+        "--proposer: expected no --offline, which measures nothing that a proposer could learn "
+        "from");
+  }
   o.resume = a.resume;
   o.first_batch = std::max(o.first_batch, a.batch);
   o.warm_start = !a.no_warm_start;
@@ -80,6 +87,7 @@ TuneOptions options_of(const TuneArguments& a, const Target& target) {
   }
   o.tool_version = TILEWRIGHT_VERSION;
   Json run = {{"specs", a.common.specs}, {"trials", o.trials}, {"threads", o.threads}};
+  if (!a.proposer.empty()) run["proposer"] = a.proposer;
   if (!a.offline && runs_on_gpu_here(target)) {
     o.driver_version = gpu_here().facts->driver();
     run["device"] = json_of(*gpu_here().facts);
@@ -273,6 +281,10 @@ int run_tune(const TuneArguments& a) {
           roofline_of(w, a.offline ? target : as_measured(target), options.threads).seconds;
     }
   }
+  ProposerProcess proposer(a.proposer, interrupted);
+  if (!a.proposer.empty()) {
+    options.proposer = [&](const ProposalRequest& request) { return proposer.ask(request); };
+  }
   ProgressLine line(a.common.quiet, std::move(roofs));
   auto show = [&](const TuneProgress& p) { line.show(p); };
   std::vector<TuneResult> results;
@@ -323,6 +335,10 @@ void add_tune(CLI::App& app, Runners& runners) {
       ->type_name("FILE")
       ->take_all()
       ->allow_extra_args(false);
+  sub->add_option("--proposer", a->proposer,
+                  "Shell command that proposes the configs: it reads and writes a line of JSON for "
+                  "each batch")
+      ->type_name("CMD");
   sub->add_flag("--resume", a->resume, "Resume the search from the records in the database");
   sub->add_flag("--no-warm-start", a->no_warm_start,
                 "Do not seed the search or the cost model from the database");

@@ -44,10 +44,6 @@ void rank(std::vector<Candidate>& candidates) {
 
 }  // namespace
 
-Outcome outcome_of(const Candidate& c, double seconds) {
-  return {c.sketch, c.config, c.fingerprint, c.features, c.answers, seconds, c.predicted_seconds};
-}
-
 SearchPolicy::SearchPolicy(CandidateMaker& maker, SearchOptions options)
     : maker_(maker), options_(options), rng_(options.seed) {}
 
@@ -98,6 +94,7 @@ std::vector<Candidate> SearchPolicy::propose(int count, const CostModel& prior) 
 
 std::vector<Candidate> SearchPolicy::propose_more(int count, const CostModel& prior) {
   if (count <= 0) return {};
+  if (std::vector<Candidate> asked = asked_batch(count); !asked.empty()) return asked;
   bool first = !started_;
   started_ = true;
   if (options_.kind == SearchKind::Random) return random_batch(count);
@@ -105,6 +102,13 @@ std::vector<Candidate> SearchPolicy::propose_more(int count, const CostModel& pr
   Scorer score = scorer(prior);
   return options_.kind == SearchKind::Annealing ? annealed_batch(count, score)
                                                 : evolved_batch(count, score);
+}
+
+std::vector<Candidate> SearchPolicy::asked_batch(int count) {
+  if (!proposals_) return {};
+  return proposals_->ask(count, outcomes_, [this](const Candidate& c) {
+    return proposed_.insert(c.fingerprint).second;
+  });
 }
 
 std::vector<Candidate> SearchPolicy::random_batch(int count) {

@@ -11,6 +11,8 @@
 
 #include "tuner/candidate.h"
 #include "tuner/features/cost_model.h"
+#include "tuner/search/outcome.h"
+#include "tuner/search/proposals.h"
 
 namespace tilewright {
 
@@ -31,18 +33,6 @@ struct SearchOptions {
   int lowered_each = 0;
 };
 
-// The result of one measured candidate.
-struct Outcome {
-  const Sketch* sketch = nullptr;
-  std::string config;
-  std::string fingerprint;
-  std::vector<float> features;
-  AnswerValues answers;
-  double seconds = 0;    // 0: it failed
-  double predicted = 0;  // by the analytical model
-};
-Outcome outcome_of(const Candidate& c, double seconds);
-
 // Proposes batches and receives their outcomes. Proposals depend only on the options, the outcomes
 // and the prior. One object per workload; not thread-safe.
 class SearchPolicy {
@@ -59,6 +49,9 @@ class SearchPolicy {
     own_scorer_ = std::move(scorer);
     until_measured_ = true;
   }
+
+  // Another program proposes; the search itself where that has nothing to propose.
+  void ask(Proposer proposer) { proposals_.emplace(maker_, std::move(proposer), options_.seed); }
 
   // Up to `count` candidates that were never proposed before (more, where so many are to begin with);
   // fewer when the space is exhausted, and when all was cancelled meanwhile.
@@ -83,6 +76,7 @@ class SearchPolicy {
   };
 
   std::vector<Candidate> propose_more(int count, const CostModel& prior);
+  std::vector<Candidate> asked_batch(int count);
   Draft draw();
   std::vector<Candidate> make_legal(std::vector<Draft> drafts);
   std::vector<Candidate> first_answers(int count);
@@ -112,6 +106,7 @@ class SearchPolicy {
   bool until_measured_ = false;
   std::vector<std::string> seeds_;
   std::vector<Draft> first_;
+  std::optional<Proposals> proposals_;
   std::vector<Outcome> outcomes_;
   std::set<std::string> proposed_;  // fingerprints
   bool started_ = false;

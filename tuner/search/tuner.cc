@@ -11,7 +11,6 @@
 #include "database/tables/convert.h"
 #include "runtime/machine/timer.h"
 #include "tuner/backend.h"
-#include "tuner/features/cost_model.h"
 #include "tuner/search/finalists.h"
 #include "tuner/search/gpu_estimates.h"
 #include "tuner/search/history.h"
@@ -133,6 +132,7 @@ TuneRun::Task TuneRun::make_task(size_t index, uint64_t seed) {
     const auto winners = similar_winners(store_, identity_, w, options_.threads);
     for (auto& policy : task.policies) policy->seed_with(winners);
   }
+  if (options_.proposer) task.policies.back()->ask(options_.proposer);
   if (!options_.wanted.empty()) task.policies.back()->begin_with(options_.wanted[index]);
   return task;
 }
@@ -268,7 +268,7 @@ void TuneRun::round(int index, double until) {
   const int most = task.result.trials == 0 ? options_.first_batch : options_.batch;
   int count = static_cast<int>(std::min<int64_t>(most, options_.trials - task.result.trials));
   const bool shared = until < search_deadline();
-  const bool first = task.result.order.empty();  // by this run: stored trials are of earlier ones
+  const bool first = task.result.order.empty();  // of this run
   if (shared && first) count = std::min(count, TaskScheduler::first_trials(until - start));
   std::vector<Candidate> batch = batch_for(task, count, shared);
   task.result.spent.proposing += steady_seconds() - start;

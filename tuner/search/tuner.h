@@ -30,6 +30,8 @@ struct TuneOptions {
   // Of each workload, configs that are measured before all others but the default, and fit it. Empty:
   // none of any.
   std::vector<std::vector<Draft>> wanted = {};
+  // Asked for each batch; with dynamic dimensions, for those of the largest sizes. Null: nobody.
+  Proposer proposer = {};
   bool measures_default = true;   // as the first candidate
   int finalists = 8;              // measured again at the end, in turns with the default
   bool resume = false;            // count and reuse the database's records

@@ -16,7 +16,7 @@ from torch import fx
 from .._errors import ArgumentError
 from .._program import find_program
 from ._capture import Capture, Left, Unavailable, capture, heavy_nodes
-from ._judge import difference, loses, race, shares_memory
+from ._judge import LEAST, difference, loses, race, shares_memory
 from ._partition import operators, partition
 from ._region import Region, default_folder, one_line
 from ._rest import compile_rest, fixed_sizes
@@ -156,7 +156,7 @@ class Graph:
         if self.again:  # Inductor's times stay known, since its code may not be there any more
             stored = {name: stored[name] for name in ("parts", "seconds", "cold") if name in stored}
         if stored.get("verdict") == "dropped":
-            self._prefer(stored["seconds"])
+            self._prefer(stored["seconds"], stored["cold"])
             self._leave(f"{stored['reason']}; remembered in {self.region.notes}", "dropped")
             return
         try:
@@ -260,7 +260,7 @@ class Graph:
                     seconds["inductor"] = stored[before]["inductor"]
             row.seconds, row.cold = warm, cold
             reason = loses("tilewright", warm, cold)
-        self._prefer(warm)
+        self._prefer(warm, cold)
         self.region.store_verdict(verdict="dropped" if reason else "taken" if warm else "compared",
                                   reason=reason, seconds=warm, cold=cold, tuned=time, parts=parts)
         if reason:
@@ -269,9 +269,9 @@ class Graph:
         elif not parts:
             row.tell("taken", "")
 
-    def _prefer(self, seconds: Mapping[str, float]) -> None:
-        """Inductor gives way to eager where that was faster."""
-        if seconds.get("eager", 1.0) < seconds.get("inductor", 0.0):
+    def _prefer(self, warm: Mapping[str, float], cold: Mapping[str, float]) -> None:
+        """Inductor gives way to eager where that was faster, by more than noise and with both kinds of caches."""
+        if all(seconds.get("eager", 1.0) < LEAST * seconds.get("inductor", 0.0) for seconds in (warm, cold)):
             self.inductor = None
 
     # Runs of a graph that was taken.
