@@ -47,8 +47,8 @@ struct CompileArguments {
   NarrowingArguments narrowing;
   std::string model, out, time;
   std::vector<std::string> dims, constants;
-  int trials = 16;
-  int parent = 0;  // the process without which there is nobody to compile for
+  int trials = -1;  // not given: 16, or as many as the time allows
+  int parent = 0;   // the process without which there is nobody to compile for
   bool text = false, no_fusion = false, offline = false;
 };
 
@@ -181,6 +181,19 @@ void require_target(const CompileArguments& a, const graph::Graph& graph) {
       a.common.target));
 }
 
+// Kernels that this run would add to a database that others can write would not be taken either.
+void require_trusted(const database::Store& store, const Tuning& tuning,
+                     const CompileArguments& a) {
+  const size_t lacking = store.distrust().empty() ? 0 : tuning.lacking().size();
+  if (lacking == 0) return;
+  throw database::DatabaseError(
+      database::DatabaseError::Kind::Untrusted,
+      fmt::format(
+          "{}: kernels that are stored here will not be run: {}; {} workloads of the model have "
+          "no other; expected --db in a folder that only you can write",
+          a.common.db, store.distrust(), lacking));
+}
+
 // The nodes of these workloads, and the command that tells of the first one.
 int report_lacking(const CompileArguments& a, const graph::Graph& graph, const Uses& uses,
                    const std::vector<size_t>& lacking) {
@@ -220,7 +233,8 @@ PlacedKernels placed_kernels(const CompileArguments& a, const database::Store& s
 TuningArguments tuning_arguments(const CompileArguments& a) {
   // Races inside the model take the rest; they measure.
   const double share = a.offline ? 1 : 1 - kPlacedShare;
-  return {a.common, a.model, a.trials, a.time.empty() ? 0 : share * parse_time_limit(a.time),
+  const int trials = a.trials >= 0 ? a.trials : a.time.empty() ? 16 : TuneOptions::kNoLimit;
+  return {a.common, a.model, trials, a.time.empty() ? 0 : share * parse_time_limit(a.time),
           a.offline};
 }
 
@@ -244,6 +258,7 @@ int run_compile(const CompileArguments& a) {
   database::Store store = database::Store::open(a.common.db, database::Mode::Create);
   const TuningArguments wanted = tuning_arguments(a);
   Tuning tuning(wanted, uses, store);
+  require_trusted(store, tuning, a);
   if (tuning.run()) return note_interruption(a);
   if (const std::vector<size_t> lacking = tuning.lacking(); !lacking.empty()) {
     return report_lacking(a, graph, uses, lacking);
@@ -294,13 +309,12 @@ void add_compile(CLI::App& app, Runners& runners) {
                   "Number that an input always is, so that it is none of the file's")
       ->type_name("INPUT=NUMBER")
       ->take_all();
-  sub->add_option("--trials", a->trials,
-                  "Candidates per workload that the database has no tuned kernel for; 0: take what "
-                  "is there, and first answers")
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
-  sub->add_option("--time", a->time, "Time limit for tuning, in place of --trials")
-      ->type_name("TIME");
+  sub->add_option(
+         "--trials", a->trials,
+         "Candidates per workload that the database has no tuned kernel for (16; with --time "
+         "as many as it allows); 0: take what is there, and first answers")
+      ->check(CLI::Range(0, 1000000));
+  sub->add_option("--time", a->time, "Time limit for tuning: 90s, 10m, 1h30m")->type_name("TIME");
   sub->add_flag("--offline", a->offline,
                 "For a CUDA target without a GPU: rank candidates by the data sheet's model, check "
                 "them in the emulator and measure nothing; the times are predicted");

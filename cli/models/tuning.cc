@@ -93,7 +93,7 @@ bool Tuning::run() {
   search.resume = true;
   search.trials = a_.trials;
   if (a_.seconds > 0) {
-    search.trials = a_.offline ? kOfflineTrials : TuneOptions::kNoLimit;
+    if (a_.offline) search.trials = std::min(search.trials, kOfflineTrials);
     search.seconds = a_.seconds - (steady_seconds() - started);
     if (search.seconds <= 0) return interrupted_;
   }

@@ -27,7 +27,7 @@ struct TuningArguments {
   CommonOptions common;
   std::string model;     // the file that it is for
   int trials = 16;       // a workload
-  double seconds = 0;    // in place of trials; 0: there is no limit
+  double seconds = 0;    // 0: there is no limit
   bool offline = false;  // a model ranks the candidates of a GPU, and nothing is measured
 };
 

@@ -52,8 +52,8 @@ TEST_F(Compile, TunesWhatHasItsFirstAnswerAlone) {
     return std::ranges::count_if(
         records, [&](const auto& r) { return !r.is_default && r.confirmed == confirmed; });
   };
-  ASSERT_EQ(run(kCompile + "-o m.tw --trials 0").code, 0);
-  EXPECT_EQ(tried(false), 2);  // one of each workload
+  ASSERT_EQ(run(kCompile + "-o m.tw --trials 0 --time 60").code, 0);
+  EXPECT_EQ(tried(false), 2);  // one of each workload, whatever the time
   EXPECT_EQ(tried(true), 0);
   ASSERT_EQ(run(kCompile + "-o m.tw --trials 3").code, 0);
   const auto after = tried(false);
@@ -164,6 +164,17 @@ TEST_F(Compile, TunesWhatTheDatabaseLacks) {
   Ran again = run(kCompile + "-o m.tw --trials 0");
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(run("db info --db k.db --json").json()["rows"], before);
+}
+
+TEST_F(Compile, ADatabaseThatOthersCanWriteIsNotTunedFor) {
+  fs::create_directory(dir_ / "open");
+  fs::permissions(dir_ / "open", fs::perms::all);
+  const Ran ran = run("compile m.onnx --dim batch=2 --db open/k.db --threads 1 -o m.tw");
+  EXPECT_EQ(ran.code, 5);
+  EXPECT_THAT(ran.err, HasSubstr("may be written by others"));
+  EXPECT_THAT(ran.err,
+              HasSubstr("2 workloads of the model have no other; expected --db in a folder"));
+  EXPECT_THAT(ran.err, testing::Not(HasSubstr("trial")));
 }
 
 TEST_F(Compile, RefusesWithTheReason) {
