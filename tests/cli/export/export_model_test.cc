@@ -2,6 +2,7 @@
 // made by hand.
 #include <gmock/gmock.h>
 
+#include "runtime/tensor/npy.h"
 #include "tests/cli/models/onnx_file.h"
 #include "tests/cli/support.h"
 
@@ -87,14 +88,15 @@ TEST_F(ExportModel, RunsWithoutAnythingOfOurs) {
   EXPECT_EQ(with_archive.out, "right\n") << with_archive.err;
 }
 
-// Fibonacci's numbers from two given ones, the rows in reverse: what is carried changes places each round.
+// Fibonacci's numbers from two given ones, the rows in reverse. The second carried value becomes the
+// first one, which has another value by then unless it is kept.
 constexpr const char* kLoop = R"(graph "loop"
 input "a": f32[1]
 input "b": f32[1]
 input "n": i32[1]
 loop 8 at most "n" while "go" for "steps"
-input "p": f32[1] = "a" then "q"
 input "q": f32[1] = "b" then "r"
+input "p": f32[1] = "a" then "q"
 "r": f32[1] = "expr:dims.i0=1,expr=\"Y[i0] = A[i0] + B[i0]\"" (A="p", B="q")
 "go": u8[1] = "expr:dims.i0=1,out=u8,expr=\"Y[i0] = select(A[i0] < 20, 1, 0)\"" (A="r")
 output "q"
@@ -132,6 +134,16 @@ TEST_F(ExportModel, LoopsAreLoops) {
   const Ran called = shell("cc caller.c out/libloop.a -lm -o caller && ./caller");
   // 3, 5, 8, 13, 21: no round follows that.
   EXPECT_EQ(called.out, "0: 2 of 0\n3: 8 of 8\n6: 21 of 0\n9: 21 of 0\n") << called.err;
+
+  HostArray a("a", ElemType::f32, {1}), b("b", ElemType::f32, {1}), n("n", ElemType::i32, {1});
+  a.set(0, 1);
+  b.set(0, 2);
+  n.set(0, 3);
+  for (const HostArray* array : {&a, &b, &n}) {
+    write_npy((dir_ / (array->name() + ".npy")).string(), *array);
+  }
+  ASSERT_EQ(run("run loop.tw --in a=a.npy --in b=b.npy --in n=n.npy --out sum=sum.npy").code, 0);
+  EXPECT_EQ(read_npy((dir_ / "sum.npy").string()).get(0), 8) << "the library does the same";
 }
 
 TEST_F(ExportModel, RefusesWithTheReason) {
