@@ -68,8 +68,10 @@ void verify_workload(const Graph& graph, const Node& node, const std::vector<boo
     const Value& v = graph.values[last ? node.output : bound->second];
     verify_same(node.label, v, operands[i]);
     if (!last && operands[i].role == ParamRole::Weight && !known[bound->second]) {
-      refuse(node.label, fmt::format("operand {} has to be a constant, and '{}' is calculated",
-                                     operands[i].name, v.name));
+      refuse(node.label,
+             fmt::format("operand {} has to be a constant, and '{}' is calculated; expected a "
+                         "const of this program, or of the body of a loop that it is in",
+                         operands[i].name, v.name));
     }
   }
   if (node.operands.size() + 1 != operands.size()) {

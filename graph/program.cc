@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "graph/loops/loops.h"
 #include "ir/ops/spec.h"
 #include "models/weights/mapped_file.h"
 #include "models/weights/tensor_file.h"
@@ -103,8 +104,25 @@ class ConstantFiles {
   std::map<std::string, weights::TensorFile> files_;
 };
 
+// The data of the constants of a graph and of the bodies of its loops.
+void read_constants(Graph* graph, ConstantFiles* files) {
+  for (Value& v : graph->values) {
+    if (!v.constant || v.data != nullptr) continue;
+    if (v.file.empty()) {
+      throw GraphError(
+          fmt::format("constant '{}' has no data here, only the name {}; expected from \"FILE\"",
+                      v.name, v.hash));
+    }
+    v.data = files->data_of(v);
+    v.file.clear();
+    v.tensor.clear();
+  }
+  change_bodies(graph, [&](Loop* loop) { read_constants(&loop->body, files); });
+}
+
 // Specs in the inline form, as all other graphs have them.
 void write_specs_inline(Graph* graph) {
+  change_bodies(graph, [](Loop* loop) { write_specs_inline(&loop->body); });
   for (Node& node : graph->nodes) {
     if (!node.is_workload()) continue;
     try {
@@ -126,17 +144,7 @@ Graph read_program(const std::string& path) {
   ConstantFiles files(path);
   try {
     Graph graph = parse_graph(file.bytes());
-    for (Value& v : graph.values) {
-      if (!v.constant || v.data != nullptr) continue;
-      if (v.file.empty()) {
-        throw GraphError(
-            fmt::format("constant '{}' has no data here, only the name {}; expected from \"FILE\"",
-                        v.name, v.hash));
-      }
-      v.data = files.data_of(v);
-      v.file.clear();
-      v.tensor.clear();
-    }
+    read_constants(&graph, &files);
     if (graph.outputs.empty()) throw GraphError("it has no output; expected output \"NAME\"");
     write_specs_inline(&graph);
     verify(graph);

@@ -122,6 +122,11 @@ void Model::run_loop(Step& step, const Sizes& sizes, const Course& course, bool 
     }
   };
   whole(loop.before);
+  if (loop.count != nullptr || loop.go_on != nullptr) {  // rows of rounds that do not run are zeros
+    for (const Copy& c : loop.rows_out) {
+      std::memset(c.to, 0, static_cast<size_t>(loop.most.at(sizes.data()) * c.bytes(sizes)));
+    }
+  }
   for (int64_t t = 0; t < rounds; ++t) {
     const auto row = [&](const Copy& c) { return (c.back ? rounds - 1 - t : t) * c.bytes(sizes); };
     if (loop.number != nullptr) std::memcpy(loop.number, &t, sizeof t);

@@ -100,6 +100,13 @@ class Writer {
       const size_t value = body.inputs[i];
       if (is(i, In::Carried)) line(depth, copy(memory_.of(own, value), given(i), bytes(value)));
     }
+    if (loop.go_on || node.operands.contains(graph::kRounds)) {
+      for (size_t o = 0; o < loop.outputs.size(); ++o) {
+        if (!loop.outputs[o].rows) continue;
+        line(depth, fmt::format("memset({}, 0, {});\n", output(frame, node, o),
+                                loop.rounds * bytes(body.outputs[loop.outputs[o].from])));
+      }
+    }
     line(depth, fmt::format("const int64_t rounds_{} = {};  /* {} */\n", id, rounds_of(frame, node),
                             in_comment(node.label)));
     line(depth, fmt::format("for (int64_t t_{0} = 0; t_{0} < rounds_{0}; ++t_{0}) {{\n", id));
@@ -210,6 +217,9 @@ ExportedKernels::ExportedKernels(const ExportedModel& model) {
   graph::for_each_node(model.graph, [&](const graph::Graph&, const graph::Node& node, double) {
     if (!node.is_workload() || by_spec_.contains(node.spec)) return;
     workloads_.push_back(parse_workload(node.spec));
+    // Another model of the same program may have another kernel of this workload.
+    std::string& label = workloads_.back().label;
+    label = fmt::format("{}_{}", model.name, label.empty() ? workloads_.back().op : label);
     const std::string name = export_name(workloads_.back());
     auto known = by_name_.find(name);
     if (known == by_name_.end()) {

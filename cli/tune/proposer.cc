@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,12 +11,14 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/utf8.h"
 #include "ir/ops/spec.h"
 #include "runtime/compile/process.h"
+#include "runtime/machine/timer.h"
 
 namespace tilewright::cli {
 namespace {
@@ -24,8 +27,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kLongestLine = size_t{16} << 20;
 constexpr int kEndPatienceMs = 2000, kLookMs = 100;
+constexpr double kWaitsUnsaid = 10;  // seconds
 constexpr std::string_view kExpected =
-    R"(expected one line such as {"configs": [{"config": {"vector": 2}}]} (docs/search.md))";
+    R"(expected one line such as {"configs": [{"config": {"C.vi.rows": 4}}]} (docs/search.md))";
 
 Json answer_json(const Answer& answer) {
   return std::visit([](const auto& value) { return Json(value); }, answer);
@@ -66,20 +70,37 @@ Json request_json(const ProposalRequest& r) {
           {"refused", refused}};
 }
 
-bool is_config(const Json& entry) {
-  return entry.is_object() && entry.contains("config") && entry["config"].is_object() &&
-         (!entry.contains("sketch") || entry["sketch"].is_string()) &&
-         (!entry.contains("repair") || entry["repair"].is_boolean());
+// What is wrong with one element of "configs"; empty: nothing.
+std::string fault_of(const Json& entry) {
+  if (!entry.is_object()) return "is no object";
+  for (const auto& [key, value] : entry.items()) {
+    if (key != "config" && key != "sketch" && key != "repair" && key != "tag") {
+      return fmt::format("has '{}'; there are config, sketch, repair and tag", key);
+    }
+  }
+  if (!entry.contains("config") || !entry["config"].is_object()) return "has no object 'config'";
+  if (entry.contains("sketch") && !entry["sketch"].is_string())
+    return "has a 'sketch' that is no text";
+  if (entry.contains("repair") && !entry["repair"].is_boolean()) {
+    return "has a 'repair' that is neither true nor false";
+  }
+  return "";
 }
 
 std::vector<ProposedConfig> read_answer(const std::string& command, const std::string& line) {
+  const auto refuse = [&](const std::string& fault) {
+    throw UsageError(fmt::format("--proposer: '{}' answered '{}': {}; {}", command,
+                                 to_utf8(line.substr(0, 200)), fault, kExpected));
+  };
   const Json json = Json::parse(line, nullptr, false);
-  const bool listed = json.is_object() && json.contains("configs") && json["configs"].is_array();
+  if (json.is_discarded()) refuse("no JSON document in one line");
+  if (!json.is_object() || !json.contains("configs") || !json["configs"].is_array()) {
+    refuse("no object with a list 'configs'");
+  }
   std::vector<ProposedConfig> configs;
-  for (const Json& entry : listed ? json["configs"] : Json::array({nullptr})) {
-    if (!is_config(entry)) {
-      throw UsageError(fmt::format("--proposer: '{}' answered '{}'; {}", command,
-                                   to_utf8(line.substr(0, 200)), kExpected));
+  for (const Json& entry : json["configs"]) {
+    if (const std::string fault = fault_of(entry); !fault.empty()) {
+      refuse(fmt::format("configs[{}] {}", configs.size(), fault));
     }
     configs.push_back({entry.value("sketch", ""), entry["config"].dump(),
                        entry.value("repair", false),
@@ -88,10 +109,24 @@ std::vector<ProposedConfig> read_answer(const std::string& command, const std::s
   return configs;
 }
 
+void connect(UniqueFd* ours, UniqueFd* theirs) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    throw Error(std::string("--proposer: no socket: ") + std::strerror(errno));
+  }
+  *ours = UniqueFd(ends[0]);
+  *theirs = UniqueFd(ends[1]);
+}
+
 }  // namespace
 
-ProposerProcess::ProposerProcess(std::string command, const std::atomic<bool>& interrupted)
-    : command_(std::move(command)), interrupted_(interrupted) {}
+ProposerProcess::ProposerProcess(std::string command, double seconds,
+                                 const std::atomic<bool>& interrupted)
+    : command_(std::move(command)), interrupted_(interrupted),
+      deadline_(seconds > 0 ? steady_seconds() + seconds
+                            : std::numeric_limits<double>::infinity()) {}
+
+bool ProposerProcess::is_over() const { return interrupted_ || steady_seconds() >= deadline_; }
 
 ProposerProcess::~ProposerProcess() {
   if (pid_ >= 0) end();
@@ -99,7 +134,8 @@ ProposerProcess::~ProposerProcess() {
 
 // The wait status.
 int ProposerProcess::end() {
-  shutdown(stream_.get(), SHUT_RDWR);
+  to_.reset();
+  from_.reset();
   int status = 0;
   for (int waited = 0; waited < kEndPatienceMs; waited += kLookMs) {
     if (waitpid(pid_, &status, WNOHANG) == pid_) {
@@ -114,19 +150,15 @@ int ProposerProcess::end() {
 }
 
 void ProposerProcess::start() {
-  int ends[2];
-  // One socket both ways: writing to a program that has ended must not raise SIGPIPE here.
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    throw Error(std::string("--proposer: no socket: ") + std::strerror(errno));
-  }
-  stream_ = UniqueFd(ends[0]);
-  const UniqueFd theirs(ends[1]);
+  UniqueFd in, out;
+  connect(&to_, &in);
+  connect(&from_, &out);
   std::vector<std::string> words = {"/bin/sh", "-c", command_}, environment = environment_with({});
   std::vector<char*> argv = pointers_to(words), variables = pointers_to(environment);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, theirs.get(), 0);
-  posix_spawn_file_actions_adddup2(&actions, theirs.get(), 1);
+  posix_spawn_file_actions_adddup2(&actions, in.get(), 0);
+  posix_spawn_file_actions_adddup2(&actions, out.get(), 1);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setpgroup(&attributes, 0);  // Ctrl-C in a terminal is this process's business
@@ -146,44 +178,50 @@ void ProposerProcess::ended() {
   result.started = true;
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
   if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
-  throw UsageError(fmt::format("--proposer: '{}' ended ({}) before it answered; {}", command_,
-                               result.outcome(), kExpected));
+  throw UsageError(fmt::format(
+      "--proposer: '{}' ended ({}) before it answered; all finished trials are kept, and "
+      "the same command with --resume goes on",
+      command_, result.outcome()));
 }
 
-// Whether the stream is ready; false once the run was interrupted.
-bool ProposerProcess::wait_for(short events) {
-  pollfd event{stream_.get(), events, 0};
-  while (!interrupted_) {
+// Whether it is ready; false once the run is over.
+bool ProposerProcess::wait_for(int fd, short events) {
+  pollfd event{fd, events, 0};
+  const double since = steady_seconds();
+  bool is_said = false;
+  while (!is_over()) {
     if (poll(&event, 1, kLookMs) > 0) return true;
+    if (is_said || steady_seconds() - since < kWaitsUnsaid) continue;
+    is_said = true;
+    spdlog::warn("waiting for the answer of --proposer '{}'; does it flush each line?", command_);
   }
   return false;
 }
 
 void ProposerProcess::send(const std::string& line) {
-  for (size_t sent = 0; sent < line.size() && wait_for(POLLOUT);) {
+  for (size_t sent = 0; sent < line.size() && wait_for(to_.get(), POLLOUT);) {
     const ssize_t put =
-        ::send(stream_.get(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ::send(to_.get(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (put > 0) sent += static_cast<size_t>(put);
     if (put < 0 && errno == EPIPE) ended();
   }
 }
 
-// A line without its end; empty once the run was interrupted.
+// A line without its end; empty once the run is over.
 std::string ProposerProcess::receive() {
-  for (size_t end; (end = received_.find('\n')) == std::string::npos;) {
-    if (!wait_for(POLLIN)) return "";
+  size_t end = 0;
+  while ((end = received_.find('\n')) == std::string::npos) {
+    if (!wait_for(from_.get(), POLLIN)) return "";
     char buffer[1 << 16];
-    const ssize_t got = recv(stream_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+    const ssize_t got = recv(from_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno == ECONNRESET)) ended();
     if (got > 0) received_.append(buffer, static_cast<size_t>(got));
     if (received_.size() > kLongestLine) {
       throw UsageError(
-          fmt::format("--proposer: '{}' answered more than {} MiB without a line's end; "
-                      "{}",
+          fmt::format("--proposer: '{}' answered more than {} MiB without a line's end; {}",
                       command_, kLongestLine >> 20, kExpected));
     }
   }
-  const size_t end = received_.find('\n');
   std::string line = received_.substr(0, end);
   received_.erase(0, end + 1);
   return line;
@@ -193,7 +231,7 @@ std::vector<ProposedConfig> ProposerProcess::ask(const ProposalRequest& request)
   if (pid_ < 0) start();
   send(request_json(request).dump() + "\n");
   const std::string line = receive();
-  if (interrupted_) return {};
+  if (is_over()) return {};
   return read_answer(command_, line);
 }
 

@@ -16,27 +16,30 @@ namespace tilewright::cli {
 // thread-safe; the thread that asks must outlive the object.
 class ProposerProcess {
  public:
-  ProposerProcess(std::string command, const std::atomic<bool>& interrupted);
+  // Waits for answers until `seconds` from now, where that is no 0.
+  ProposerProcess(std::string command, double seconds, const std::atomic<bool>& interrupted);
   // Closes the command's input. Kills it if it does not end within two seconds.
   ~ProposerProcess();
   ProposerProcess(ProposerProcess&&) = delete;
 
-  // Sends the request and waits for the answer, however long that takes. Nothing where the run was
-  // interrupted meanwhile. Throws UsageError where the command ends, or answers something else.
+  // Sends the request and waits for the answer; after a few seconds a line says so. Nothing where the
+  // run was interrupted meanwhile or its time is over. Throws UsageError where the command ends, or answers something else.
   std::vector<ProposedConfig> ask(const ProposalRequest& request);
 
  private:
   void start();
   void send(const std::string& line);
   std::string receive();
-  bool wait_for(short events);
+  bool wait_for(int fd, short events);
+  bool is_over() const;
   int end();
   [[noreturn]] void ended();
 
   const std::string command_;
   const std::atomic<bool>& interrupted_;
+  const double deadline_;
   pid_t pid_ = -1;
-  UniqueFd stream_;
+  UniqueFd to_, from_;  // sockets: writing to a program that has ended must not raise SIGPIPE
   std::string received_;
 };
 

@@ -147,6 +147,7 @@ Json result_json(const TuneResult& r, const Target& target, int threads) {
           {"dispatch", cli::json_of(r.dispatch)},
           {"disturbed", !r.disturbed.empty()},
           {"disturbance", r.disturbed.empty() ? Json(nullptr) : Json(r.disturbed)},
+          {"proposals", {{"proposed", r.proposals.proposed}, {"refused", r.proposals.refused}}},
           {"elapsed_s", r.elapsed},
           {"spent_s",
            {{"proposing", r.spent.proposing},
@@ -171,6 +172,10 @@ void print_table(const std::vector<TuneResult>& results) {
          gain});
     if (r.predicted) table.note("predicted, not measured");
     if (!r.disturbed.empty()) table.note("disturbed: " + r.disturbed);
+    if (r.proposals.refused > 0) {
+      table.note(fmt::format("{} of {} proposals were refused, the first one since: {}",
+                             r.proposals.refused, r.proposals.proposed, r.proposals.first_reason));
+    }
     for (const std::string& line : dispatch_lines(r.dispatch)) table.note(line);
   }
   fmt::print("{}", table.text(terminal_width(STDOUT_FILENO)));
@@ -281,7 +286,7 @@ int run_tune(const TuneArguments& a) {
           roofline_of(w, a.offline ? target : as_measured(target), options.threads).seconds;
     }
   }
-  ProposerProcess proposer(a.proposer, interrupted);
+  ProposerProcess proposer(a.proposer, options.seconds, interrupted);
   if (!a.proposer.empty()) {
     options.proposer = [&](const ProposalRequest& request) { return proposer.ask(request); };
   }
@@ -338,7 +343,10 @@ void add_tune(CLI::App& app, Runners& runners) {
   sub->add_option("--proposer", a->proposer,
                   "Shell command that proposes the configs: it reads and writes a line of JSON for "
                   "each batch")
-      ->type_name("CMD");
+      ->type_name("CMD")
+      ->check([](const std::string& command) {
+        return command.empty() ? "expected a command, such as 'python3 proposer.py'" : "";
+      });
   sub->add_flag("--resume", a->resume, "Resume the search from the records in the database");
   sub->add_flag("--no-warm-start", a->no_warm_start,
                 "Do not seed the search or the cost model from the database");

@@ -16,8 +16,7 @@
 // An input of the body is a row of a value, the next one in each round; or it is carried: in the first round another
 // value, then what a round before made; or a whole value, or the number of the round. An output of the node has a row
 // of each round, or is what was carried in the end. The number of rounds is a size. A value of a run may say fewer, and
-// an output of the body that no more follow. Rows of rounds that do not come stay as they are: zeros to the
-// interpreter, any elements in a run.
+// an output of the body that no more follow. Rows of rounds that do not come are zeros.
 #pragma once
 
 #include <functional>

@@ -50,10 +50,14 @@ for line in sys.stdin:
 TEST_F(ProposerOfTune, FaultsAreSaidWithTheCommand) {
   const std::pair<const char*, const char*> faults[] = {
       {"import sys; sys.exit(3)", "'python3 proposer.py' ended (exit code 3) before it answered"},
-      {"print('hello', flush=True); input()", "answered 'hello'; expected one line such as"},
+      {"print('hello', flush=True); input()", "answered 'hello': no JSON document in one line"},
+      {"print('[]', flush=True); input()", "no object with a list 'configs'; expected one line"},
       {"print('{\"configs\": [{\"config\": 3}]}', flush=True); input()",
-       "expected one line such as"},
+       "configs[0] has no object 'config'"},
+      {"print('{\"configs\": [{\"config\": {}, \"name\": 1}]}', flush=True); input()",
+       "configs[0] has 'name'; there are config, sketch, repair and tag"},
       {"import os; os.kill(os.getpid(), 9)", "before it answered"},
+      {"import os, time; os.close(1); time.sleep(1000)", "before it answered; all finished trials"},
   };
   for (const auto& [proposer, message] : faults) {
     SCOPED_TRACE(proposer);
@@ -71,6 +75,28 @@ TEST_F(ProposerOfTune, AnInterruptedRunWaitsForNobody) {
             " --threads 1 --db t.db --quiet --proposer 'exec python3 proposer.py' & } ; "
             "while [ ! -e asked ]; do sleep 0.05; done; kill -INT $!; wait $!");
   EXPECT_EQ(ran.code, 130) << ran.err;
+}
+
+TEST_F(ProposerOfTune, TheTimeLimitEndsTheWait) {
+  const Ran ran = tune("import time; time.sleep(1000)", "--time 3");
+  EXPECT_EQ(ran.code, 6) << ran.err;
+}
+
+TEST_F(ProposerOfTune, RefusalsAreCounted) {
+  write("proposer.py",
+        "import sys\nfor line in sys.stdin: print('{\"configs\": [{\"config\": {\"no\": 1}}]}', "
+        "flush=True)");
+  const std::string command = std::string("tune ") + kSmall +
+                              " --threads 1 --db t.db --trials 3 --batch 1 --quiet --proposer "
+                              "'python3 proposer.py' ";
+  const Ran told = run(command);
+  EXPECT_EQ(told.code, 0) << told.err;
+  EXPECT_THAT(told.out,
+              HasSubstr("proposals were refused, the first one since: trial: the config"));
+  const Json counts = run(command + "--json").json()["results"][0]["proposals"];
+  EXPECT_GE(counts["proposed"], 3);
+  EXPECT_EQ(counts["refused"], counts["proposed"]);
+  EXPECT_EQ(run(std::string("tune ") + kSmall + " --proposer ''").code, 2);
 }
 
 TEST_F(ProposerOfTune, NothingIsLearntOffline) {

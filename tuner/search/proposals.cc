@@ -78,6 +78,11 @@ std::optional<Candidate> Proposals::make(const ProposedConfig& proposed, std::st
   }
 }
 
+void Proposals::refuse(const ProposedConfig& proposed, std::string reason) {
+  if (counts_.refused++ == 0) counts_.first_reason = reason;
+  refused_.push_back({proposed, std::move(reason)});
+}
+
 std::vector<Candidate> Proposals::ask(int count, const std::vector<Outcome>& outcomes,
                                       const std::function<bool(const Candidate&)>& is_new) {
   if (knobs_.empty()) look_for_knobs();
@@ -87,13 +92,17 @@ std::vector<Candidate> Proposals::ask(int count, const std::vector<Outcome>& out
     const std::vector<ProposedConfig> proposed =
         proposer_({maker_.input(), maker_.sketches(), count, knobs_, untold(outcomes), refused});
     if (proposed.empty()) break;
+    counts_.proposed += static_cast<int64_t>(proposed.size());
     for (const ProposedConfig& p : proposed) {
-      if (static_cast<int>(batch.size()) == count) break;
+      if (static_cast<int>(batch.size()) == count) {
+        refuse(p, fmt::format("one more than the {} that were wanted", count));
+        continue;
+      }
       std::string reason;
       std::optional<Candidate> c = make(p, &reason);
       if (c && !is_new(*c)) reason = "gives the same program as an earlier config: " + c->config;
       if (!reason.empty()) {
-        refused_.push_back({p, reason});
+        refuse(p, reason);
       } else if (c) {
         if (!p.tag.empty()) tags_.emplace(c->fingerprint, p.tag);
         batch.push_back(std::move(*c));

@@ -47,6 +47,12 @@ struct ProposalRequest {
   std::span<const Refused> refused;  // since the last request
 };
 
+// What became of a workload's proposals.
+struct ProposalCounts {
+  int64_t proposed = 0, refused = 0;
+  std::string first_reason = {};  // of a refusal
+};
+
 // Gives up to so many configs. None leave the batch to the search.
 using Proposer = std::function<std::vector<ProposedConfig>(const ProposalRequest&)>;
 
@@ -59,8 +65,10 @@ class Proposals {
   // reasons, where every config was refused, but no more than three times.
   std::vector<Candidate> ask(int count, const std::vector<Outcome>& outcomes,
                              const std::function<bool(const Candidate&)>& is_new);
+  const ProposalCounts& counts() const { return counts_; }
 
  private:
+  void refuse(const ProposedConfig& proposed, std::string reason);
   void look_for_knobs(Trial trial, const Sketch& sketch);
   void look_for_knobs();
   std::vector<ProposalRequest::Told> untold(const std::vector<Outcome>& outcomes);
@@ -72,6 +80,7 @@ class Proposals {
   Rng rng_;
   std::vector<KnobOptions> knobs_;
   size_t told_ = 0;
+  ProposalCounts counts_;
   std::vector<ProposalRequest::Refused> refused_;
   std::map<std::string, std::string> tags_;  // by fingerprint
 };

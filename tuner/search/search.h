@@ -65,6 +65,8 @@ class SearchPolicy {
   // Configs that are proposed before all others, as they are. They fit their sketches.
   void begin_with(std::vector<Draft> drafts) { first_ = std::move(drafts); }
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
+  // Null: nobody was asked.
+  const ProposalCounts* proposals() const { return proposals_ ? &proposals_->counts() : nullptr; }
   // Samples for the model, with scores relative to this workload's best.
   std::vector<Sample> samples() const;
 

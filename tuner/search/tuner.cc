@@ -7,7 +7,6 @@
 #include <limits>
 #include <memory>
 
-#include "base/error.h"
 #include "database/tables/convert.h"
 #include "runtime/machine/timer.h"
 #include "tuner/backend.h"
@@ -287,7 +286,7 @@ void TuneRun::round(int index, double until) {
   for (size_t i = 0; i < batch.size(); ++i) {
     if (!measured_now[i]) task.waiting.push_back(std::move(batch[i]));
   }
-  // Candidates refused by a rewrite are not trials; those refused by lowering are.
+  // Refusals of a rewrite are no trials; those of lowering are.
   task.result.invalid[TrialVerdict::Illegal] = task.maker->illegal().total + task.unlowered;
   report(index);
 }
@@ -323,7 +322,7 @@ std::unique_ptr<CostModel> TuneRun::prior_for(const Task& task) const {
   return prior;
 }
 
-// Trains from all records, not from the last model, which would grow with each run.
+// Trains from all records: the last model would grow with each run.
 void TuneRun::remember() {
   if (options_.search.kind == SearchKind::Random || done_ == 0) return;
   writer_.flush();  // the training reads stored records
@@ -411,8 +410,8 @@ void TuneRun::learn(Task& task) {
   }
   task.result.dispatch = learn_dispatch(*task.workload, *task.sizes, task.at_points.pick(first),
                                         measurer_, {cancelled_, deadline()}, options_.dispatch);
-  const auto& table = task.result.dispatch.table;
-  if (table) writer_.put([table = *table](db::Store& store) { store.put_dispatch(table); });
+  if (const auto& table = task.result.dispatch.table)
+    writer_.put([table = *table](db::Store& store) { store.put_dispatch(table); });
 }
 
 // Readers see the findings while the run goes on.
@@ -446,7 +445,7 @@ std::vector<TuneResult> TuneRun::run() {
   }
   close(cancelled_ ? db::RunState::Interrupted : db::RunState::Finished);
   std::vector<TuneResult> results;
-  for (const Task& task : tasks_) results.push_back(task.result);
+  for (Task& task : tasks_) results.push_back(std::move(task.result));
   return results;
 }
 
@@ -471,7 +470,7 @@ void TuneRun::search() {
       scheduler.exhaust(index);
       continue;
     }
-    int64_t before = task.result.trials;
+    const int64_t before = task.result.trials;
     round(index, scheduler.round_end(index, steady_seconds(), search_deadline()));
     scheduler.report(index, task.result.found() ? task.best_seconds() : 0, task.result.trials);
     note_findings();
@@ -483,6 +482,7 @@ void TuneRun::search() {
     confirm(task);
     learn(task);
     task.result.interrupted = cancelled_;
+    if (const ProposalCounts* c = task.policies.back()->proposals()) task.result.proposals = *c;
   }
   note_findings();
   remember();

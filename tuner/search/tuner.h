@@ -73,6 +73,7 @@ struct TuneResult {
   DispatchOutcome dispatch = {};   // for a workload with a dynamic dimension
   // With `resume`: earlier trials whose configs give no program here, by reason.
   std::map<std::string, int64_t> not_resumed = {};
+  ProposalCounts proposals = {};
 
   // Whether a candidate other than the untuned default is valid.
   bool found() const { return valid > (default_seconds > 0 ? 1 : 0); }

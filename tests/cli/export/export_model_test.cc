@@ -88,6 +88,19 @@ TEST_F(ExportModel, RunsWithoutAnythingOfOurs) {
   EXPECT_EQ(with_archive.out, "right\n") << with_archive.err;
 }
 
+// Kernels of one workload may differ from model to model.
+TEST_F(ExportModel, TwoModelsLieInOneProgram) {
+  compile("batch=2");
+  ASSERT_EQ(run("export my-model.tw -o one --quiet").code, 0);
+  fs::rename(dir_ / "my-model.tw", dir_ / "other.tw");
+  ASSERT_EQ(run("export other.tw -o two --quiet").code, 0);
+  ASSERT_EQ(shell("make -C one && make -C two").code, 0);
+  const Ran symbols = shell(
+      "nm -g --defined-only one/libmy_model.a two/libother.a | awk 'NF == 3 {print $3}' | sort | "
+      "uniq -d");
+  EXPECT_EQ(symbols.out, "");
+}
+
 // Fibonacci's numbers from two given ones, the rows in reverse. The second carried value becomes the
 // first one, which has another value by then unless it is kept.
 constexpr const char* kLoop = R"(graph "loop"
@@ -97,7 +110,8 @@ input "n": i32[1]
 loop 8 at most "n" while "go" for "steps"
 input "q": f32[1] = "b" then "r"
 input "p": f32[1] = "a" then "q"
-"r": f32[1] = "expr:dims.i0=1,expr=\"Y[i0] = A[i0] + B[i0]\"" (A="p", B="q")
+const "zero": f32[1] = from "zero.npy"
+"r": f32[1] = "expr:dims.i0=1,expr=\"Y[i0] = A[i0] + B[i0] + Z[i0]\"" (A="p", B="q", Z="zero")
 "go": u8[1] = "expr:dims.i0=1,out=u8,expr=\"Y[i0] = select(A[i0] < 20, 1, 0)\"" (A="r")
 output "q"
 output "r"
@@ -115,9 +129,9 @@ constexpr const char* kLoopCaller = R"(
 int main(void) {
   loop* model = loop_open(1);
   for (int n = 0; n <= 9; n += 3) {
-    float a = 1, b = 2, all[8] = {0}, sum;
+    float a = 1, b = 2, all[8] = {9, 9, 9, 9, 9, 9, 9, 9}, sum;
     if (loop_run(model, &a, &b, &n, all, &sum, 0) != 0) return 1;
-    printf("%d: %g of %g\n", n, sum, n == 3 ? all[0] : 0);
+    printf("%d: %g of %g, %g\n", n, sum, n == 3 ? all[0] : 0, all[7]);
   }
   loop_close(model);
   return 0;
@@ -126,6 +140,7 @@ int main(void) {
 
 TEST_F(ExportModel, LoopsAreLoops) {
   write("loop.tg", kLoop);
+  write_npy((dir_ / "zero.npy").string(), HostArray("zero", ElemType::f32, {1}));
   const Ran compiled = run("compile loop.tg -o loop.tw --db k.db --trials 0 --threads 1 --quiet");
   ASSERT_EQ(compiled.code, 0) << compiled.err;
   ASSERT_EQ(run("export loop.tw -o out --quiet").code, 0);
@@ -133,7 +148,7 @@ TEST_F(ExportModel, LoopsAreLoops) {
   write("caller.c", kLoopCaller);
   const Ran called = shell("cc caller.c out/libloop.a -lm -o caller && ./caller");
   // 3, 5, 8, 13, 21: no round follows that.
-  EXPECT_EQ(called.out, "0: 2 of 0\n3: 8 of 8\n6: 21 of 0\n9: 21 of 0\n") << called.err;
+  EXPECT_EQ(called.out, "0: 2 of 0, 0\n3: 8 of 8, 0\n6: 21 of 0, 0\n9: 21 of 0, 3\n") << called.err;
 
   HostArray a("a", ElemType::f32, {1}), b("b", ElemType::f32, {1}), n("n", ElemType::i32, {1});
   a.set(0, 1);
@@ -142,7 +157,11 @@ TEST_F(ExportModel, LoopsAreLoops) {
   for (const HostArray* array : {&a, &b, &n}) {
     write_npy((dir_ / (array->name() + ".npy")).string(), *array);
   }
-  ASSERT_EQ(run("run loop.tw --in a=a.npy --in b=b.npy --in n=n.npy --out sum=sum.npy").code, 0);
+  ASSERT_EQ(run("run loop.tw --in a=a.npy --in b=b.npy --in n=n.npy --out sum=sum.npy "
+                "--out all=all.npy")
+                .code,
+            0);
+  EXPECT_EQ(read_npy((dir_ / "all.npy").string()).get(7), 0) << "no round made it";
   EXPECT_EQ(read_npy((dir_ / "sum.npy").string()).get(0), 8) << "the library does the same";
 }
 

@@ -118,7 +118,8 @@ TEST_F(ProposalsTest, NoMoreThanWasAsked) {
     }
     return many;
   };
-  EXPECT_EQ(batches(1)[0].size(), 4u);
+  EXPECT_EQ(batches()[0].size(), 4u);
+  EXPECT_THAT(reasons_, testing::Contains("one more than the 4 that were wanted"));
 }
 
 }  // namespace
