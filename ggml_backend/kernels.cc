@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "ggml_backend/gguf_view.h"
@@ -33,9 +34,12 @@ std::string describe(const Product& product) {
 
 }  // namespace
 
-Kernels::Kernels(Settings settings)
-    : settings_(std::move(settings)),
-      library_(settings_.database, [](const std::string&) {}, {.keys = settings_.trust}) {}
+Kernels::Kernels(Settings settings) : settings_(std::move(settings)) {
+  if (!settings_.specs.empty() && !std::filesystem::exists(settings_.database)) return;
+  const tw::Library::Trust trust{settings_.trust, {}};
+  library_.emplace(
+      settings_.database, [](const std::string&) {}, trust);
+}
 
 // The very specs that decoders and the PyTorch backend ask for, so that one database serves all.
 std::string Kernels::spec_of(const Product& product, Rows rows) {
@@ -64,8 +68,12 @@ const FoundKernel* Kernels::find(const Product& product, Rows rows) {
 std::unique_ptr<FoundKernel> Kernels::look_up(const Product& product, Rows rows) {
   const std::string spec = spec_of(product, rows);
   if (spec.empty()) return nullptr;
+  if (!library_) {
+    tell_miss(product, rows, "there is no database '" + settings_.database + "' yet", "");
+    return nullptr;
+  }
   try {
-    tw::Prepared prepared = library_.prepare({.specs = {spec}, .threads = product.threads});
+    tw::Prepared prepared = library_->prepare({.specs = {spec}, .threads = product.threads});
     for (const tw_report& line : prepared.report()) {
       if (line.outcome == TW_MISS || line.outcome == TW_DEFAULT) {
         tell_miss(product, rows, line.reason, line.command);

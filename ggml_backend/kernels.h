@@ -49,7 +49,7 @@ struct PackedWeight {
 // Everything here may be called by many threads.
 class Kernels {
  public:
-  // Opens the database. Throws tw::Error.
+  // Opens the database. Throws tw::Error, unless there is none yet and `specs` is asked for.
   explicit Kernels(Settings settings);
 
   const Settings& settings() const { return settings_; }
@@ -78,7 +78,7 @@ class Kernels {
                  const std::string& command);
 
   Settings settings_;
-  tw::Library library_;
+  std::optional<tw::Library> library_;  // none: the database is still to be made
   std::mutex mutex_;
   std::map<std::pair<Product, Rows>, std::unique_ptr<FoundKernel>> found_;
   std::map<std::pair<const void*, const FoundKernel*>, Held> packed_;

@@ -62,9 +62,21 @@ bool State::takes_in_own_buffer(const Product& product) {
   if (repacked == nullptr) return false;
   const FoundKernel* one = kernels_.find(product, Rows::One);  // both, so that both misses are told
   const FoundKernel* several = kernels_.find(product, Rows::Several);
-  if (one != nullptr && several != nullptr)
-    place->second = !kernels_.settings().trial || beats_repacked(kernels_, product, repacked);
+  if (one == nullptr || several == nullptr) return false;
+  place->second = !kernels_.settings().trial || was_won(product, repacked);
   return place->second;
+}
+
+bool State::was_won(const Product& product, ggml_backend_buffer_type_t repacked) {
+  const std::string key = std::string(ggml_type_name(product.type)) + " " +
+                          std::to_string(product.n) + "x" + std::to_string(product.k) + " beside " +
+                          ggml_backend_buft_name(repacked) + ", threads " +
+                          std::to_string(product.threads);
+  const std::optional<bool> known = verdicts_.find(key);
+  if (known) return *known;
+  const bool is_won = beats_repacked(kernels_, product, repacked);
+  verdicts_.add(key, is_won);
+  return is_won;
 }
 
 }  // namespace tilewright::ggml

@@ -14,8 +14,8 @@ namespace tilewright::ggml {
 class State {
  public:
   explicit State(Settings settings)
-      : kernels_(std::move(settings)), trials_(kernels_.settings()),
-        threads_(kernels_.settings().threads) {}
+      : kernels_(std::move(settings)), verdicts_(kernels_.settings()),
+        trials_(kernels_.settings(), &verdicts_), threads_(kernels_.settings().threads) {}
 
   Kernels& kernels() { return kernels_; }
   Trials& trials() { return trials_; }
@@ -29,8 +29,10 @@ class State {
 
  private:
   bool takes_in_own_buffer(const Product& product);
+  bool was_won(const Product& product, ggml_backend_buffer_type_t repacked);
 
   Kernels kernels_;
+  Verdicts verdicts_;
   Trials trials_;
   std::atomic<int> threads_;
   std::mutex mutex_;

@@ -24,13 +24,31 @@ std::string describe(const Product& product, int64_t m) {
          std::to_string(product.k) + ", " + std::to_string(m) + (m == 1 ? " row" : " rows");
 }
 
+int size_of(int64_t m) {
+  return std::min(7, static_cast<int>(std::bit_width(static_cast<uint64_t>(m))));
+}
+
+std::string key_of(const Product& product, int64_t m) {
+  return describe(product, int64_t{1} << (size_of(m) - 1)) + ", threads " +
+         std::to_string(product.threads);
+}
+
 int percent(double share) { return static_cast<int>(std::lround(share * 100)); }
 
 }  // namespace
 
 Trials::Trial& Trials::trial(const Product& product, int64_t m) {
-  const int size = std::min(7, static_cast<int>(std::bit_width(static_cast<uint64_t>(m))));
-  return trials_[{product, size}];
+  const auto [place, is_new] = trials_.try_emplace({product, size_of(m)});
+  if (is_new && kept_ != nullptr) {
+    const std::optional<bool> known = kept_->find(key_of(product, m));
+    if (known) place->second.state = *known ? State::Won : State::Lost;
+  }
+  return place->second;
+}
+
+void Trials::end(const Product& product, int64_t m, bool is_won) {
+  trial(product, m).state = is_won ? State::Won : State::Lost;
+  if (kept_ != nullptr) kept_->add(key_of(product, m), is_won);
 }
 
 Turn Trials::next(const Product& product, int64_t m) {
@@ -51,9 +69,12 @@ bool Trials::is_lost(const Product& product, int64_t m) {
 void Trials::compared(const Product& product, int64_t m, double difference) {
   const std::lock_guard lock(mutex_);
   Trial& at = trial(product, m);
-  const bool agrees = difference <= settings_.tolerance;
-  if (at.state == State::New) at.state = agrees ? State::Timing : State::Lost;
-  if (agrees) return;
+  if (at.state != State::New) return;
+  if (difference <= settings_.tolerance) {
+    at.state = State::Timing;
+    return;
+  }
+  end(product, m, false);
   say(GGML_LOG_LEVEL_WARN,
       describe(product, m) + " has a kernel whose results differ from ggml's by " +
           std::to_string(difference) + " of their root mean square; it is not used");
@@ -67,15 +88,10 @@ void Trials::timed(const Product& product, int64_t m, Turn turn, double seconds,
   if (turn == Turn::Cpu) at.cpu.push_back(std::max(0.0, seconds - start));
   if (at.state != State::Timing || at.kernel.size() < kSamples || at.cpu.size() < kSamples) return;
   const double share = median(at.kernel) / std::max(median(at.cpu), 1e-9);
-  at.state = share <= kSlower ? State::Won : State::Lost;
+  end(product, m, share <= kSlower);
   say(GGML_LOG_LEVEL_INFO, describe(product, m) + ": the kernel takes " +
                                std::to_string(percent(share)) + "% of the CPU backend's time" +
                                (share <= kSlower ? "" : "; it is not used"));
-}
-
-void Trials::decide(const Product& product, int64_t m, bool is_won) {
-  const std::lock_guard lock(mutex_);
-  trial(product, m).state = is_won ? State::Won : State::Lost;
 }
 
 void Trials::failed(const Product& product, int64_t m, const std::string& reason) {
@@ -163,7 +179,7 @@ bool beats_repacked(Kernels& kernels, const Product& product, ggml_backend_buffe
                        mine(static_cast<size_t>(m * product.n));
     std::vector<float> theirs(mine.size());
     rows->data = given.data();
-    Trials trials(kernels.settings());
+    Trials trials(kernels.settings(), nullptr);
     for (size_t round = 0; round <= kSamples; ++round) {
       const double begin = now_seconds();
       launch_product(kernel, packed, product, given.data(), mine.data(), m, kernels.settings().rows,

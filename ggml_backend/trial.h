@@ -9,6 +9,7 @@
 #include "ggml_backend/cpu_product.h"
 #include "ggml_backend/kernels.h"
 #include "ggml_backend/launch.h"
+#include "ggml_backend/verdicts.h"
 
 namespace tilewright::ggml {
 
@@ -19,7 +20,8 @@ enum class Turn : uint8_t { Compare, Kernel, Cpu };
 // come from later: the memory. Everything here may be called by many threads.
 class Trials {
  public:
-  explicit Trials(const Settings& settings) : settings_(settings) {}
+  // `kept` has the verdicts of earlier processes; null: there are none.
+  Trials(const Settings& settings, Verdicts* kept) : settings_(settings), kept_(kept) {}
 
   // Whose turn it is for m rows.
   Turn next(const Product& product, int64_t m);
@@ -29,8 +31,6 @@ class Trials {
   void compared(const Product& product, int64_t m, double difference);
   // Seconds of a turn; `start` is what one more start of the CPU backend costs.
   void timed(const Product& product, int64_t m, Turn turn, double seconds, double start);
-  // A trial that has ended elsewhere.
-  void decide(const Product& product, int64_t m, bool is_won);
   // A kernel that failed is not asked again.
   void failed(const Product& product, int64_t m, const std::string& reason);
 
@@ -43,8 +43,10 @@ class Trials {
   };
   // Products of similar numbers of rows share a trial: 1, 2 to 3, 4 to 7, …, 64 and more.
   Trial& trial(const Product& product, int64_t m);
+  void end(const Product& product, int64_t m, bool is_won);
 
   const Settings& settings_;
+  Verdicts* kept_;
   std::mutex mutex_;
   std::map<std::pair<Product, int>, Trial> trials_;
 };

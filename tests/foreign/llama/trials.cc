@@ -22,7 +22,7 @@ void expect(bool is_true, const char* what) {
 // Runs the trial to its end; `start` as Trials::timed() has it.
 bool is_lost_after(double kernel, double cpu, double start) {
   const Settings settings;
-  Trials trials(settings);
+  Trials trials(settings, nullptr);
   expect(trials.next(kProduct, 1) == Turn::Compare, "a product is compared first");
   trials.compared(kProduct, 1, 0.01);
   for (int i = 0; i < 40; ++i) {
@@ -42,13 +42,13 @@ int main() {
   expect(is_lost_after(2e-4, 1e-4, 0), "a slower kernel is dropped");
   expect(is_lost_after(1e-4, 1.05e-4, 1e-5), "the start of one more graph counts");
   const Settings settings;
-  Trials trials(settings);
+  Trials trials(settings, nullptr);
   trials.next(kProduct, 1);
   trials.compared(kProduct, 1, 0.2);
   expect(trials.is_lost(kProduct, 1), "a kernel that differs is dropped");
   Settings untried;
   untried.trial = false;
-  Trials all(untried);
+  Trials all(untried, nullptr);
   expect(all.next(kProduct, 1) == Turn::Kernel, "trial=0 uses kernels untried");
   all.failed(kProduct, 1, "a reason");
   expect(all.next(kProduct, 1) == Turn::Cpu, "a kernel that failed is not asked again");
