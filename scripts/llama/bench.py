@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def turn(arguments: argparse.Namespace, threads: int, prompt: int, backend: bool) -> tuple[dict, list[str]]:
-    """What llama-turns prints, and the backend's lines."""
+    """The output of llama-turns, and the backend's lines."""
     environment = dict(os.environ)
     for name in ("GGML_BACKEND_PATH", "TILEWRIGHT_DB"):
         environment.pop(name, None)
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, nargs="+", default=[128, 512])
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=3, help="turns of each side")
-    parser.add_argument("--text", default="The capital of France is", help="what the greedy text begins with")
+    parser.add_argument("--text", default="The capital of France is", help="the beginning of the greedy text")
     parser.add_argument("--options", default="", help="more of TILEWRIGHT_GGML")
     parser.add_argument("--no-repack", action="store_true", help="llama.cpp without its own layouts of weights")
     parser.add_argument("--pin", action="store_true", help="pin to the first processors")
@@ -62,10 +62,10 @@ def main() -> None:
                     sides[backend].append(result)
                     lines = said or lines
             print(f"{arguments.model.name}, {threads} thread(s), prompt {prompt}, {arguments.tokens} tokens:")
-            for what in ("prompt", "decode"):
-                own, other = ([statistics.median(r[what]) for r in sides[b]] for b in (True, False))
+            for phase in ("prompt", "decode"):
+                own, other = ([statistics.median(r[phase]) for r in sides[b]] for b in (True, False))
                 ratio = statistics.median(x / y for x, y in zip(own, other))
-                print(f"  {what}: {statistics.median(own):.1f} with, {statistics.median(other):.1f} without, "
+                print(f"  {phase}: {statistics.median(own):.1f} with, {statistics.median(other):.1f} without, "
                       f"ratio {ratio:.2f} ({min(x / y for x, y in zip(own, other)):.2f} to "
                       f"{max(x / y for x, y in zip(own, other)):.2f})")
             texts = [sides[b][-1]["text"] for b in (True, False)]

@@ -56,7 +56,7 @@ class Llama(unittest.TestCase):
     @classmethod
     def run_product(cls, kind: str, rows: int, options: str = "", mode: str = "", calls: int = 1, threads: int = 1,
                     database: pathlib.Path | None = None, backend: bool = True) -> tuple[dict, list[str]]:
-        """What the product's program prints, and our lines of the log."""
+        """The output of the product's program, and our lines of the log."""
         settings = dict(os.environ, TILEWRIGHT_DB=str(database or cls.database),
                         TILEWRIGHT_GGML=",".join(filter(None, ("rows=16", f"threads={threads}", options))))
         if backend:
