@@ -20,8 +20,10 @@ enum class Turn : uint8_t { Compare, Kernel, Cpu };
 // come from later: the memory. Everything here may be called by many threads.
 class Trials {
  public:
-  // `kept` has the verdicts of earlier processes; null: there are none.
-  Trials(const Settings& settings, Verdicts* kept) : settings_(settings), kept_(kept) {}
+  // `kept` has the verdicts of earlier processes; null: there are none. A kernel wins that takes
+  // at most `most` of the CPU backend's time.
+  Trials(const Settings& settings, Verdicts* kept, double most = 1)
+      : settings_(settings), kept_(kept), most_(most) {}
 
   // Whose turn it is for m rows.
   Turn next(const Product& product, int64_t m);
@@ -47,6 +49,7 @@ class Trials {
 
   const Settings& settings_;
   Verdicts* kept_;
+  double most_;
   std::mutex mutex_;
   std::map<std::pair<Product, int>, Trial> trials_;
 };
