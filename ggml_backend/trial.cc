@@ -14,10 +14,10 @@ constexpr size_t kSamples = 7;
 // In a trial by random weights these lie in the caches, so it has to be won clearly.
 constexpr double kClearly = 0.9;
 
-double median(std::vector<double> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::ranges::nth_element(times, middle);
-  return *middle;
+// The second least: other work on the machine makes times longer, and never shorter.
+double undisturbed(std::vector<double> times) {
+  std::ranges::nth_element(times, times.begin() + 1);
+  return times[1];
 }
 
 std::string describe(const Product& product, int64_t m) {
@@ -88,7 +88,7 @@ void Trials::timed(const Product& product, int64_t m, Turn turn, double seconds,
   if (turn == Turn::Kernel) at.kernel.push_back(seconds + start);
   if (turn == Turn::Cpu) at.cpu.push_back(std::max(0.0, seconds - start));
   if (at.state != State::Timing || at.kernel.size() < kSamples || at.cpu.size() < kSamples) return;
-  const double share = median(at.kernel) / std::max(median(at.cpu), 1e-9);
+  const double share = undisturbed(at.kernel) / std::max(undisturbed(at.cpu), 1e-9);
   end(product, m, share <= most_);
   say(GGML_LOG_LEVEL_INFO, describe(product, m) + ": the kernel takes " +
                                std::to_string(percent(share)) + "% of the CPU backend's time" +
