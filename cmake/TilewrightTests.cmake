@@ -304,6 +304,13 @@ if(TARGET tune-cli AND TARGET provider_session AND NOT TILEWRIGHT_SANITIZE)
     ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python;PROVIDER_SESSION=$<TARGET_FILE:provider_session>")
 endif()
 
+# The backend of ggml in ggml's scheduler, where llama.cpp is (scripts/llama/install).
+if(TARGET tune-cli AND NOT TILEWRIGHT_SANITIZE)
+  add_test(NAME foreign.llama COMMAND ${Python3_EXECUTABLE}
+    ${PROJECT_SOURCE_DIR}/tests/foreign/llama_test.py $<TARGET_FILE:tune-cli>)
+  set_tests_properties(foreign.llama PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER}")
+endif()
+
 # CuTe's tables, printed again where its headers are (scripts/cutlass_headers).
 add_test(NAME foreign.cute COMMAND ${Python3_EXECUTABLE}
   ${PROJECT_SOURCE_DIR}/tests/foreign/cute_test.py ${CMAKE_CXX_COMPILER})
@@ -330,7 +337,7 @@ endif()
 
 # ctest begins with the costliest: a long test at the end would leave the other processors idle.
 # Seconds, roughly; those of earlier runs in this folder count, too.
-foreach(cost foreign.onnxruntime:60 python.packages:50 foreign.cute:45 scripts.gpu_check:20 install.find_package:15 scripts.syntax:12
+foreach(cost foreign.llama:90 foreign.onnxruntime:60 python.packages:50 foreign.cute:45 scripts.gpu_check:20 install.find_package:15 scripts.syntax:12
     python.tune:12 scripts.fuzz:9 scripts.spec_page:8 words.check_of_the_checks:8 docs.json_schemas:8)
   string(REPLACE ":" ";" cost ${cost})
   list(GET cost 0 test)

@@ -61,6 +61,12 @@ def has_cutlass() -> bool:
     return done.returncode == 0
 
 
+def has_llama() -> bool:
+    done = subprocess.run([ROOT / "scripts" / "llama" / "install", "--prefix"], capture_output=True, text=True,
+                          check=False)
+    return (pathlib.Path(done.stdout.strip()) / "include" / "llama.h").exists()
+
+
 # Facts of a machine, by the names that the table uses.
 FACTS = {
     "avx2": lambda: "avx2" in cpu_flags(),
@@ -78,6 +84,7 @@ FACTS = {
     "browser": has_browser,
     "foreign files": has_foreign_files,
     "cutlass": has_cutlass,
+    "llama.cpp": has_llama,
     "fish": lambda: shutil.which("fish") is not None,
     "groff": lambda: shutil.which("groff") is not None,
     "script": lambda: shutil.which("script") is not None,

@@ -30,6 +30,7 @@ LAYERS: dict[str, set[str]] = {
     "examples": {"base", "ir", "runtime", "models", "database"},
     "python": set(),
     "provider": set(),
+    "ggml_backend": set(),
 }
 FOLDERS = [*LAYERS, "include/tilewright", "tests"]
 # The files at the top: whoever adds one says so here.
