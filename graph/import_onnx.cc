@@ -143,7 +143,8 @@ class Importer {
   bool add_constant(const std::string& name) {
     if (auto made = sources_.made.find(name); made != sources_.made.end()) {
       const onnx::MadeConstant& m = *made->second;
-      place(name, {name, m.elem, m.shape, true, number_data(m.elem, m.values)});
+      place(name, {name, m.elem, m.shape, true,
+                   m.data != nullptr ? m.data : number_data(m.elem, m.values)});
       return true;
     }
     const onnx::Value& known = source_.value(name);

@@ -40,15 +40,31 @@ std::optional<std::vector<double>> reals_of(const Value& value) {
   return list;
 }
 
+// Makes sizes of one scale of those that are asked for, where the node wants that: the least or the largest. False
+// where one is not a number.
+bool keep_aspect(const Step& s, const Shape& from, const std::vector<size_t>& axes, Shape* out) {
+  const std::string policy = s.node.text("keep_aspect_ratio_policy", "stretch");
+  if (policy == "stretch" || axes.empty()) return true;
+  std::optional<double> scale;
+  for (size_t axis : axes) {
+    if (!from[axis].fixed() || !(*out)[axis].fixed() || from[axis].number() < 1) return false;
+    const double own = double((*out)[axis].number()) / double(from[axis].number());
+    if (!scale) scale = own;
+    scale = policy == "not_larger" ? std::min(*scale, own) : std::max(*scale, own);
+  }
+  for (size_t axis : axes) {
+    (*out)[axis] = static_cast<int64_t>(std::floor(*scale * double(from[axis].number()) + 0.5));
+  }
+  return true;
+}
+
 // Inputs X, roi, scales, sizes; of version 10 and of Upsample X, scales.
 void resize(Step& s) {
   if (!s.shape(0)) return;
   const Shape& from = *s.shape(0);
   const bool old = s.node.op == "Upsample" || s.opset < 11;
-  if (s.node.text("keep_aspect_ratio_policy", "stretch") != "stretch" ||
-      s.node.text("coordinate_transformation_mode", "") == "tf_crop_and_resize") {
-    return;
-  }
+  const bool crops = s.node.text("coordinate_transformation_mode", "") == "tf_crop_and_resize";
+  if (crops && !s.node.has_input(3)) return;
   std::vector<size_t> axes;
   if (const auto some = s.node.integers("axes")) {
     for (int64_t a : *some) {
@@ -64,6 +80,7 @@ void resize(Step& s) {
     if (!sizes || sizes->size() != axes.size()) return;
     Shape out = from;
     for (size_t i = 0; i < axes.size(); ++i) out[axes[i]] = (*sizes)[i];
+    if (!keep_aspect(s, from, axes, &out)) return;
     return s.set(0, s.type(), out);
   }
   std::optional<std::vector<double>> scales = reals_of(s.input(old ? 1 : 2));
@@ -151,11 +168,54 @@ void eye_like(Step& s) {
   s.set(0, given == DataType::Undefined ? s.type() : given, s.shape(0));
 }
 
+// A place of as many numbers as the maps have axes, for each of their elements.
+void affine_grid(Step& s) {
+  const auto& sizes = s.input(1).contents;
+  if (!sizes || sizes->size() < 4) return;
+  Shape out = *sizes;
+  out.erase(out.begin() + 1);
+  out.push_back(static_cast<int64_t>(sizes->size()) - 2);
+  s.set(0, s.type(), out);
+}
+
+void center(Step& s) {
+  const auto& sizes = s.input(1).contents;
+  if (!s.shape(0) || !sizes) return;
+  Shape out = *s.shape(0);
+  const auto axes = s.node.integers("axes");
+  for (size_t i = 0; i < sizes->size(); ++i) {
+    const auto axis = axis_of(axes && i < axes->size() ? (*axes)[i] : int64_t(i), out.size());
+    if (!axis) return;
+    out[*axis] = (*sizes)[i];
+  }
+  s.set(0, s.type(), out);
+}
+
+// [batch, channels * places in a block, blocks]
+void col2im(Step& s) {
+  const auto &sizes = s.input(1).contents, &block = s.input(2).contents;
+  if (!s.shape(0) || s.shape(0)->size() != 3 || !sizes || !block) return;
+  const auto places = s.extents.product(*block);
+  const auto channels = places ? s.extents.quotient((*s.shape(0))[1], *places) : std::nullopt;
+  if (!channels) return;
+  Shape out = *sizes;
+  out.insert(out.begin(), {(*s.shape(0))[0], *channels});
+  s.set(0, s.type(), out);
+}
+
 void grid_sample(Step& s) {
   if (!s.shape(0) || !s.shape(1) || s.shape(1)->size() != s.shape(0)->size()) return;
   Shape out = *s.shape(1);
   out.pop_back();
   out.insert(out.begin() + 1, (*s.shape(0))[1]);
+  s.set(0, s.type(), out);
+}
+
+void deformed_convolution(Step& s) {
+  if (!s.shape(0) || !s.shape(1) || !s.shape(2) || s.shape(1)->empty()) return;
+  Shape out = *s.shape(2);
+  if (out.size() != s.shape(0)->size() || out.size() < 3) return;
+  out[1] = (*s.shape(1))[0];
   s.set(0, s.type(), out);
 }
 
@@ -276,8 +336,12 @@ const Rules& choice_rules() {
                                {"Loop", loop},
                                {"Scan", scan},
                                {"EyeLike", eye_like},
+                               {"AffineGrid", affine_grid},
+                               {"CenterCropPad", center},
+                               {"Col2Im", col2im},
                                {"GridSample", grid_sample},
                                {"RoiAlign", roi_align},
+                               {"DeformConv", deformed_convolution},
                                {"Einsum", einsum},
                                {"DFT", dft},
                                {"STFT", stft},

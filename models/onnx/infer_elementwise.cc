@@ -117,6 +117,20 @@ void qlinear_combine(Step& s) {
 
 void qlinear_keep(Step& s) { s.set(0, s.type(4), s.shape(0)); }
 
+// Scale and zero point of the result stand in front of the parts, each with its own behind it.
+void qlinear_join(Step& s) {
+  if (!s.shape(2)) return;
+  Shape out = *s.shape(2);
+  const auto axis = axis_of(s.node.integer("axis", 0), out.size());
+  for (size_t i = 5; i < s.node.inputs.size() && axis; i += 3) {
+    if (!s.shape(i) || s.shape(i)->size() != out.size()) return;
+    const auto both = s.extents.plus(out[*axis], (*s.shape(i))[*axis]);
+    if (!both) return;
+    out[*axis] = *both;
+  }
+  if (axis) s.set(0, s.type(1), out);
+}
+
 void dynamic_quantize(Step& s) {
   s.set(0, DataType::Uint8, s.shape(0));
   s.set(1, DataType::Float, Shape{});
@@ -146,10 +160,14 @@ Rules make_elementwise_rules() {
                  {"com.microsoft.QLinearAdd", qlinear_combine},
                  {"com.microsoft.QLinearMul", qlinear_combine},
                  {"com.microsoft.QLinearSoftmax", qlinear_keep},
+                 {"com.microsoft.QLinearSigmoid", qlinear_keep},
+                 {"com.microsoft.QLinearLeakyRelu", qlinear_keep},
+                 {"com.microsoft.QLinearConcat", qlinear_join},
                  {"com.microsoft.BiasGelu", keep},
                  {"com.microsoft.FastGelu", keep},
                  {"com.microsoft.Gelu", keep},
                  {"com.microsoft.QuickGelu", keep}};
+  for (const char* op : {"SwiGLU", "TensorScatter"}) rules[op] = keep;
   for (const char* op : {"Relu",
                          "Gelu",
                          "Sigmoid",

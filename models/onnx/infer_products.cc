@@ -24,6 +24,7 @@ void multiply(Step& s, size_t b, DataType type) {
 
 void matmul(Step& s) { multiply(s, 1, s.type()); }
 void matmul_integer(Step& s) { multiply(s, 1, DataType::Int32); }
+void matmul_to_float(Step& s) { multiply(s, 1, s.type(2)); }
 void qlinear_matmul(Step& s) { multiply(s, 3, s.type(7)); }
 
 void fused_matmul(Step& s) {
@@ -85,7 +86,7 @@ void conv_integer(Step& s) { convolve(s, 1, DataType::Int32); }
 void qlinear_conv(Step& s) { convolve(s, 3, s.type(7)); }
 
 void conv_transpose(Step& s) {
-  if (!fits(s.shape(0), s.shape(1)) || s.node.find("output_shape") != nullptr) return;
+  if (!fits(s.shape(0), s.shape(1))) return;
   const Shape sizes = spatial(*s.shape(0));
   auto kernel = kernel_of(*s.shape(1));
   auto window = kernel ? window_of(s.node, sizes, kernel, true) : std::nullopt;
@@ -109,6 +110,20 @@ void pool(Step& s) {
   s.set(1, DataType::Int64, out);  // the places of the largest
 }
 
+// The tensor that was pooled.
+void unpool(Step& s) {
+  if (!s.shape(0) || s.shape(0)->size() < 3) return;
+  Shape out = *s.shape(0);
+  if (s.node.has_input(2)) return s.set(0, s.type(), s.input(2).contents);
+  const auto window = window_of(s.node, spatial(out), std::nullopt);
+  for (size_t d = 0; window && d < window->rank(); ++d) {
+    if (!out[d + 2].fixed()) return;
+    out[d + 2] = (out[d + 2].number() - 1) * window->stride[d] + window->kernel[d] -
+                 window->before[d] - window->after[d];
+  }
+  if (window) s.set(0, s.type(), out);
+}
+
 void global_pool(Step& s, DataType type) {
   if (!s.shape(0) || s.shape(0)->size() < 3) return;
   Shape out(s.shape(0)->size(), 1);
@@ -129,6 +144,8 @@ const Rules& product_rules() {
   static const Rules kRules = {{"MatMul", matmul},
                                {"MatMulInteger", matmul_integer},
                                {"QLinearMatMul", qlinear_matmul},
+                               {"com.microsoft.MatMulIntegerToFloat", matmul_to_float},
+                               {"com.microsoft.DynamicQuantizeMatMul", matmul},
                                {"Gemm", gemm},
                                {"com.microsoft.FusedMatMul", fused_matmul},
                                {"com.microsoft.FusedGemm", gemm},
@@ -141,6 +158,7 @@ const Rules& product_rules() {
                                {"MaxPool", pool},
                                {"AveragePool", pool},
                                {"LpPool", pool},
+                               {"MaxUnpool", unpool},
                                {"com.microsoft.QGemm", qgemm},
                                {"com.microsoft.QLinearGlobalAveragePool", qlinear_global_pool},
                                {"GlobalAveragePool", global_pool},

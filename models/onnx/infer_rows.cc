@@ -60,17 +60,18 @@ void layer_norm(Step& s) {
 }
 
 // Queries [batch, rows, hidden] or [batch, heads, rows, head]; values alike.
-// Output 1 or 2 of attention: the keys or values of input 1 or 2 behind those of input 4 or 5.
+// Output 1 or 2 of attention: the keys or values of input 1 or 2 behind those of input 4 or 5, of com.microsoft's 6
+// or 7.
 void set_present(Step& s, size_t kept) {
-  if (s.node.full_op() != "Attention" || !s.shape(kept)) return;
+  if (!s.shape(kept)) return;
   Shape all = *s.shape(kept);
   if (all.size() == 3) {
-    const int64_t heads = s.node.integer("kv_num_heads", 0);
+    const int64_t heads = s.node.integer("kv_num_heads", s.node.integer("num_heads", 0));
     const auto width = heads > 0 ? s.extents.quotient(all[2], heads) : std::nullopt;
     if (!width) return;
     all = {all[0], heads, all[1], *width};
   }
-  const std::optional<Shape>& past = s.shape(kept + 3);
+  const std::optional<Shape>& past = s.shape(kept + (s.node.domain.empty() ? 3 : 5));
   if (all.size() != 4 || (past && past->size() != 4)) return;
   const auto rows = past ? s.extents.plus((*past)[2], all[2]) : std::optional(all[2]);
   if (!rows) return;
@@ -78,9 +79,27 @@ void set_present(Step& s, size_t kept) {
   s.set(kept, s.type(), all);
 }
 
+// Output 3 of attention: [batch, heads, queries, keys].
+void set_scores(Step& s) {
+  if (!s.node.domain.empty() || !s.shape(0) || !s.shape(1)) return;
+  const Shape &q = *s.shape(0), &k = *s.shape(1);
+  const bool flat = q.size() == 3;
+  if (q.size() != k.size() || (!flat && q.size() != 4)) return;
+  const Extent heads = flat ? Extent(s.node.integer("q_num_heads", 0)) : q[1];
+  std::optional<Extent> keys = k[flat ? 1 : 2];
+  if (s.shape(4) && s.shape(4)->size() == 4) keys = s.extents.plus((*s.shape(4))[2], *keys);
+  if (keys) s.set(3, s.type(), Shape{q[0], heads, q[flat ? 1 : 2], *keys});
+}
+
 void attention(Step& s) {
   if (!s.shape(0)) return;
   Shape out = *s.shape(0);
+  if (out.size() == 5) {  // [batch, rows, heads, 3, width]
+    const auto columns = s.extents.times(out[2], out[4]);
+    if (columns) s.set(0, s.type(), Shape{out[0], out[1], *columns});
+    return;
+  }
+  if (!s.node.domain.empty() && s.shape(1) && s.shape(1)->size() == 5) return s.keep();
   const std::optional<Shape>& v = s.shape(2);
   if (v && v->size() == out.size() && out.size() == 4) out[3] = (*v)[3];
   if (v && v->size() == out.size() && out.size() == 3) {
@@ -92,13 +111,26 @@ void attention(Step& s) {
   }
   s.set(0, s.type(), out);
   for (size_t kept = 1; kept < 3; ++kept) set_present(s, kept);
+  set_scores(s);
 }
 
-// Keys and values that are kept grow by the new rows.
+// Keys and values that are kept grow by the new rows. Without keys of their own, queries have them behind them.
 void group_query_attention(Step& s) {
-  s.keep();
+  if (!s.shape(0) || s.shape(0)->size() != 3) return;
+  const int64_t heads = s.node.integer("num_heads", 0), own = s.node.integer("kv_num_heads", heads);
+  Shape out = *s.shape(0);
+  const bool packed = !s.node.has_input(1);
+  if (heads < 1 || own < 1 || own > heads) return;
+  const auto width = s.extents.quotient(out[2], packed ? heads + 2 * own : heads);
+  const auto columns = width ? s.extents.times(*width, heads) : std::nullopt;
+  if (!columns) return;
+  out[2] = *columns;
   const std::optional<Shape>& past = s.shape(3);
-  if (!past || past->size() != 4 || !s.shape(0) || s.shape(0)->size() != 3) return;
+  if (!s.node.has_input(3)) {
+    for (size_t kept : {1, 2}) s.set(kept, s.type(), Shape{out[0], own, out[1], *width});
+  }
+  s.set(0, s.type(), out);
+  if (!past || past->size() != 4) return;
   Shape present = *past;
   auto rows = s.extents.plus((*past)[2], (*s.shape(0))[1]);
   if (!rows) return;
@@ -109,12 +141,23 @@ void group_query_attention(Step& s) {
 
 // Input [batch, rows, k] and weights [k, 3 hidden] in one.
 void packed_attention(Step& s) {
+  const DataType type = s.node.op == "QAttention" ? s.type(3) : s.type();
   if (!s.shape(0) || !s.shape(1) || s.shape(0)->size() != 3 || s.shape(1)->size() != 2) return;
   auto hidden = s.extents.quotient((*s.shape(1))[1], 3);
   if (!hidden || s.node.find("qkv_hidden_sizes") != nullptr) return;
   Shape out = *s.shape(0);
   out[2] = *hidden;
-  s.set(0, s.type(), out);
+  s.set(0, type, out);
+}
+
+// Tokens [batch, rows] become rows of the table of words; the number of tokens of each sequence; their sums.
+void embedding(Step& s) {
+  if (!s.shape(0) || !s.shape(2) || s.shape(0)->size() != 2 || s.shape(2)->size() != 2) return;
+  Shape out = *s.shape(0);
+  out.push_back((*s.shape(2))[1]);
+  s.set(0, s.type(2), out);
+  s.set(1, DataType::Int32, Shape{out[0]});
+  s.set(2, s.type(2), out);
 }
 
 Rules make_row_rules() {
@@ -127,6 +170,8 @@ Rules make_row_rules() {
                  {"com.microsoft.MultiHeadAttention", attention},
                  {"com.microsoft.GroupQueryAttention", group_query_attention},
                  {"com.microsoft.Attention", packed_attention},
+                 {"com.microsoft.QAttention", packed_attention},
+                 {"com.microsoft.EmbedLayerNormalization", embedding},
                  {"com.microsoft.SkipLayerNormalization", skip_norm},
                  {"com.microsoft.SkipSimplifiedLayerNormalization", skip_norm}};
   for (const char* op :

@@ -138,6 +138,16 @@ std::vector<Draft> Finder::map_whole(const Node& node) const {
     reason = e.what();
   }
   if (own != plain.end()) return own->second(mapping_, node);
+  static const std::set<std::string> kSizes = {"NonZero", "NonMaxSuppression", "Unique",
+                                               "Compress"};
+  if (kSizes.contains(node.full_op())) {
+    throw NotMapped(fmt::format(
+        "it gives as many elements as values of the run say; expected outputs whose sizes follow "
+        "from "
+        "those of the inputs. Cut the model in front of it: onnx.utils.extract_model(MODEL, "
+        "CUT.onnx, INPUTS, ['{}'])",
+        to_utf8(node.inputs.empty() ? "" : node.inputs[0])));
+  }
   throw NotMapped(reason.empty() ? "there is no kernel for this operator" : reason);
 }
 

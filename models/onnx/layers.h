@@ -19,6 +19,8 @@ struct MadeConstant {
   ElemType elem = ElemType::f32;
   std::vector<int64_t> shape;
   std::vector<double> values;
+  std::shared_ptr<const std::string> data =
+      nullptr;  // in place of `values`: the elements as they lie
 };
 
 // Rounds of layers, which together are one layer (graph/loops/loops.h).

@@ -185,7 +185,15 @@ Mapped map_conv(const Mapping& m, const Node& node) {
   m.add_type(&d, m.elem(node.inputs[0]));
   std::vector<std::string> steps = bias_of(node, 2, &d);
   const std::string activation = node.text("activation", "");
-  if (node.has_input(3) || (!activation.empty() && activation != "Relu")) {
+  const bool more = node.has_input(3) || (!activation.empty() && activation != "Relu");
+  if (more && m.options.whole) {
+    d.layer.output += "/sums";
+    if (!steps.empty()) d.spec.texts("epilogue", steps);
+    all.push_back(std::move(d));
+    all.push_back(activated(m, node, node.outputs.at(0) + "/sums"));
+    return all;
+  }
+  if (more) {
     throw NotMapped(fmt::format("its activation is {}; expected Relu", activation));
   }
   if (activation.empty()) {

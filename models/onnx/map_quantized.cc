@@ -206,7 +206,6 @@ Mapped map_qlinear_matmul(const Mapping& m, const Node& node) {
 
 bool add_stored_weight(const Mapping& m, Draft* draft, const std::string& operand, size_t k_axis,
                        size_t n_axis) {
-  if (m.options.whole) return false;  // it is calculated once, as any constant
   const std::string value = draft->layer.operands.at(operand);
   const Node* node = m.graph.producer(value);
   if (node == nullptr || node->op != "DequantizeLinear" || !m.graph.value(value).constant ||
@@ -218,8 +217,13 @@ bool add_stored_weight(const Mapping& m, Draft* draft, const std::string& operan
   if (!type || !is_weight_type(*type) || !codes.shape || !scales.shape) return false;
   auto group = group_of(*node, *scales.shape, codes.shape->size(), k_axis, n_axis);
   if (!group) return false;
+  // In a whole model codes of bytes are calculated once, as any constant; of fewer bits, they stay.
+  if (m.options.whole &&
+      (bits_of(*type) >= 8 || is_float(*type) || k_axis != 0 || scales.tensor == nullptr)) {
+    return false;
+  }
   const bool zeros = node->has_input(2) && !no_zeros(m.input(*node, 2));
-  if (zeros && is_float(*type)) return false;
+  if (zeros && (is_float(*type) || (m.options.whole && to_string(*type)[0] == 'i'))) return false;
   draft->spec.text("w.dtype", zeros ? unsigned_name(*type) : to_string(*type));
   if (*group > 0) draft->spec.number("w.group", *group);
   add_scale(draft, scale_type(m, node->inputs[1]));

@@ -6,6 +6,7 @@
 #include "models/onnx/mapping.h"
 #include "models/onnx/patterns.h"
 #include "models/onnx/step.h"
+#include "models/onnx/whole/index_expr.h"
 
 namespace tilewright::onnx {
 namespace {
@@ -73,25 +74,37 @@ Mapped map_norm(const Mapping& m, const Node& node) {
                input_name(node, 1), rms ? "" : input_name(node, 2))};
 }
 
+// The sum of the first two inputs, which may be broadcast, and of a bias where there is one.
+Draft whole_sum(const Mapping& m, const Node& node, size_t bias, const std::string& output) {
+  IndexExpr e(m, node, output, sizes_of_value(m, node.inputs.at(0)), m.elem(node.inputs[0]));
+  std::string text = e.element(node.inputs[0]) + " + " + e.element(node.inputs.at(1));
+  if (node.has_input(bias)) text += " + " + e.element(node.inputs[bias]);
+  return e.finish(fmt::format("{} = {}", e.left(), text));
+}
+
 // The sum of an input, what bypassed it and a bias, normalized.
 Mapped map_skip_norm(const Mapping& m, const Node& node) {
   const bool rms = node.op == "SkipSimplifiedLayerNormalization";
   const Shape& x = m.shape(node, 0);
-  if (m.shape(node, 1) != x)
-    throw NotMapped("the added tensor does not have the shape of the input");
   const size_t bias = rms ? 3 : 4;
   std::string sum = node.outputs.size() > 3 ? node.outputs[3] : "";
   if (sum.empty() && m.options.whole) sum = node.outputs.at(0) + "/sum";
+  const auto normalized = [&](const std::string& of) {
+    Draft d = norm(m, node, rms ? "rms_norm" : "layer_norm", node.inputs[0], x.size() - 1,
+                   node.real("epsilon", 1e-5), input_name(node, 2), rms ? "" : input_name(node, 3));
+    d.layer.operands["X"] = of;
+    return d;
+  };
+  if (m.options.whole) return {whole_sum(m, node, bias, sum), normalized(sum)};
+  if (m.shape(node, 1) != x)
+    throw NotMapped("the added tensor does not have the shape of the input");
   Draft add = m.draft("elementwise", node);
   add.spec.sizes("shape", {m.product(x, 0, x.size() - 1), m.size(x.back())}).text("fn", "add");
   m.add_type(&add, m.elem(node.inputs[0]));
   add.layer.operands = {{"X", node.inputs[0]}, {"Z", node.inputs[1]}};
   add.layer.output = sum;
   if (node.has_input(bias)) add.layer.note = "the bias is added besides";
-  Draft d = norm(m, node, rms ? "rms_norm" : "layer_norm", node.inputs[0], x.size() - 1,
-                 node.real("epsilon", 1e-5), input_name(node, 2), rms ? "" : input_name(node, 3));
-  d.layer.operands["X"] = sum;
-  return {add, d};
+  return {add, normalized(sum)};
 }
 
 // The axes that go away; nothing: all of them.

@@ -25,6 +25,29 @@ bool follows_axis(const Shape& shape, const Shape& all, size_t axis) {
   return true;
 }
 
+// Why a shape is not known: the first node on the way to the value whose inputs have shapes and whose output has none.
+std::string unknown_shape(const Graph& graph, std::string value) {
+  std::string wanted = fmt::format("the shape of '{}' is not known", value);
+  std::set<const Node*> seen;
+  const Node* first = nullptr;
+  while (const Node* node = graph.producer(value)) {
+    if (!seen.insert(node).second) return wanted;
+    first = node;
+    const auto before = std::ranges::find_if(node->inputs, [&](const std::string& input) {
+      return !input.empty() && !graph.value(input).shape;
+    });
+    if (before == node->inputs.end()) break;
+    value = *before;
+  }
+  if (first == nullptr) return wanted;
+  static const std::set<std::string> kBySizes = {"NonZero", "NonMaxSuppression", "Unique",
+                                                 "Compress"};
+  return fmt::format("{}: it begins at '{}' ({}), {}", wanted, first->label(), first->full_op(),
+                     kBySizes.contains(first->full_op())
+                         ? "which gives as many elements as values of the run say"
+                         : "whose output has no shape that follows from its inputs");
+}
+
 }  // namespace
 
 const Value& Mapping::input(const Node& node, size_t i) const {
@@ -34,7 +57,7 @@ const Value& Mapping::input(const Node& node, size_t i) const {
 
 const Shape& Mapping::shape(const std::string& value) const {
   const std::optional<Shape>& known = graph.value(value).shape;
-  if (!known) throw NotMapped(fmt::format("the shape of '{}' is not known", value));
+  if (!known) throw NotMapped(unknown_shape(graph, value));
   return *known;
 }
 

@@ -264,4 +264,11 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   return out;
 }
 
+void Values::declare_made(const std::string& name, DataType type, Shape shape) {
+  Value made;
+  made.type = type;
+  made.shape = std::move(shape);
+  values_.insert_or_assign(name, std::move(made));
+}
+
 }  // namespace tilewright::onnx

@@ -39,6 +39,8 @@ class Values {
   // For an unknown name, a value of which nothing is known.
   const Value& at(const std::string& name) const;
   Extents& extents() { return extents_; }
+  // A value that a mapping makes and no node of the model has: its layers then read it as any other.
+  void declare_made(const std::string& name, DataType type, Shape shape);
 
  private:
   friend class Step;

@@ -28,6 +28,26 @@ bool pad_to_same(Window* w, const Shape& sizes, bool odd_behind) {
   return true;
 }
 
+// What a transposed convolution leaves out so that its output has the shape that the node says, or `stride` elements
+// for each input. False where it would have to add some.
+bool pad_to_shape(Window* w, const Node& node, const Shape& sizes, bool odd_behind) {
+  const auto given = node.integers("output_shape");
+  const auto more = node.integers("output_padding").value_or(std::vector<int64_t>(w->rank(), 0));
+  if (more.size() != w->rank() || (given && given->size() < w->rank())) return false;
+  for (size_t d = 0; d < w->rank(); ++d) {
+    int64_t total = w->dilation[d] * (w->kernel[d] - 1) + 1 + more[d] - w->stride[d];
+    if (given) {
+      if (!sizes[d].fixed()) return false;
+      const int64_t wanted = (*given)[given->size() - w->rank() + d];
+      total += w->stride[d] * sizes[d].number() - wanted;
+    }
+    if (total < 0) return false;
+    w->before[d] = odd_behind ? total / 2 : total - total / 2;
+    w->after[d] = total - w->before[d];
+  }
+  return true;
+}
+
 // A size that was rounded up, without a last window that begins behind the input and the padding in front
 // of it. Nothing where that depends on a size that is not known.
 std::optional<Extent> without_empty(const Extent& size, const Window& w, size_t d,
@@ -57,8 +77,11 @@ std::optional<Window> window_of(const Node& node, const Shape& sizes,
   w.before.assign(pads.begin(), pads.begin() + static_cast<int64_t>(rank));
   w.after.assign(pads.begin() + static_cast<int64_t>(rank), pads.end());
   const std::string rule = node.text("auto_pad", "NOTSET");
-  if (rule == "SAME_UPPER" || rule == "SAME_LOWER") {
-    if (transposed || !pad_to_same(&w, sizes, rule == "SAME_UPPER")) return std::nullopt;
+  const bool same = rule == "SAME_UPPER" || rule == "SAME_LOWER";
+  if (transposed && (same || node.find("output_shape") != nullptr)) {
+    if (!pad_to_shape(&w, node, sizes, rule == "SAME_UPPER")) return std::nullopt;
+  } else if (same) {
+    if (!pad_to_same(&w, sizes, rule == "SAME_UPPER")) return std::nullopt;
   } else if (rule == "VALID") {
     w.before.assign(rank, 0);
     w.after.assign(rank, 0);

@@ -3,33 +3,12 @@
 
 #include <cmath>
 
+#include "models/onnx/whole/attention_parts.h"
 #include "models/onnx/whole/index_expr.h"
 #include "models/onnx/whole/whole.h"
 
 namespace tilewright::onnx {
 namespace {
-
-using Places = std::vector<std::string>;
-
-constexpr const char* kNoWeight = "(-3.4028234663852886e+38)";  // a score without weight
-
-// Queries, keys or values: [batch, heads, rows, width], or [batch, rows, heads * width].
-struct Projection {
-  std::string value;
-  Sizes stored;
-  int64_t heads = 1, rows = 1, width = 1;
-  ElemType type = ElemType::f32;
-
-  // The element, of which `head` is an index.
-  std::string at(IndexExpr& e, const std::string& batch, const std::string& head,
-                 const std::string& row, const std::string& column) const {
-    Places indices = {batch, head, row, column};
-    if (stored.size() == 3) {
-      indices = {batch, row, fmt::format("({}) * {} + {}", head, width, column)};
-    }
-    return e.made_at(value, stored, type, indices);
-  }
-};
 
 Projection projection_of(const Mapping& m, const Node& node, size_t input, const char* attribute) {
   Projection h;
@@ -52,65 +31,54 @@ Projection projection_of(const Mapping& m, const Node& node, size_t input, const
   return h;
 }
 
-// `rest` behind the rows of an earlier run in one tensor, where there are some or where the model wants it.
-Projection with_past(const Mapping& m, const Node& node, const Projection& rest, size_t past,
-                     size_t present, const std::string& name, Mapped* drafts) {
-  const bool given = node.has_input(past);
-  const bool wanted = node.outputs.size() > present && !node.outputs[present].empty();
-  if (!given && !wanted) return rest;
-  Projection all = rest;
-  all.value = wanted ? node.outputs[present] : name;
-  const Sizes before = given ? sizes_of_value(m, node.inputs[past]) : Sizes{};
-  if (given && before.size() != 4) throw NotMapped("expected earlier keys and values of 4 axes");
-  const int64_t first = given ? before[2] : 0;
-  all.rows = first + rest.rows;
-  all.stored = {rest.stored[0], rest.heads, all.rows, rest.width};
-  IndexExpr e(m, node, all.value, all.stored, rest.type);
-  const Places& i = e.indices();
-  const std::string row = given ? fmt::format("{} - {}", i[2], first) : i[2];
-  std::string text = rest.at(e, i[0], i[1], row, i[3]);
-  if (given)
-    text = fmt::format("select({} < {}, {}, {})", i[2], first, e.at(node.inputs[past], i), text);
-  drafts->push_back(e.finish(fmt::format("{} = {}", e.left(), text)));
-  return all;
-}
+// Where queries stand among the keys: behind `past` ones, or at the end of as many as the input `nonpad_kv_seqlen`
+// says for each batch.
+struct QueryPlaces {
+  int64_t past = 0, queries = 1;
+  bool counted = false;
+};
 
-// Which keys a query sees by their places; "" for all. `query` counts behind `past` keys.
-std::string sees(const Node& node, const std::string& query, const std::string& key, int64_t past) {
+// Which keys a query sees by their places; "" for all.
+std::string sees(IndexExpr& e, const Node& node, const std::string& batch, const std::string& query,
+                 const std::string& key, const QueryPlaces& places) {
   std::vector<std::string> tests;
-  const std::string place = past > 0 ? fmt::format("{} + {}", query, past) : query;
+  std::string place = places.past > 0 ? fmt::format("{} + {}", query, places.past) : query;
+  if (places.counted) {
+    const std::string count = e.at(node.inputs[6], {batch});
+    tests.push_back(fmt::format("{} < {}", key, count));
+    place = fmt::format("{} + {} - {}", query, count, places.queries);
+  }
   if (node.integer("is_causal", 0) != 0) tests.push_back(fmt::format("{} <= {}", key, place));
   const int64_t left = node.integer("left_window_size", -1),
                 right = node.integer("right_window_size", -1);
   if (left >= 0) tests.push_back(fmt::format("{} + {} >= {}", key, left, place));
-  if (right >= 0) tests.push_back(fmt::format("{} <= {} + {}", key, query, past + right));
+  if (right >= 0) tests.push_back(fmt::format("{} <= {} + {}", key, place, right));
   return fmt::format("{}", fmt::join(tests, " && "));
 }
 
+bool is_flags(const Mapping& m, const std::string& mask) { return m.elem(mask) == ElemType::u8; }
+
 // The mask's element for a batch, a head, a query and a key, by those axes that it has, aligned on the right.
-std::string mask_at(IndexExpr& e, const Mapping& m, const std::string& mask, const Places& places) {
+// One that ends before the keys do hides the others.
+std::string mask_at(IndexExpr& e, const Mapping& m, const std::string& mask, const Places& places,
+                    int64_t keys) {
   const Sizes sizes = sizes_of_value(m, mask);
   if (sizes.size() > places.size()) throw NotMapped("its mask has more than 4 axes");
   Places at;
   for (size_t d = 0; d < sizes.size(); ++d) {
     at.push_back(sizes[d] == 1 ? "0" : places[places.size() - sizes.size() + d]);
   }
-  return e.at(mask, at);
-}
-
-bool is_flags(const Mapping& m, const std::string& mask) { return m.elem(mask) == ElemType::u8; }
-
-// The head of keys or values that a head of queries meets: neighbouring ones share it.
-std::string source_of(const Projection& queries, const Projection& source,
-                      const std::string& head) {
-  if (queries.heads == source.heads) return head;
-  return fmt::format("{} // {}", head, queries.heads / source.heads);
+  std::string own = e.at(mask, at);
+  if (sizes.empty() || sizes.back() == 1 || sizes.back() >= keys) return own;
+  return fmt::format("select({} < {}, {}, {})", places.back(), sizes.back(), own,
+                     is_flags(m, mask) ? "0" : kNoWeight);
 }
 
 // [batch, heads, queries, keys]: scaled products, with what masks leave of them.
 Draft scores_of(const Mapping& m, const Node& node, const Projection& q, const Projection& k,
-                int64_t past, const std::string& output) {
-  IndexExpr e(m, node, output, {q.stored[0], q.heads, q.rows, k.rows}, ElemType::f32);
+                const QueryPlaces& places, const std::string& output, bool masked = true,
+                ElemType type = ElemType::f32) {
+  IndexExpr e(m, node, output, {q.stored[0], q.heads, q.rows, k.rows}, type);
   const Places i = e.indices();
   const std::string r = e.reduced(q.width), sum = e.left("S");
   const std::string products = fmt::format("{} * {}", q.at(e, i[0], i[1], i[2], r),
@@ -120,60 +88,66 @@ Draft scores_of(const Mapping& m, const Node& node, const Projection& q, const P
   if (const double cap = node.real("softcap", 0); cap > 0) {
     score = fmt::format("tanh(({}) * {}) * {}", score, literal(1 / cap), literal(cap));
   }
+  if (!masked) return e.finish(fmt::format("{} += {}; {} = {}", sum, products, e.left(), score));
   if (node.has_input(3)) {
-    const std::string mask = mask_at(e, m, node.inputs[3], i);
+    const std::string mask = mask_at(e, m, node.inputs[3], i, k.rows);
     score = is_flags(m, node.inputs[3])
                 ? fmt::format("select({} != 0, {}, {})", mask, score, kNoWeight)
                 : fmt::format("{} + {}", score, mask);
   }
-  if (const std::string test = sees(node, i[2], i[3], past); !test.empty()) {
+  if (const std::string test = sees(e, node, i[0], i[2], i[3], places); !test.empty()) {
     score = fmt::format("select({}, {}, {})", test, score, kNoWeight);
   }
   return e.finish(fmt::format("{} += {}; {} = {}", sum, products, e.left(), score));
 }
 
-Draft softmax_of(const Mapping& m, const Node& node, const std::string& scores, const Sizes& sizes,
-                 const std::string& output) {
-  Draft d = m.draft("softmax", node);
-  const int64_t rows = sizes[0] * sizes[1] * sizes[2];
-  d.spec.size("m", {rows, rows}).size("n", {sizes[3], sizes[3]});
-  d.layer.operands["X"] = scores;
-  d.layer.output = output;
-  return d;
-}
-
-// [batch, heads, queries, width]
-Draft values_of(const Mapping& m, const Node& node, const std::string& weights, const Projection& q,
-                const Projection& v, const std::string& output, ElemType type) {
-  IndexExpr e(m, node, output, {q.stored[0], q.heads, q.rows, v.width}, type);
-  const Places i = e.indices();
-  const std::string r = e.reduced(v.rows);
-  const std::string weight = e.made_at(weights, {q.stored[0], q.heads, q.rows, v.rows},
-                                       ElemType::f32, {i[0], i[1], i[2], r});
-  return e.finish(fmt::format("{} += {} * {}", e.left(), weight,
-                              v.at(e, i[0], source_of(q, v, i[1]), r, i[3])));
-}
-
-// The same, with zeros where a mask leaves a query no key.
+// The same, with zeros where masks leave a query no key.
 Draft guarded(const Mapping& m, const Node& node, const std::string& values, const Sizes& sizes,
-              int64_t keys, int64_t past, const std::string& output, ElemType type) {
+              int64_t keys, const QueryPlaces& places, const std::string& output, ElemType from,
+              ElemType type) {
   IndexExpr e(m, node, output, sizes, type);
   const Places i = e.indices();
-  const std::string r = e.reduced(keys),
-                    mask = mask_at(e, m, node.inputs[3], {i[0], i[1], i[2], r});
-  std::string test =
-      is_flags(m, node.inputs[3]) ? mask + " != 0" : fmt::format("{} > {}", mask, kNoWeight);
-  if (const std::string places = sees(node, i[2], r, past); !places.empty())
-    test += " && " + places;
+  const std::string r = e.reduced(keys);
+  std::vector<std::string> tests;
+  if (node.has_input(3)) {
+    const std::string mask = mask_at(e, m, node.inputs[3], {i[0], i[1], i[2], r}, keys);
+    tests.push_back(is_flags(m, node.inputs[3]) ? mask + " != 0"
+                                                : fmt::format("{} > {}", mask, kNoWeight));
+  }
+  if (const std::string seen = sees(e, node, i[0], i[2], r, places); !seen.empty()) {
+    tests.push_back(seen);
+  }
+  const std::string value = e.made_at(values, sizes, from, i);
+  if (tests.empty()) return e.finish(fmt::format("{} = {}", e.left(), value));
   const std::string some = fmt::format("A[{}, {}, {}]", i[0], i[1], i[2]);
-  return e.finish(fmt::format("{} max= select({}, 1, 0); {} = select({} > 0, {}, 0)", some, test,
-                              e.left(), some, e.made_at(values, sizes, type, i)));
+  return e.finish(fmt::format("{} max= select({}, 1, 0); {} = select({} > 0, {}, 0)", some,
+                              fmt::join(tests, " && "), e.left(), some, value));
+}
+
+// What the node gives of its scores, where the model wants it: the products, or the weights.
+void give_scores(const Mapping& m, const Node& node, const Projection& q, const Projection& k,
+                 const QueryPlaces& places, Mapped* drafts) {
+  if (node.outputs.size() < 4 || node.outputs[3].empty()) return;
+  const int64_t mode = node.integer("qk_matmul_output_mode", 0);
+  const Sizes sizes = {q.stored[0], q.heads, q.rows, k.rows};
+  if (mode == 3) {
+    drafts->push_back(guarded(m, node, node.outputs[0] + "/weights", sizes, k.rows, places,
+                              node.outputs[3], ElemType::f32, q.type));
+    return;
+  }
+  const bool masked = node.has_input(3) || node.has_input(6) || node.integer("is_causal", 0) != 0 ||
+                      node.integer("left_window_size", -1) >= 0 ||
+                      node.integer("right_window_size", -1) >= 0;
+  if (node.real("softcap", 0) > 0 || (mode != 0 && masked)) {
+    throw NotMapped(
+        "it gives masked or capped scores; expected qk_matmul_output_mode 0 without "
+        "softcap, or 3");
+  }
+  drafts->push_back(scores_of(m, node, q, k, places, node.outputs[3], false, q.type));
 }
 
 // The layers in which `graph/attention.h` finds attention.
 Mapped express_attention(const Mapping& m, const Node& node) {
-  if (node.has_input(6)) throw NotMapped("its keys have lengths of their own");
-  if (node.outputs.size() > 3 && !node.outputs[3].empty()) throw NotMapped("it gives its scores");
   const std::string& name = node.outputs.at(0);
   Mapped drafts;
   const Projection q = projection_of(m, node, 0, "q_num_heads");
@@ -184,17 +158,18 @@ Mapped express_attention(const Mapping& m, const Node& node) {
   if (k.heads != v.heads || q.heads % k.heads != 0 || k.rows != v.rows) {
     throw NotMapped(fmt::format("{} heads of queries do not share {} of keys", q.heads, k.heads));
   }
-  const int64_t past = k.rows - own_keys.rows;
-  const bool masked = node.has_input(3), flat = q.stored.size() == 3;
+  const QueryPlaces past = {k.rows - own_keys.rows, q.rows, node.has_input(6)};
+  const bool masked = node.has_input(3) || node.has_input(6), flat = q.stored.size() == 3;
   const Sizes made = {q.stored[0], q.heads, q.rows, v.width};
   drafts.push_back(scores_of(m, node, q, k, past, name + "/scores"));
   drafts.push_back(softmax_of(m, node, name + "/scores", {made[0], made[1], made[2], k.rows},
                               name + "/weights"));
+  give_scores(m, node, q, k, past, &drafts);
   std::string last = masked || flat ? name + "/sums" : name;
   drafts.push_back(values_of(m, node, name + "/weights", q, v, last, q.type));
   if (masked) {
     const std::string zeros = flat ? name + "/seen" : name;
-    drafts.push_back(guarded(m, node, last, made, k.rows, past, zeros, q.type));
+    drafts.push_back(guarded(m, node, last, made, k.rows, past, zeros, q.type, q.type));
     last = zeros;
   }
   if (flat) drafts.push_back(reordered(m, node, last, made, q.type, {0, 2, 1, 3}, name));
@@ -255,6 +230,66 @@ Mapped express_rotary(const Mapping& m, const Node& node) {
 }
 
 }  // namespace
+
+std::string Projection::at(IndexExpr& e, const std::string& batch, const std::string& head,
+                           const std::string& row, const std::string& column) const {
+  Places indices = {batch, head, row, column};
+  if (stored.size() == 3) {
+    const std::string start = first == 0 ? "" : fmt::format("{} + ", first);
+    indices = {batch, row, fmt::format("{}({}) * {} + {}", start, head, width, column)};
+  }
+  if (stored.size() == 5) indices = {batch, row, head, std::to_string(part), column};
+  return e.made_at(value, stored, type, indices);
+}
+
+Projection with_past(const Mapping& m, const Node& node, const Projection& rest, size_t past,
+                     size_t present, const std::string& name, Mapped* drafts) {
+  const bool given = node.has_input(past);
+  const bool wanted = node.outputs.size() > present && !node.outputs[present].empty();
+  if (!given && !wanted) return rest;
+  Projection all = rest;
+  all.value = wanted ? node.outputs[present] : name;
+  const Sizes before = given ? sizes_of_value(m, node.inputs[past]) : Sizes{};
+  if (given && before.size() != 4) throw NotMapped("expected earlier keys and values of 4 axes");
+  const int64_t first = given ? before[2] : 0;
+  all.rows = first + rest.rows;
+  all.stored = {rest.stored[0], rest.heads, all.rows, rest.width};
+  IndexExpr e(m, node, all.value, all.stored, rest.type);
+  const Places& i = e.indices();
+  const std::string row = given ? fmt::format("{} - {}", i[2], first) : i[2];
+  std::string text = rest.at(e, i[0], i[1], row, i[3]);
+  if (given)
+    text = fmt::format("select({} < {}, {}, {})", i[2], first, e.at(node.inputs[past], i), text);
+  drafts->push_back(e.finish(fmt::format("{} = {}", e.left(), text)));
+  return all;
+}
+
+std::string source_of(const Projection& queries, const Projection& source,
+                      const std::string& head) {
+  if (queries.heads == source.heads) return head;
+  return fmt::format("{} // {}", head, queries.heads / source.heads);
+}
+
+Draft softmax_of(const Mapping& m, const Node& node, const std::string& scores, const Sizes& sizes,
+                 const std::string& output) {
+  Draft d = m.draft("softmax", node);
+  const int64_t rows = sizes[0] * sizes[1] * sizes[2];
+  d.spec.size("m", {rows, rows}).size("n", {sizes[3], sizes[3]});
+  d.layer.operands["X"] = scores;
+  d.layer.output = output;
+  return d;
+}
+
+Draft values_of(const Mapping& m, const Node& node, const std::string& weights, const Projection& q,
+                const Projection& v, const std::string& output, ElemType type) {
+  IndexExpr e(m, node, output, {q.stored[0], q.heads, q.rows, v.width}, type);
+  const Places i = e.indices();
+  const std::string r = e.reduced(v.rows);
+  const std::string weight = e.made_at(weights, {q.stored[0], q.heads, q.rows, v.rows},
+                                       ElemType::f32, {i[0], i[1], i[2], r});
+  return e.finish(fmt::format("{} += {} * {}", e.left(), weight,
+                              v.at(e, i[0], source_of(q, v, i[1]), r, i[3])));
+}
 
 const MapFns& whole_attention_mappings() {
   static const MapFns kMappings = {{"Attention", express_attention},

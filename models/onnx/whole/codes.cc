@@ -56,4 +56,12 @@ std::string code_of(IndexExpr& e, const Mapping& m, const Node& node, const std:
   return within_limits(m.elem(node.outputs.at(0)), code);
 }
 
+std::string real_of(IndexExpr& e, const Mapping& m, const Node& node, size_t input,
+                    const std::string& code) {
+  const Codes c = codes_at(m, node, input, input + 2);
+  const std::string scale = parameter_at(e, m, node.inputs.at(input + 1), "0");
+  if (c.zero.empty()) return fmt::format("{} * {}", code, scale);
+  return fmt::format("({} - {}) * {}", code, parameter_at(e, m, c.zero, "0"), scale);
+}
+
 }  // namespace tilewright::onnx

@@ -29,5 +29,8 @@ std::string within_limits(ElemType type, const std::string& x);
 // node.
 std::string code_of(IndexExpr& e, const Mapping& m, const Node& node, const std::string& real,
                     size_t scale, size_t zero, const std::string& index);
+// The reals of codes: "(x - 128) * 0.5". Scale and zero point stand behind the codes among the inputs.
+std::string real_of(IndexExpr& e, const Mapping& m, const Node& node, size_t input,
+                    const std::string& code);
 
 }  // namespace tilewright::onnx

@@ -53,7 +53,6 @@ Mapped express_conv_transpose(const Mapping& m, const Node& node) {
   const std::string &x = node.inputs.at(0), &w = node.inputs.at(1);
   const Sizes from = sizes_of_value(m, x), weight = sizes_of_value(m, w);
   const Window window = window_between(node, from, weight, true);
-  if (node.find("output_shape") != nullptr) throw NotMapped("its pads follow from its shape");
   IndexExpr e(m, node);
   const int64_t groups = node.integer("group", 1), own = from[1] / groups;
   const std::string c = e.reduced(own);

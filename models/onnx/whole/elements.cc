@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "models/onnx/whole/codes.h"
 #include "models/onnx/whole/index_expr.h"
 
 namespace tilewright::onnx {
@@ -123,9 +124,6 @@ std::string combined(const std::string& op, const std::string& a, const std::str
 // The quotient of numbers, toward zero, and the rest of rounding it down or toward zero: in f64, which is exact
 // for operands below 2^52.
 Mapped express_quotient(const Mapping& m, const Node& node) {
-  if (is_float(m.elem(node.inputs.at(0))) && node.integer("fmod", 0) == 0) {
-    throw NotMapped("its operands are no integers; expected fmod=1");
-  }
   IndexExpr e(m, node);
   e.accumulate(ElemType::f64);
   const std::string a = e.element(node.inputs[0]), b = e.element(node.inputs.at(1));
@@ -133,6 +131,18 @@ Mapped express_quotient(const Mapping& m, const Node& node) {
   const std::string zero = fmt::format("select({0} < 0, -floor(-{0}), floor({0}))", q);
   const bool toward_zero = node.op == "Div" || node.integer("fmod", 0) != 0;
   const std::string whole = toward_zero ? zero : down;
+  if (!toward_zero && is_float(m.elem(node.inputs[0]))) {
+    // What is less than an infinite divisor stays, or is that where their signs differ.
+    const auto finite = [](const std::string& x) {
+      return fmt::format("abs({}) <= 1.7976931348623157e308", x);
+    };
+    const std::string same = fmt::format("{0} >= 0 && {1} > 0 || {0} <= 0 && {1} < 0", a, b);
+    return {e.finish(
+        fmt::format("{0} = {1} / {2}; {3} = select({4} || {2} == 0 || {5}, {1} - {2} * floor({0}), "
+                    "select({6}, {1}, {2}))",
+                    q, a, b, e.left(), finite(b),
+                    fmt::format("!({} && ({} > 0 || {} < 0))", finite(a), b, b), same))};
+  }
   return {
       e.finish(fmt::format("{} = {} / {}; {} = {}", q, a, b, e.left(),
                            node.op == "Div" ? whole : fmt::format("{} - {} * {}", a, b, whole)))};
@@ -236,12 +246,19 @@ Mapped express_sine(const Mapping& m, const Node& node) {
                                1.2154201256553420e-10};
   IndexExpr e(m, node);
   const std::string x = e.element(node.inputs.at(0)), n = e.left("N"), r = e.left("R");
-  const bool cosine = node.op == "Cos";
+  const bool cosine = node.op == "Cos", tangent = node.op == "Tan";
   const int power = m.elem(node.inputs[0]) == ElemType::f64 ? 21 : 13;
   const std::string places = cosine ? fmt::format("({} + 0.5)", n) : n;
   std::string rest = x;
   for (double part : kParts) rest += fmt::format(" - {} * {}", places, literal(part));
   const std::string odd = fmt::format("({0} - 2 * floor({0} * 0.5))", n);
+  if (tangent) {
+    const std::string c = e.left("C");
+    return {e.finish(
+        fmt::format("{} = round({} * 0.3183098861837907); {} = {}; {} = 1.5707963267948966 - "
+                    "abs({}); {} = {} / ({})",
+                    n, x, r, rest, c, r, e.left(), sine_terms(r, power), sine_terms(c, power)))};
+  }
   return {e.finish(
       fmt::format("{} = {}({} * 0.3183098861837907); {} = {}; {} = {} * ({})", n,
                   cosine ? "floor" : "round", x, r, rest, e.left(),
@@ -249,19 +266,38 @@ Mapped express_sine(const Mapping& m, const Node& node) {
                   sine_terms(r, power)))};
 }
 
-// (X - zero) * scale, the two by an axis or for all.
+// (X - zero) * scale, the two for all, by an axis or by blocks along one. Constants of fewer than 8 bits are
+// calculated from bytes.
 Mapped express_dequantization(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
-  if (node.integer("block_size", 0) != 0) throw NotMapped("its scales are those of blocks");
-  const std::string& scale = node.inputs.at(1);
-  auto parameter = [&](const std::string& value) {
-    if (m.graph.value(value).scalar() || m.shape(value).empty()) return e.at(value, {});
-    const size_t axis = checked_axis(node.integer("axis", 1), e.sizes().size());
-    return e.at(value, {e.indices()[axis]});
+  const int64_t block = node.integer("block_size", 0);
+  const auto element = [&](const std::string& value, const std::vector<std::string>& at) {
+    const Value& known = m.graph.value(value);
+    const auto elem = elem_type(known.type);
+    if (!elem || bits_of(*elem) >= 8 || *elem == ElemType::boolean) return e.at(value, at);
+    const auto codes = known_elements(m, value);
+    if (!codes)
+      throw NotMapped(fmt::format("'{}' has {} bits and is calculated", value, bits_of(*elem)));
+    return e.constant(value, ElemType::i8, sizes_of_value(m, value), *codes, at);
   };
-  std::string text = e.element(node.inputs[0]);
+  auto parameter = [&](const std::string& value) {
+    if (m.graph.value(value).scalar() || m.shape(value).empty()) return element(value, {});
+    const size_t axis = checked_axis(node.integer("axis", 1), e.sizes().size());
+    if (block == 0) return element(value, {e.indices()[axis]});
+    std::vector<std::string> at = e.indices();
+    at[axis] = fmt::format("{} // {}", at[axis], block);
+    return element(value, at);
+  };
+  std::string text = element(node.inputs[0], e.indices());
   if (node.has_input(2)) text = fmt::format("({} - {})", text, parameter(node.inputs[2]));
-  return {e.finish(fmt::format("{} = {} * {}", e.left(), text, parameter(scale)))};
+  return {e.finish(fmt::format("{} = {} * {}", e.left(), text, parameter(node.inputs.at(1))))};
+}
+
+Mapped express_gate(const Mapping& m, const Node& node) {
+  IndexExpr e(m, node);
+  const std::string a = e.element(node.inputs.at(0)), b = e.element(node.inputs.at(1));
+  return {e.finish(
+      fmt::format("{0} = {1} / (1 + exp(-({1} * {2}))) * {3}", e.left(), a, alpha_of(node, 1), b))};
 }
 
 }  // namespace
@@ -273,11 +309,14 @@ const MapFns& whole_element_mappings() {
                        {"Where", express_choice},
                        {"PRelu", express_slopes},
                        {"Mod", express_quotient},
+                       {"SwiGLU", express_gate},
+                       {"Tan", express_sine},
                        {"Sin", express_sine},
                        {"Cos", express_sine},
                        {"Cast", express_conversion},
                        {"CastLike", express_conversion},
                        {"DequantizeLinear", express_dequantization},
+                       {"com.microsoft.DequantizeLinear", express_dequantization},
                        {"com.microsoft.Gelu", express_unary},
                        {"com.microsoft.QuickGelu", express_unary}};
     for (const char* op :

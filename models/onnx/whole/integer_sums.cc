@@ -175,10 +175,11 @@ Draft weight_sums(const Mapping& m, const Node& node, const std::string& w, cons
 }  // namespace
 
 Mapped integer_product(const Mapping& m, const Node& node, const Codes& a, const Codes& b,
-                       const std::string& output) {
+                       const std::string& output, const Sizes& sizes) {
   const std::string rows = output + "/rows", columns = output + "/columns";
   Mapped drafts;
-  IndexExpr e = sums_of(m, node, output, sizes_of_value(m, node.outputs.at(0)));
+  IndexExpr e =
+      sums_of(m, node, output, sizes.empty() ? sizes_of_value(m, node.outputs.at(0)) : sizes);
   if (m.graph.value(b.value).constant) e.mark_weight(b.value);
   const Factors f = factors_of(e, m, a.value, b.value, b.turned);
   Correction c;

@@ -13,9 +13,9 @@
 
 namespace tilewright::onnx {
 
-// Layers that calculate `output`. Its shape is that of the node's output.
+// Layers that calculate `output`. Its shape is that of the node's output, or `sizes`.
 Mapped integer_product(const Mapping& m, const Node& node, const Codes& a, const Codes& b,
-                       const std::string& output);
+                       const std::string& output, const Sizes& sizes = {});
 // The same of the windows of a map, whose padding has the codes of 0. `bias`, i32, is added to each channel; ""
 // for none.
 Mapped integer_convolution(const Mapping& m, const Node& node, const Codes& x, const Codes& w,

@@ -93,6 +93,7 @@ Mapped express_split(const Mapping& m, const Node& node) {
   Mapped drafts;
   int64_t start = 0;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (std::ranges::count(m.shape(node.outputs[i]), Extent(0)) > 0) continue;
     std::vector<Stretch> stretches(sizes.size());
     stretches[axis].start = start;
     const Sizes own = sizes_of_value(m, node.outputs[i]);
@@ -105,16 +106,22 @@ Mapped express_split(const Mapping& m, const Node& node) {
 Mapped express_concat(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
   const size_t axis = checked_axis(node.integer("axis", 0), e.sizes().size());
-  if (node.inputs.size() > 40) throw NotMapped("it joins more than 40 tensors");
-  std::vector<int64_t> starts = {0};
+  std::vector<std::string> inputs;  // that have elements
   for (const std::string& input : node.inputs) {
+    const Shape& shape = m.shape(input);
+    if (std::ranges::count(shape, Extent(0)) == 0) inputs.push_back(input);
+  }
+  if (inputs.empty() || inputs.size() > 40)
+    throw NotMapped("it joins none or more than 40 tensors");
+  std::vector<int64_t> starts = {0};
+  for (const std::string& input : inputs) {
     starts.push_back(starts.back() + sizes_of_value(m, input).at(axis));
   }
   std::string text;
-  for (size_t i = node.inputs.size(); i-- > 0;) {
+  for (size_t i = inputs.size(); i-- > 0;) {
     std::vector<std::string> at = e.indices();
     at[axis] = shifted(at[axis], -starts[i]);
-    const std::string own = e.at(node.inputs[i], at);
+    const std::string own = e.at(inputs[i], at);
     text = text.empty() ? own
                         : fmt::format("select({} < {}, {}, {})", e.indices()[axis], starts[i + 1],
                                       own, text);
@@ -355,7 +362,12 @@ Mapped express_depth_to_space(const Mapping& m, const Node& node) {
   if (!to_space) {
     // The channel of the output names the place in the block, then the channel of the input.
     const int64_t c = sizes_of_value(m, node.inputs.at(0)).at(1);
-    if (node.text("mode", "DCR") != "DCR") throw NotMapped("it names the channel first");
+    if (node.text("mode", "DCR") != "DCR") {
+      return {copied(
+          e, e.at(node.inputs[0], {i[0], fmt::format("{} // {}", i[1], b * b),
+                                   fmt::format("{} * {} + {} // {} % {}", i[2], b, i[1], b, b),
+                                   fmt::format("{} * {} + {} % {}", i[3], b, i[1], b)}))};
+    }
     return {copied(
         e, e.at(node.inputs[0], {i[0], fmt::format("{} % {}", i[1], c),
                                  fmt::format("{} * {} + {} // {}", i[2], b, i[1], c * b),

@@ -14,8 +14,17 @@ namespace {
 
 Mapped express_quantization(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
-  if (node.integer("block_size", 0) != 0) throw NotMapped("its scales are those of blocks");
   const Sizes scales = sizes_of_value(m, node.inputs.at(1));
+  if (const int64_t block = node.integer("block_size", 0); block != 0) {
+    std::vector<std::string> at = e.indices();
+    std::string& along = at[checked_axis(node.integer("axis", 1), e.sizes().size())];
+    along = fmt::format("{} // {}", along, block);
+    std::string code =
+        fmt::format("round({} / {})", e.element(node.inputs[0]), e.at(node.inputs[1], at));
+    if (node.has_input(2)) code += " + " + e.at(node.inputs[2], at);
+    return {e.finish(
+        fmt::format("{} = {}", e.left(), within_limits(m.elem(node.outputs.at(0)), code)))};
+  }
   const std::string index =
       scales.empty() || scales == Sizes{1}
           ? "0"
@@ -36,40 +45,12 @@ Draft extremes_of_rows(const Mapping& m, const Node& node, const std::string& x,
       fmt::format("{} {} {}", e.left(), assignment, e.made_at(x, sizes, m.elem(x), at)));
 }
 
-// Scale and zero point of all elements together, so that 0 is exact. Rows come first: their extremes are found
-// in vectors.
 Mapped express_dynamic_quantization(const Mapping& m, const Node& node) {
   if (node.outputs.size() < 3 || node.outputs[1].empty() || node.outputs[2].empty()) {
     throw NotMapped("its scale and zero point are left out");
   }
-  const std::string &x = node.inputs.at(0), &scale = node.outputs[1], &zero = node.outputs[2];
-  const std::string most = scale + "/most", least = scale + "/least";
-  Sizes rows = sizes_of_value(m, x);
-  if (rows.empty()) throw NotMapped("it quantizes a number");
-  rows.pop_back();
-  if (rows.empty()) rows = {1};
-  const auto extreme = [&](IndexExpr& e, const std::string& name, const std::string& assignment,
-                           const std::string& of) {
-    std::vector<std::string> at;
-    for (int64_t size : rows) at.push_back(e.reduced(size));
-    return fmt::format("{}[i0] {} {}; ", name, assignment, e.made_at(of, rows, m.elem(x), at));
-  };
-  IndexExpr s(m, node, 1);
-  const std::string span = "(max(H[i0], 0) - min(L[i0], 0))";
-  const std::string both = extreme(s, "H", "max=", most) + extreme(s, "L", "min=", least);
-  Draft first =
-      s.finish(fmt::format("{0}{1} = select({2} == 0, 1, {2} / 255)", both, s.left(), span));
-  IndexExpr z(m, node, 2);
-  const std::string lowest = extreme(z, "L", "min=", least);
-  const std::string off = fmt::format("round(-(min(L[i0], 0) / {}))", z.at(scale, {}));
-  Draft second =
-      z.finish(fmt::format("{}{} = {}", lowest, z.left(), within_limits(ElemType::u8, off)));
-  IndexExpr y(m, node);
-  const std::string code =
-      fmt::format("round({} / {}) + {}", y.element(x), y.at(scale, {}), y.at(zero, {}));
-  Draft third = y.finish(fmt::format("{} = {}", y.left(), within_limits(ElemType::u8, code)));
-  return {extremes_of_rows(m, node, x, "max=", most), extremes_of_rows(m, node, x, "min=", least),
-          first, second, third};
+  return dynamic_codes(m, node, node.inputs.at(0),
+                       {node.outputs[0], node.outputs[1], node.outputs[2]});
 }
 
 // a * b / c in f32, each a scale or one scale for each place of `index`. "" for no c.
@@ -166,6 +147,37 @@ Mapped express_codes_gemm(const Mapping& m, const Node& node) {
   return drafts;
 }
 
+// Sums as floats: times both scales, and with a bias along the last axis; "" for none.
+Draft sums_as_floats(const Mapping& m, const Node& node, const std::string& sums,
+                     const std::string& a_scale, const std::string& b_scale, size_t bias) {
+  IndexExpr e(m, node);
+  const std::string column = e.indices().back();
+  std::string text = fmt::format("{} * {}", e.made_at(sums, e.sizes(), ElemType::i32, e.indices()),
+                                 factor(e, m, a_scale, b_scale, "", column));
+  if (node.has_input(bias)) text += " + " + e.element(node.inputs[bias]);
+  return e.finish(fmt::format("{} = {}", e.left(), text));
+}
+
+// MatMulInteger with its scales and a bias behind it.
+Mapped express_codes_to_floats(const Mapping& m, const Node& node) {
+  const std::string sums = node.outputs.at(0) + "/sums";
+  Mapped drafts = integer_product(m, node, codes_at(m, node, 0, 4), codes_at(m, node, 1, 5), sums);
+  drafts.push_back(sums_as_floats(m, node, sums, node.inputs.at(2), node.inputs.at(3), 6));
+  return drafts;
+}
+
+// The same of floats that are quantized in front of it.
+Mapped express_dynamic_product(const Mapping& m, const Node& node) {
+  const std::string &name = node.outputs.at(0), sums = name + "/sums";
+  const DynamicCodes made = {name + "/codes", name + "/scale", name + "/zero"};
+  Mapped drafts = dynamic_codes(m, node, node.inputs.at(0), made);
+  const Mapped product =
+      integer_product(m, node, {made.codes, made.zero}, codes_at(m, node, 1, 3), sums);
+  drafts.insert(drafts.end(), product.begin(), product.end());
+  drafts.push_back(sums_as_floats(m, node, sums, made.scale, node.inputs.at(2), 4));
+  return drafts;
+}
+
 // A value that a model dequantizes: (codes - zero) * scale.
 struct Dequantized {
   Codes codes;
@@ -206,6 +218,42 @@ Draft rescaled(const Mapping& m, const Node& node, const std::string& sums, cons
 
 }  // namespace
 
+// Rows come first: their extremes are found in vectors.
+Mapped dynamic_codes(const Mapping& m, const Node& node, const std::string& x,
+                     const DynamicCodes& made) {
+  const std::string most = made.scale + "/most", least = made.scale + "/least";
+  const Sizes sizes = sizes_of_value(m, x);
+  Sizes rows = sizes;
+  if (rows.empty()) throw NotMapped("it quantizes a number");
+  rows.pop_back();
+  if (rows.empty()) rows = {1};
+  m.graph.values().declare_made(made.codes, DataType::Uint8, m.shape(x));
+  m.graph.values().declare_made(made.scale, DataType::Float, {});
+  m.graph.values().declare_made(made.zero, DataType::Uint8, {});
+  const auto extreme = [&](IndexExpr& e, const std::string& name, const std::string& assignment,
+                           const std::string& of) {
+    std::vector<std::string> at;
+    for (int64_t size : rows) at.push_back(e.reduced(size));
+    return fmt::format("{}[i0] {} {}; ", name, assignment, e.made_at(of, rows, m.elem(x), at));
+  };
+  IndexExpr s(m, node, made.scale, {}, ElemType::f32);
+  const std::string span = "(max(H[i0], 0) - min(L[i0], 0))";
+  const std::string both = extreme(s, "H", "max=", most) + extreme(s, "L", "min=", least);
+  Draft first =
+      s.finish(fmt::format("{0}{1} = select({2} == 0, 1, {2} / 255)", both, s.left(), span));
+  IndexExpr z(m, node, made.zero, {}, ElemType::u8);
+  const std::string lowest = extreme(z, "L", "min=", least);
+  const std::string off = fmt::format("round(-(min(L[i0], 0) / {}))", z.at(made.scale, {}));
+  Draft second =
+      z.finish(fmt::format("{}{} = {}", lowest, z.left(), within_limits(ElemType::u8, off)));
+  IndexExpr y(m, node, made.codes, sizes, ElemType::u8);
+  const std::string code =
+      fmt::format("round({} / {}) + {}", y.element(x), y.at(made.scale, {}), y.at(made.zero, {}));
+  Draft third = y.finish(fmt::format("{} = {}", y.left(), within_limits(ElemType::u8, code)));
+  return {extremes_of_rows(m, node, x, "max=", most), extremes_of_rows(m, node, x, "min=", least),
+          first, second, third};
+}
+
 std::optional<Mapped> product_of_codes(const Mapping& m, const Node& node) {
   const std::string op = node.full_op();
   const bool convolves = op == "Conv";
@@ -236,6 +284,9 @@ const MapFns& whole_quantized_mappings() {
                                    {"QLinearMatMul", express_linear_matmul},
                                    {"ConvInteger", express_integer_convolution},
                                    {"QLinearConv", express_linear_convolution},
+                                   {"com.microsoft.QuantizeLinear", express_quantization},
+                                   {"com.microsoft.MatMulIntegerToFloat", express_codes_to_floats},
+                                   {"com.microsoft.DynamicQuantizeMatMul", express_dynamic_product},
                                    {"com.microsoft.QGemm", express_codes_gemm}};
   return kMappings;
 }

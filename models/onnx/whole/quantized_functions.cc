@@ -9,15 +9,6 @@
 namespace tilewright::onnx {
 namespace {
 
-// The reals of codes: "(x - 128) * 0.5". Scale and zero point stand behind the codes among the inputs.
-std::string real_of(IndexExpr& e, const Mapping& m, const Node& node, size_t input,
-                    const std::string& code) {
-  const Codes c = codes_at(m, node, input, input + 2);
-  const std::string scale = parameter_at(e, m, node.inputs.at(input + 1), "0");
-  if (c.zero.empty()) return fmt::format("{} * {}", code, scale);
-  return fmt::format("({} - {}) * {}", code, parameter_at(e, m, c.zero, "0"), scale);
-}
-
 Mapped express_codes_combined(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
   e.accumulate(ElemType::f32);

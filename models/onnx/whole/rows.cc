@@ -93,7 +93,6 @@ Mapped express_lrn(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
   const Sizes sizes = sizes_of_value(m, node.inputs.at(0));
   const int64_t size = node.integer("size", 1), before = (size - 1) / 2;
-  if (node.real("beta", 0.75) != 0.75) throw NotMapped("its beta is not 0.75");
   const std::string own = e.element(node.inputs[0]), r = e.reduced(size);
   std::vector<std::string> at = e.indices();
   at.at(1) = fmt::format("i1 + {} - {}", r, before);
@@ -103,9 +102,11 @@ Mapped express_lrn(const Mapping& m, const Node& node) {
   const std::string base =
       fmt::format("({} + {} * {})", literal(node.real("bias", 1)),
                   literal(node.real("alpha", 1e-4) / static_cast<double>(size)), e.left("S"));
-  return {
-      e.finish(fmt::format("{} += select({}, {} * {}, 0); {} = {} / (sqrt({}) * sqrt(sqrt({})))",
-                           e.left("S"), inside, other, other, e.left(), own, base, base))};
+  const double beta = node.real("beta", 0.75);
+  const std::string power = beta == 0.75 ? fmt::format("(sqrt({0}) * sqrt(sqrt({0})))", base)
+                                         : fmt::format("exp({} * log({}))", literal(beta), base);
+  return {e.finish(fmt::format("{} += select({}, {} * {}, 0); {} = {} / {}", e.left("S"), inside,
+                               other, other, e.left(), own, power))};
 }
 
 // The axes that a reduction takes away.

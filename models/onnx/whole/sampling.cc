@@ -141,6 +141,83 @@ Mapped express_roi_align(const Mapping& m, const Node& node) {
   return layers;
 }
 
+// A convolution whose window's elements stand where offsets say, each times its mask.
+Mapped express_deformed_convolution(const Mapping& m, const Node& node) {
+  const std::string &x = node.inputs.at(0), &weight = node.inputs.at(1),
+                    &offsets = node.inputs.at(2), &name = node.outputs.at(0);
+  const Sizes sizes = sizes_of_value(m, x), kernel = sizes_of_value(m, weight),
+              given = sizes_of_value(m, offsets);
+  if (sizes.size() != 4 || kernel.size() != 4 || given.size() != 4)
+    throw NotMapped("it takes no images");
+  const int64_t groups = node.integer("group", 1), sets = node.integer("offset_group", 1);
+  const int64_t places = kernel[2] * kernel[3];
+  if (groups < 1 || sets < 1 || sizes[1] % sets != 0 || kernel[0] % groups != 0 ||
+      kernel[1] * groups != sizes[1] || given[1] != 2 * sets * places) {
+    throw NotMapped("its groups or its offsets do not fit its weight");
+  }
+  const Sizes ones(2, 1), strides = node.integers("strides").value_or(ones),
+                          dilations = node.integers("dilations").value_or(ones),
+                          pads = node.integers("pads").value_or(Sizes(4, 0));
+  Mapped layers;
+  Neighbours beside[2];
+  // [batch, set, place in the window, row, column, neighbour]
+  const Sizes samples = {given[0], sets, places, given[2], given[3]};
+  Sizes two = samples;
+  two.push_back(2);
+  for (size_t d = 0; d < 2; ++d) {
+    const auto place = [&](IndexExpr& e) {
+      const std::string row =
+          d == 0 ? fmt::format("i2 // {}", kernel[3]) : fmt::format("i2 % {}", kernel[3]);
+      return fmt::format(
+          "({} * {} - {} + {} * {} + {})", d == 0 ? "i3" : "i4", strides.at(d), pads.at(d), row,
+          dilations.at(d),
+          e.at(offsets, {"i0", fmt::format("i1 * {} + i2 * 2 + {}", 2 * places, d), "i3", "i4"}));
+    };
+    beside[d] = neighbours(m, node, fmt::format("{}/{}", name, d), two, sizes[d + 2], true, false,
+                           place, &layers);
+  }
+  // [batch, channel, place in the window, row, column]
+  const Sizes columns = {given[0], sizes[1], places, given[2], given[3]};
+  IndexExpr v(m, node, name + "/columns", columns, m.elem(x));
+  const std::string set = sets == 1 ? "0" : fmt::format("i1 // {}", sizes[1] / sets);
+  std::string text;
+  for (const char* a : {"0", "1"}) {
+    for (const char* b : {"0", "1"}) {
+      const std::vector<std::string> first = {"i0", set, "i2", "i3", "i4", a},
+                                     second = {"i0", set, "i2", "i3", "i4", b};
+      text +=
+          fmt::format("{}{} * {} * {}", text.empty() ? "" : " + ",
+                      v.at(x, {"i0", "i1", v.made_at(beside[0].index, two, ElemType::i32, first),
+                               v.made_at(beside[1].index, two, ElemType::i32, second)}),
+                      v.made_at(beside[0].share, two, ElemType::f32, first),
+                      v.made_at(beside[1].share, two, ElemType::f32, second));
+    }
+  }
+  if (node.has_input(4)) {
+    const std::string place = sets == 1 ? "i2" : fmt::format("{} * {} + i2", set, places);
+    text = fmt::format("({}) * {}", text, v.at(node.inputs[4], {"i0", place, "i3", "i4"}));
+  }
+  layers.push_back(v.finish(fmt::format("{} = {}", v.left(), text)));
+  IndexExpr e(m, node);
+  const std::string c = e.reduced(kernel[1]), p = e.reduced(places);
+  const std::string channel =
+      groups == 1 ? c : fmt::format("i1 // {} * {} + {}", kernel[0] / groups, kernel[1], c);
+  const std::string w =
+      e.made_at(weight, {kernel[0], kernel[1], places}, m.elem(weight), {"i1", c, p});
+  const std::string product =
+      fmt::format("{} * {}", w,
+                  e.made_at(name + "/columns", columns, m.elem(x), {"i0", channel, p, "i2", "i3"}));
+  if (m.graph.value(weight).constant) e.mark_weight(weight);
+  if (!node.has_input(3)) {
+    layers.push_back(e.finish(fmt::format("{} += {}", e.left(), product)));
+    return layers;
+  }
+  const std::string bias = e.at(node.inputs[3], {"i1"});
+  layers.push_back(
+      e.finish(fmt::format("{0} += {1}; {2} = {0} + {3}", e.left("S"), product, e.left(), bias)));
+  return layers;
+}
+
 // The first rows of each sequence backwards, as many as it is long.
 Mapped express_reverse_sequence(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
@@ -159,6 +236,7 @@ Mapped express_reverse_sequence(const Mapping& m, const Node& node) {
 const MapFns& whole_sampling_mappings() {
   static const MapFns kMappings = {{"GridSample", express_grid_sample},
                                    {"RoiAlign", express_roi_align},
+                                   {"DeformConv", express_deformed_convolution},
                                    {"ReverseSequence", express_reverse_sequence}};
   return kMappings;
 }

@@ -20,11 +20,27 @@ const MapFns& whole_sampling_mappings();     // elements at places that a run ca
 const MapFns& whole_normalization_mappings();  // normalizations that no spec says
 const MapFns& whole_convolution_mappings();    // convolutions that no spec says
 const MapFns& whole_control_mappings();        // If, Loop, Scan
+const MapFns& whole_group_weight_mappings();   // products with weights of few bits
+const MapFns& whole_contrib_mappings();  // what ONNX Runtime writes into files that it optimized
+const MapFns& whole_contrib_attention_mappings();
+const MapFns& whole_resize_mappings();
+const MapFns& whole_bit_mappings();
+const MapFns& whole_grid_mappings();
 
 // A hyperbolic function or its inverse of one element, '$'; "" for other operators.
 std::string hyperbolic_text(const std::string& op);
 // A power whose exponent a run calculates.
 Mapped calculated_power(const Mapping& m, const Node& node);
+
+// Layers that quantize `x`, f32, to u8 with one scale and one zero point of all its elements, so that 0 is exact.
+struct DynamicCodes {
+  std::string codes, scale, zero;
+};
+Mapped dynamic_codes(const Mapping& m, const Node& node, const std::string& x,
+                     const DynamicCodes& made);
+
+// `x`, which a convolution of the node left, plus its fourth input, and the function that the node names.
+Draft activated(const Mapping& m, const Node& node, const std::string& x);
 
 // A product or a convolution of a value that the model dequantizes with a constant that it dequantizes, as sums
 // of products of their codes. Nothing for other nodes.

@@ -83,6 +83,15 @@ Mapped express_pad(const Mapping& m, const Node& node) {
     const std::string text = mirrored(e, x, sizes, front, behind, mode == "edge", 0, e.indices());
     return {e.finish(fmt::format("{} = {}", e.left(), text))};
   }
+  if (mode == "wrap") {
+    std::vector<std::string> at = e.indices();
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (front[d] == 0 && behind[d] == 0) continue;
+      const int64_t turns = (std::max<int64_t>(front[d], 0) + sizes[d] - 1) / sizes[d];
+      at[d] = fmt::format("({} + {}) % {}", at[d], turns * sizes[d] - front[d], sizes[d]);
+    }
+    return {e.finish(fmt::format("{} = {}", e.left(), e.at(x, at)))};
+  }
   if (mode != "constant") throw NotMapped(fmt::format("its mode is {}", mode));
   std::string value = "0";
   if (const Attribute* own = node.find("value")) value = literal(own->f);
@@ -162,12 +171,29 @@ std::vector<double> counts(const Pool& p, size_t d, int64_t outputs, bool padded
   return all;
 }
 
+// Where each maximum stands, the first one of several: its number among all elements of the input.
+Draft places_of_maxima(const Mapping& m, const Node& node, const Sizes& sizes, const Pool& p,
+                       const std::string& padding) {
+  IndexExpr e(m, node, 1);
+  e.accumulate(ElemType::f64);
+  const auto [x, stage] = under(e, node.inputs[0], m.elem(node.inputs[0]), p, padding);
+  std::string place = fmt::format("i0 * {} + i1", sizes[1]), inner;
+  const size_t rank = p.window.rank();
+  const bool columns_first = node.integer("storage_order", 0) != 0;
+  for (size_t n = 0; n < rank; ++n) {
+    const size_t d = columns_first ? rank - 1 - n : n;
+    inner = fmt::format("({} * {} + r{} * {} - {})", e.indices()[d + 2], p.window.stride[d], d,
+                        p.window.dilation[d], p.window.before[d]);
+    place = fmt::format("({}) * {} + {}", place, p.sizes[d], inner);
+  }
+  const std::string most = e.left("M");
+  return e.finish(fmt::format("{0}{1} max= {2}; {3} min= select({2} == {1}, {4}, {5})", stage, most,
+                              x, e.left(), place, int64_t{1} << 52));
+}
+
 Mapped express_pool(const Mapping& m, const Node& node) {
   const Sizes all = sizes_of_value(m, node.inputs.at(0));
   if (all.size() < 3) throw NotMapped("it takes no images");
-  if (node.outputs.size() > 1 && !node.outputs[1].empty()) {
-    throw NotMapped("it gives the places of its maxima");
-  }
   Pool p;
   p.sizes = Sizes(all.begin() + 2, all.end());
   auto window = window_of(node, Shape(p.sizes.begin(), p.sizes.end()), std::nullopt);
@@ -179,10 +205,22 @@ Mapped express_pool(const Mapping& m, const Node& node) {
   const bool least_is_zero = !maximum || elem == ElemType::u8;
   const std::string padding = least_is_zero ? "0" : is_float(elem) ? "(-3.4028234e38)" : "(-128)";
   const auto [x, stage] = under(e, node.inputs[0], elem, p, padding);
-  if (maximum) return {e.finish(fmt::format("{}{} max= {}", stage, e.left(), x))};
+  if (maximum) {
+    Mapped drafts = {e.finish(fmt::format("{}{} max= {}", stage, e.left(), x))};
+    if (node.outputs.size() > 1 && !node.outputs[1].empty()) {
+      drafts.push_back(places_of_maxima(m, node, all, p, padding));
+    }
+    return drafts;
+  }
   if (norm) {
     const int64_t power = node.integer("p", 2);
-    if (power != 1 && power != 2) throw NotMapped(fmt::format("its p is {}", power));
+    if (power < 1 || power > 16) throw NotMapped(fmt::format("its p is {}", power));
+    if (power > 2) {
+      std::string term = fmt::format("abs({})", x);
+      for (int64_t n = 1; n < power; ++n) term += fmt::format(" * abs({})", x);
+      return {e.finish(fmt::format("{0}{1} += {2}; {3} = select({1} > 0, exp(log({1}) / {4}), 0)",
+                                   stage, e.left("S"), term, e.left(), power))};
+    }
     if (power == 1) return {e.finish(fmt::format("{}{} += abs({})", stage, e.left(), x))};
     return {e.finish(
         fmt::format("{0}{1} += {2} * {2}; {3} = sqrt({1})", stage, e.left("S"), x, e.left()))};
@@ -203,101 +241,27 @@ Mapped express_pool(const Mapping& m, const Node& node) {
       fmt::format("{}{} += {}; {} = {}{}", stage, e.left("S"), x, e.left(), e.left("S"), divisor))};
 }
 
-// The place of the input that an element of a resized axis comes from.
-double source_place(const std::string& rule, int64_t i, double scale, int64_t size, int64_t out) {
-  const auto x = static_cast<double>(i);
-  if (rule == "asymmetric") return x / scale;
-  if (rule == "align_corners") {
-    // The size that the scale gives, before it is rounded down.
-    const double larger = scale * static_cast<double>(size);
-    return out > 1 ? x * static_cast<double>(size - 1) / (larger - 1) : 0;
-  }
-  if (rule == "pytorch_half_pixel" && out == 1) return 0;
-  if (rule == "half_pixel" || rule == "pytorch_half_pixel") return (x + 0.5) / scale - 0.5;
-  throw NotMapped(fmt::format("its places are chosen by {}", rule));
-}
-
-int64_t nearest(double place, const std::string& mode) {
-  if (mode == "floor") return static_cast<int64_t>(std::floor(place));
-  if (mode == "ceil") return static_cast<int64_t>(std::ceil(place));
-  if (mode == "round_prefer_ceil") return static_cast<int64_t>(std::floor(place + 0.5));
-  return static_cast<int64_t>(std::ceil(place - 0.5));
-}
-
-Mapped express_resize(const Mapping& m, const Node& node) {
+// Each element at the place that its number says, among zeros.
+Mapped express_unpool(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
-  const std::string& x = node.inputs.at(0);
-  const Sizes sizes = sizes_of_value(m, x);
-  const bool upsample = node.op == "Upsample" || m.graph.opset(node) < 11;
-  const std::string mode = node.text("mode", "nearest");
-  const std::string rule =
-      node.text("coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel");
-  const std::string rounding = node.text("nearest_mode", upsample ? "floor" : "round_prefer_floor");
-  if (mode != "nearest" && mode != "linear") throw NotMapped(fmt::format("its mode is {}", mode));
-  if (node.integer("antialias", 0) != 0) throw NotMapped("it filters");
-  if (node.find("axes") != nullptr) throw NotMapped("it names axes");
-  const Tensor* scales = upsample ? m.input(node, 1).tensor : m.input(node, 2).tensor;
-  if (scales == nullptr && !node.has_input(3) && !node.find("scales")) {
-    throw NotMapped("its scales are calculated");
+  e.accumulate(ElemType::f64);
+  const Sizes sizes = sizes_of_value(m, node.inputs.at(0));
+  const auto window = window_of(node, Shape(sizes.begin() + 2, sizes.end()), std::nullopt);
+  if (!window) throw NotMapped("its window is not such as was expected");
+  std::vector<std::string> at = {"i0", "i1"}, tests;
+  std::string place = fmt::format("i0 * {} + i1", sizes[1]);
+  for (size_t d = 0; d < window->rank(); ++d) {
+    // Numbers are those of the tensor that was pooled, even where the output has another shape.
+    const int64_t pooled = (sizes[d + 2] - 1) * window->stride[d] + window->kernel[d] -
+                           window->before[d] - window->after[d];
+    at.push_back(e.reduced(sizes[d + 2]));
+    place = fmt::format("({}) * {} + {}", place, pooled, e.indices()[d + 2]);
+    if (e.sizes()[d + 2] > pooled)
+      tests.push_back(fmt::format("{} < {}", e.indices()[d + 2], pooled));
   }
-  // Pairs of an index and a weight per axis; one for an axis that is copied or nearest.
-  std::vector<std::vector<std::pair<std::string, std::string>>> terms(sizes.size());
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    const int64_t in = sizes[d], out = e.sizes()[d];
-    const bool given = scales != nullptr && scales->readable() &&
-                       scales->count == static_cast<int64_t>(sizes.size());
-    const double scale = given ? scales->at(static_cast<int64_t>(d))
-                               : static_cast<double>(out) / static_cast<double>(in);
-    if (in == out && scale == 1) {
-      terms[d] = {{e.indices()[d], ""}};
-      continue;
-    }
-    std::vector<double> low, high, part;
-    bool repeats = true;
-    for (int64_t i = 0; i < out; ++i) {
-      const double place = source_place(rule, i, scale, in, out);
-      const double limit = static_cast<double>(in - 1);
-      if (mode == "nearest") {
-        low.push_back(std::clamp(static_cast<double>(nearest(place, rounding)), 0.0, limit));
-        const int64_t repeated = out % in == 0 ? i / (out / in) : -1;
-        repeats = repeats && low.back() == static_cast<double>(repeated);
-      } else {
-        const double inside_place = std::clamp(place, 0.0, limit);
-        low.push_back(std::floor(inside_place));
-        high.push_back(std::min(low.back() + 1, limit));
-        part.push_back(inside_place - low.back());
-      }
-    }
-    const std::string& i = e.indices()[d];
-    if (mode == "nearest") {
-      terms[d] = {{repeats ? fmt::format("{} // {}", i, out / in)
-                           : e.table(fmt::format("from{}", d), ElemType::i32, low, i),
-                   ""}};
-    } else {
-      const std::string share = e.table(fmt::format("share{}", d), ElemType::f32, part, i);
-      terms[d] = {
-          {e.table(fmt::format("low{}", d), ElemType::i32, low, i), fmt::format("(1 - {})", share)},
-          {e.table(fmt::format("high{}", d), ElemType::i32, high, i), share}};
-    }
-  }
-  std::vector<std::pair<std::vector<std::string>, std::string>> parts = {{{}, ""}};
-  for (const auto& axis : terms) {
-    std::vector<std::pair<std::vector<std::string>, std::string>> longer;
-    for (const auto& [indices, weight] : parts) {
-      for (const auto& [index, share] : axis) {
-        longer.emplace_back(indices,
-                            share.empty() ? weight : fmt::format("{} * {}", weight, share));
-        longer.back().first.push_back(index);
-      }
-    }
-    parts = std::move(longer);
-  }
-  if (parts.size() > 8) throw NotMapped("it resizes more than three axes linearly");
-  std::string text;
-  for (const auto& [indices, weight] : parts) {
-    text += (text.empty() ? "" : " + ") + e.at(x, indices) + weight;
-  }
-  return {e.finish(fmt::format("{} = {}", e.left(), text))};
+  tests.push_back(fmt::format("{} == {}", e.at(node.inputs.at(1), at), place));
+  return {e.finish(fmt::format("{} += select({}, {}, 0)", e.left(), fmt::join(tests, " && "),
+                               e.at(node.inputs[0], at)))};
 }
 
 }  // namespace
@@ -327,22 +291,28 @@ Draft reordered(const Mapping& m, const Node& node, const std::string& x, const 
 }
 
 const MapFns& whole_window_mappings() {
-  static const MapFns kMappings = {{"Pad", express_pad},          {"MaxPool", express_pool},
-                                   {"AveragePool", express_pool}, {"LpPool", express_pool},
-                                   {"Resize", express_resize},    {"Upsample", express_resize}};
+  static const MapFns kMappings = {{"Pad", express_pad},
+                                   {"MaxPool", express_pool},
+                                   {"AveragePool", express_pool},
+                                   {"LpPool", express_pool},
+                                   {"MaxUnpool", express_unpool}};
   return kMappings;
 }
 
 const MapFns& whole_mappings() {
   static const MapFns kMappings = [] {
     MapFns all;
-    for (const MapFns* part :
-         {&whole_element_mappings(), &whole_move_mappings(), &whole_row_mappings(),
-          &whole_window_mappings(), &whole_product_mappings(), &whole_recurrent_mappings(),
-          &whole_quantized_mappings(), &whole_code_mappings(), &whole_attention_mappings(),
-          &whole_function_mappings(), &whole_contraction_mappings(), &whole_sampling_mappings(),
-          &whole_normalization_mappings(), &whole_convolution_mappings(),
-          &whole_control_mappings()}) {
+    for (const MapFns* part : {&whole_element_mappings(),       &whole_move_mappings(),
+                               &whole_row_mappings(),           &whole_window_mappings(),
+                               &whole_product_mappings(),       &whole_recurrent_mappings(),
+                               &whole_quantized_mappings(),     &whole_code_mappings(),
+                               &whole_attention_mappings(),     &whole_function_mappings(),
+                               &whole_contraction_mappings(),   &whole_sampling_mappings(),
+                               &whole_normalization_mappings(), &whole_convolution_mappings(),
+                               &whole_control_mappings(),       &whole_group_weight_mappings(),
+                               &whole_contrib_mappings(),       &whole_contrib_attention_mappings(),
+                               &whole_resize_mappings(),        &whole_bit_mappings(),
+                               &whole_grid_mappings()}) {
       all.insert(part->begin(), part->end());
     }
     return all;
