@@ -24,8 +24,8 @@ from typing import Any, Sequence
 __all__ = ["add_to", "compile_model", "get_ep_name", "get_ep_names", "get_library_path", "register"]
 
 _NAME = "TilewrightExecutionProvider"
-# Matches "  y (Tan): there is no kernel for this operator", and "tune-cli: 'y': operand W has to be a constant".
-_WITHOUT_KERNEL = re.compile(r"(?:  (?=.* \(\w+\): )|tune-cli: ')(.+?)(?: \(\w+\)|'): ")
+# Matches "  y (com.microsoft.Op): there is no kernel for this operator" and "tune-cli: 'y': operand W has to be a constant".
+_WITHOUT_KERNEL = re.compile(r"(?:  (?=.* \([\w.]+\): )|tune-cli: ')(.+?)(?: \([\w.]+\)|'): ")
 _LIBRARY = pathlib.Path(__file__).parent / "lib" / "libonnxruntime_ep_tilewright.so"
 
 

@@ -285,6 +285,17 @@ class Absence(ProviderTest):
         self.assertLess(np.abs(np.load(self.folder / "y.npy") - want).max(), 1e-4 * np.abs(want).max())
 
 
+def with_foreign_node() -> onnx.ModelProto:
+    """A dense layer whose last node is an operator without a kernel."""
+    model = onnx.load_from_string(dense(0, 2))
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    node = model.graph.node[2]
+    node.op_type, node.domain = "Normalizer", "ai.onnx.ml"
+    del node.attribute[:]
+    node.attribute.append(helper.make_attribute("norm", "L2"))
+    return model
+
+
 class Package(ProviderTest):
     """The functions of onnxruntime_ep_tilewright besides register()."""
 
@@ -306,15 +317,15 @@ class Package(ProviderTest):
         self.expect_same(path, rows(3), ort.InferenceSession(str(path), options))
 
     def test_what_has_no_kernel_is_left_out_by_name(self):
-        model = onnx.load_from_string(dense(0, 2))
-        model.graph.node[2].op_type = "Tan"
+        model = with_foreign_node()
         model.graph.node.add(op_type="Relu", input=["y"], output=["z"])
-        model.graph.output[0].name = "z"
+        model.graph.output.add().CopyFrom(model.graph.output[0])
+        model.graph.output[1].name = "z"
         text = model.SerializeToString()
         options = ["--trials", "0", "--threads", "1", "--db", str(self.folder / "k.db"), "--quiet"]
         with captured() as lines:
             files = package.compile_model(text, self.models, options, tune_cli=TUNE_CLI)
-        self.assertRegex("\n".join(lines), r"y \(Tan\): there is no kernel for this operator")
+        self.assertRegex("\n".join(lines), r"y \(ai\.onnx\.ml\.Normalizer\): there is no kernel for this operator")
         self.assertEqual(len(files), 2)
         self.assertEqual((self.models / "exclude").read_text(), "y\n")
         with captured() as lines:
@@ -323,8 +334,7 @@ class Package(ProviderTest):
         self.expect_same(text, rows(2), made)
 
     def test_nodes_alone(self):
-        model = onnx.load_from_string(dense(0, 2))
-        model.graph.node[2].op_type = "Tan"
+        model = with_foreign_node()
         text = model.SerializeToString()
         options = ["--trials", "0", "--threads", "1", "--db", str(self.folder / "k.db"), "--quiet"]
         with captured():
