@@ -49,7 +49,8 @@ def specs_in(line: str, operators: list[str]) -> list[str]:
     """Whole inline specs of a line: `matmul:m=1,n=2,k=3`, in quotes or not."""
     # A quote that opens within a spec follows an equals sign; any other belongs to the text around.
     pattern = rf"(?<![\w.:/(-])((?:{'|'.join(operators)}):(?:=\"[^\"]*\"|[^\s`'\")])+)"
-    found = [match.rstrip(".;,:") for match in re.findall(pattern, line)]
+    # Within the text of a program a spec's quotes have backslashes before them.
+    found = [match.rstrip(".;,:") for match in re.findall(pattern, line.replace('\\"', '"'))]
     return [spec for spec in found if "=" in spec and ELISION not in spec]
 
 

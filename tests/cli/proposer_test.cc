@@ -13,7 +13,7 @@ class ProposerOfTune : public Cli {
   Ran tune(const std::string& proposer, const std::string& more = "--trials 4") {
     write("proposer.py", proposer);
     return run(std::string("tune ") + kSmall + " --threads 1 --db t.db --json --quiet " + more +
-               " --proposer 'python3 proposer.py'");
+               " --proposer 'exec python3 proposer.py'");
   }
 };
 
@@ -49,7 +49,8 @@ for line in sys.stdin:
 
 TEST_F(ProposerOfTune, FaultsAreSaidWithTheCommand) {
   const std::pair<const char*, const char*> faults[] = {
-      {"import sys; sys.exit(3)", "'python3 proposer.py' ended (exit code 3) before it answered"},
+      {"import sys; sys.exit(3)",
+       "'exec python3 proposer.py' ended (exit code 3) before it answered"},
       {"print('hello', flush=True); input()", "answered 'hello': no JSON document in one line"},
       {"print('[]', flush=True); input()", "no object with a list 'configs'; expected one line"},
       {"print('{\"configs\": [{\"config\": 3}]}', flush=True); input()",
