@@ -18,7 +18,7 @@ TYPES = ("q4_0", "q4_1", "q4_K", "q8_0", "f16", "bf16", "f32")
 N, K = 64, 512
 
 if not (LLAMA / "include" / "llama.h").exists():
-    print(f"no llama.cpp: scripts/llama/install puts it into {LLAMA}")
+    print(f"skipped: no llama.cpp: scripts/llama/install puts it into {LLAMA}")
     sys.exit(77)
 
 
