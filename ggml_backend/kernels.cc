@@ -27,12 +27,12 @@ std::array<uint64_t, 3> sample_of(const ggml_tensor& weight) {
   return sample;
 }
 
+}  // namespace
+
 std::string describe(const Product& product) {
   return std::string(ggml_type_name(product.type)) + " " + std::to_string(product.n) + "x" +
          std::to_string(product.k);
 }
-
-}  // namespace
 
 Kernels::Kernels(Settings settings) : settings_(std::move(settings)) {
   if (!settings_.specs.empty() && !std::filesystem::exists(settings_.database)) return;

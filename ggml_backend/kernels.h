@@ -25,6 +25,9 @@ struct Product {
   auto operator<=>(const Product&) const = default;
 };
 
+// "q4_1 576x576"
+std::string describe(const Product& product);
+
 enum class Rows : uint8_t { One, Several };
 inline Rows rows_of(int64_t m) { return m == 1 ? Rows::One : Rows::Several; }
 

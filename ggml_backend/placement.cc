@@ -68,10 +68,8 @@ bool State::takes_in_own_buffer(const Product& product) {
 }
 
 bool State::was_won(const Product& product, ggml_backend_buffer_type_t repacked) {
-  const std::string key = std::string(ggml_type_name(product.type)) + " " +
-                          std::to_string(product.n) + "x" + std::to_string(product.k) + " beside " +
-                          ggml_backend_buft_name(repacked) + ", threads " +
-                          std::to_string(product.threads);
+  const std::string key = describe(product) + " beside " + ggml_backend_buft_name(repacked) +
+                          ", threads " + std::to_string(product.threads);
   const std::optional<bool> known = verdicts_.find(key);
   if (known) return *known;
   const bool is_won = beats_repacked(kernels_, product, repacked);

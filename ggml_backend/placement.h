@@ -1,4 +1,4 @@
-// Where weights lie, and which products of a graph are ours.
+// The buffers that weights lie in, and the products of a graph that are ours.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// What the user says in the environment: TILEWRIGHT_DB, and TILEWRIGHT_GGML with NAME=VALUE,NAME=VALUE.
+// Settings in the environment: TILEWRIGHT_DB, and TILEWRIGHT_GGML with NAME=VALUE,NAME=VALUE.
 #pragma once
 
 #include <cstdint>

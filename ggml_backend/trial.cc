@@ -21,8 +21,7 @@ double undisturbed(std::vector<double> times) {
 }
 
 std::string describe(const Product& product, int64_t m) {
-  return std::string(ggml_type_name(product.type)) + " " + std::to_string(product.n) + "x" +
-         std::to_string(product.k) + ", " + std::to_string(m) + (m == 1 ? " row" : " rows");
+  return describe(product) + ", " + std::to_string(m) + (m == 1 ? " row" : " rows");
 }
 
 int size_of(int64_t m) {

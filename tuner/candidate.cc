@@ -65,10 +65,10 @@ Estimate CandidateMaker::estimate(const Candidate& c) {
 CandidateMaker::Made CandidateMaker::try_to_make(Draft draft) {
   try {
     Schedule schedule = apply_sketch(*draft.sketch, input_, draft.trial);
-    return {finish(*draft.sketch, draft.trial, std::move(schedule)), ""};
+    return {finish(*draft.sketch, draft.trial, std::move(schedule)), "", ""};
   } catch (const ScheduleError& e) {
     spdlog::debug("illegal {}: {}", draft.trial.config(), e.what());
-    return {std::nullopt, fmt::format("{}: {}", e.primitive(), name_of(e.kind()))};
+    return {std::nullopt, fmt::format("{}: {}", e.primitive(), name_of(e.kind())), e.what()};
   }
 }
 
@@ -80,8 +80,11 @@ std::optional<Candidate> CandidateMaker::count(Made made) {
   return std::move(made.candidate);
 }
 
-std::optional<Candidate> CandidateMaker::make(const Sketch& sketch, Trial trial) {
-  return count(try_to_make({&sketch, std::move(trial)}));
+std::optional<Candidate> CandidateMaker::make(const Sketch& sketch, Trial trial,
+                                              std::string* reason) {
+  Made made = try_to_make({&sketch, std::move(trial)});
+  if (reason != nullptr) *reason = made.message;
+  return count(std::move(made));
 }
 
 std::vector<std::optional<Candidate>> CandidateMaker::make_all(std::vector<Draft> drafts) {

@@ -57,8 +57,9 @@ class CandidateMaker {
                  const std::atomic<bool>* cancelled = nullptr)
       : input_{workload, target, threads}, cancelled_(cancelled) {}
 
-  // Runs the sketch. Returns nothing when a rewrite refuses; the refusal is counted.
-  std::optional<Candidate> make(const Sketch& sketch, Trial trial);
+  // Runs the sketch. Returns nothing when a rewrite refuses; the refusal is counted, and `reason`, where it is given,
+  // has its message.
+  std::optional<Candidate> make(const Sketch& sketch, Trial trial, std::string* reason = nullptr);
   // Makes a candidate of each draft, in order, on as many threads as there are cores. After a
   // cancellation, drafts not yet begun give nothing and are not counted.
   std::vector<std::optional<Candidate>> make_all(std::vector<Draft> drafts);
@@ -75,7 +76,8 @@ class CandidateMaker {
   // A candidate, or the refusal of a rewrite. Both are empty if the draft was not tried.
   struct Made {
     std::optional<Candidate> candidate;
-    std::string refusal;
+    std::string refusal;  // as it is counted
+    std::string message;
   };
 
   Made try_to_make(Draft draft);

@@ -1,4 +1,4 @@
-// What the calling conventions of shared objects have in common: the functions, their operands, and where
+// Parts that the calling conventions of shared objects share: the functions, their operands, and where
 // dynamic sizes are read.
 #pragma once
 

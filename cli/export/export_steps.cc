@@ -133,7 +133,7 @@ class Writer {
     return memory_.of(frame, o == 0 ? node.output : node.more[o - 1]);
   }
 
-  // What a round leaves: rows, and what the next one is given.
+  // The end of a round: its rows, and the values that the next one is given.
   template <class Row>
   void add_ends(const ExportedFrame& frame, const ExportedFrame& own, const graph::Node& node,
                 int depth, const Row& row) {
@@ -148,7 +148,7 @@ class Writer {
           fmt::format("{} + {} * {}", output(frame, node, o), row(out.back), bytes);
       line(depth, copy(to, memory_.of(own, made), bytes));
     }
-    // What the next round is given may lie in an input itself, which another copy overwrites first.
+    // A value for the next round may lie in an input itself, which another copy overwrites first.
     std::string copies;
     for (size_t i = 0; i < loop.inputs.size(); ++i) {
       if (loop.inputs[i].kind != graph::Loop::In::Carried) continue;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <spawn.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -70,7 +69,7 @@ Json request_json(const ProposalRequest& r) {
           {"refused", refused}};
 }
 
-// What is wrong with one element of "configs"; empty: nothing.
+// The fault of one element of "configs"; empty: none.
 std::string fault_of(const Json& entry) {
   if (!entry.is_object()) return "is no object";
   for (const auto& [key, value] : entry.items()) {
@@ -153,20 +152,9 @@ void ProposerProcess::start() {
   UniqueFd in, out;
   connect(&to_, &in);
   connect(&from_, &out);
-  std::vector<std::string> words = {"/bin/sh", "-c", command_}, environment = environment_with({});
-  std::vector<char*> argv = pointers_to(words), variables = pointers_to(environment);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, in.get(), 0);
-  posix_spawn_file_actions_adddup2(&actions, out.get(), 1);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setpgroup(&attributes, 0);  // Ctrl-C in a terminal is this process's business
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  // Its standard error is that of this process.
   const int error =
-      posix_spawn(&pid_, argv[0], &actions, &attributes, argv.data(), variables.data());
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
+      spawn_process({"/bin/sh", "-c", command_}, {}, {in.get(), out.get(), -1}, &pid_);
   if (error == 0) return;
   pid_ = -1;
   throw Error(fmt::format("--proposer: cannot run /bin/sh: {}", std::strerror(error)));
@@ -176,8 +164,7 @@ void ProposerProcess::ended() {
   const int status = end();
   ProcessResult result;
   result.started = true;
-  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
-  if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
+  result.take(status);
   throw UsageError(fmt::format(
       "--proposer: '{}' ended ({}) before it answered; all finished trials are kept, and "
       "the same command with --resume goes on",

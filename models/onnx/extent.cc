@@ -81,8 +81,13 @@ std::optional<Extent> Extents::plus(const Extent& a, const Extent& b) {
     if (sum.number_ == 0) sum.names_.clear();
     return sum;
   }
-  if (a.fixed() || b.fixed())
-    return a.fixed() ? plus_number(b, a.number_) : plus_number(a, b.number_);
+  if (a.fixed()) return plus_number(b, a.number_);
+  if (b.fixed()) return plus_number(a, b.number_);
+  return named_sum(a, b);
+}
+
+// A size of its own.
+std::optional<Extent> Extents::named_sum(const Extent& a, const Extent& b) {
   auto x = range(a), y = range(b);
   int64_t least = 0, most = 0;
   if (!x || !y || __builtin_add_overflow(x->min, y->min, &least) ||
@@ -102,14 +107,7 @@ std::optional<Extent> Extents::plus_number(const Extent& a, int64_t number) {
     }
   }
   if (number == 0) return base;
-  const auto around = range(base);
-  int64_t least = 0, most = 0;
-  if (!around || __builtin_add_overflow(around->min, number, &least) ||
-      __builtin_add_overflow(around->max, number, &most)) {
-    return std::nullopt;
-  }
-  const std::string own = base.text(), other = Extent(number).text();
-  auto made = derived(std::min(own, other) + "+" + std::max(own, other), least, most);
+  auto made = named_sum(base, number);
   if (made && !made->fixed()) sums_.insert_or_assign(made->names_[0], std::pair(base, number));
   return made;
 }

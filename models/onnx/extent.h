@@ -78,6 +78,7 @@ class Extents {
  private:
   Extent with_range(const std::string& name, const DimSize& range);
   std::optional<Extent> derived(const std::string& text, int64_t least, int64_t most);
+  std::optional<Extent> named_sum(const Extent& a, const Extent& b);
   std::optional<Extent> plus_number(const Extent& a, int64_t number);
 
   std::map<std::string, DimSize> ranges_;

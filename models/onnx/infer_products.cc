@@ -118,8 +118,7 @@ void unpool(Step& s) {
   const auto window = window_of(s.node, spatial(out), std::nullopt);
   for (size_t d = 0; window && d < window->rank(); ++d) {
     if (!out[d + 2].fixed()) return;
-    out[d + 2] = (out[d + 2].number() - 1) * window->stride[d] + window->kernel[d] -
-                 window->before[d] - window->after[d];
+    out[d + 2] = window->pooled_from(d, out[d + 2].number());
   }
   if (window) s.set(0, s.type(), out);
 }

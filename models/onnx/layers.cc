@@ -138,9 +138,7 @@ std::vector<Draft> Finder::map_whole(const Node& node) const {
     reason = e.what();
   }
   if (own != plain.end()) return own->second(mapping_, node);
-  static const std::set<std::string> kSizes = {"NonZero", "NonMaxSuppression", "Unique",
-                                               "Compress"};
-  if (kSizes.contains(node.full_op())) {
+  if (gives_sizes_by_values(node)) {
     throw NotMapped(fmt::format(
         "it gives as many elements as values of the run say; expected outputs whose sizes follow "
         "from "

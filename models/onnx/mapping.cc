@@ -40,15 +40,18 @@ std::string unknown_shape(const Graph& graph, std::string value) {
     value = *before;
   }
   if (first == nullptr) return wanted;
-  static const std::set<std::string> kBySizes = {"NonZero", "NonMaxSuppression", "Unique",
-                                                 "Compress"};
   return fmt::format("{}: it begins at '{}' ({}), {}", wanted, first->label(), first->full_op(),
-                     kBySizes.contains(first->full_op())
+                     gives_sizes_by_values(*first)
                          ? "which gives as many elements as values of the run say"
                          : "whose output has no shape that follows from its inputs");
 }
 
 }  // namespace
+
+bool gives_sizes_by_values(const Node& node) {
+  static const std::set<std::string> kOps = {"NonZero", "NonMaxSuppression", "Unique", "Compress"};
+  return kOps.contains(node.full_op());
+}
 
 const Value& Mapping::input(const Node& node, size_t i) const {
   static const std::string kNone;

@@ -28,7 +28,7 @@ bool pad_to_same(Window* w, const Shape& sizes, bool odd_behind) {
   return true;
 }
 
-// What a transposed convolution leaves out so that its output has the shape that the node says, or `stride` elements
+// The elements that a transposed convolution leaves out so that its output has the shape that the node says, or `stride` elements
 // for each input. False where it would have to add some.
 bool pad_to_shape(Window* w, const Node& node, const Shape& sizes, bool odd_behind) {
   const auto given = node.integers("output_shape");

@@ -13,6 +13,10 @@ struct Window {
   std::vector<int64_t> kernel, stride, dilation, before, after;  // one an axis; zeros on both sides
 
   size_t rank() const { return kernel.size(); }
+  // The size along an axis of what was pooled to so many elements.
+  int64_t pooled_from(size_t axis, int64_t elements) const {
+    return (elements - 1) * stride[axis] + kernel[axis] - before[axis] - after[axis];
+  }
 };
 
 // The window of `node` over axes of these sizes; `kernel` is that of the weight where there is one.

@@ -30,7 +30,7 @@ class StoredWeight:
         return self._ordered(operand)[0]
 
     def _ordered(self, operand: str = "B") -> tuple[dict[str, numpy.ndarray], list[int]]:
-        """What arrays() gives, and the order of A's columns, or an empty list."""
+        """The result of arrays(), and the order of A's columns, or an empty list."""
         import numpy
 
         read, order = self.file._opened.read(self.name, None, operand, self._gptq_format)

@@ -51,31 +51,6 @@ struct Streams {
   UniqueFd err = anonymous_file("stderr");
 };
 
-int spawn(const std::vector<std::string>& argv, const std::vector<std::string>& variables,
-          const Streams& streams, pid_t* child) {
-  const std::vector<std::string> environment = environment_with(variables);
-  std::vector<char*> args = pointers_to(argv), values = pointers_to(environment);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, streams.in.get(), 0);
-  posix_spawn_file_actions_adddup2(&actions, streams.out.get(), 1);
-  posix_spawn_file_actions_adddup2(&actions, streams.err.get(), 2);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  int error = posix_spawnp(child, args[0], &actions, &attributes, args.data(), values.data());
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  return error;
-}
-
 }  // namespace
 
 std::vector<std::string> environment_with(const std::vector<std::string>& variables) {
@@ -117,11 +92,42 @@ std::string signal_name(int signal) {
   return "SIG" + std::string(abbreviation) + " (" + text + ")";
 }
 
+void ProcessResult::take(int wait_status) {
+  if (WIFEXITED(wait_status)) exit_code = WEXITSTATUS(wait_status);
+  if (WIFSIGNALED(wait_status)) signal = WTERMSIG(wait_status);
+}
+
 std::string ProcessResult::outcome() const {
   if (!started) return error;
   if (timed_out) return "timed out";
   if (signal != 0) return "killed by " + signal_name(signal);
   return "exit code " + std::to_string(exit_code);
+}
+
+int spawn_process(const std::vector<std::string>& argv, const std::vector<std::string>& variables,
+                  const std::array<int, 3>& streams, pid_t* child) {
+  const std::vector<std::string> environment = environment_with(variables);
+  std::vector<char*> args = pointers_to(argv), values = pointers_to(environment);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  for (int stream = 0; stream < 3; ++stream) {
+    const int given = streams[static_cast<size_t>(stream)];
+    if (given >= 0) posix_spawn_file_actions_adddup2(&actions, given, stream);
+  }
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  int error = posix_spawnp(child, args[0], &actions, &attributes, args.data(), values.data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  return error;
 }
 
 ProcessResult run_process(const std::vector<std::string>& argv, const std::string& input,
@@ -135,7 +141,8 @@ ProcessResult run_process(const std::vector<std::string>& argv, const std::strin
   auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                      std::chrono::duration<double>(timeout_seconds));
   pid_t child = 0;
-  if (int error = spawn(argv, variables, streams, &child); error != 0) {
+  const std::array<int, 3> ends = {streams.in.get(), streams.out.get(), streams.err.get()};
+  if (int error = spawn_process(argv, variables, ends, &child); error != 0) {
     result.error = "cannot run '" + argv[0] + "': " + std::strerror(error);
     return result;
   }
@@ -147,8 +154,7 @@ ProcessResult run_process(const std::vector<std::string>& argv, const std::strin
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
   }
-  if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
-  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  result.take(status);
   result.out = read_all(streams.out.get());
   result.err = read_all(streams.err.get());
   return result;

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,15 @@ struct ProcessResult {
   bool ok() const { return started && !timed_out && exit_code == 0; }
   // "exit code 1", "killed by SIGSEGV", "timed out", or why it did not start.
   std::string outcome() const;
+  // Takes the exit code or the signal of a wait status.
+  void take(int wait_status);
 };
+
+// Starts argv[0], found on the PATH, in a process group of its own (Ctrl-C in a terminal does not reach it). It has
+// these descriptors as its standard streams, -1: this process's own, and the environment as run_process() makes it.
+// Returns 0 or an errno.
+int spawn_process(const std::vector<std::string>& argv, const std::vector<std::string>& variables,
+                  const std::array<int, 3>& streams, pid_t* child);
 
 // Looks for argv[0] on the PATH and runs it with `input` on its standard input, in a process group
 // of its own (Ctrl-C in a terminal does not reach it), which is killed after `timeout_seconds`. It

@@ -66,12 +66,10 @@ std::optional<Candidate> Proposals::make(const ProposedConfig& proposed, std::st
     return std::nullopt;
   }
   try {
-    Trial trial = proposed.repair ? Trial::mutate(proposed.config, 0, rng_.next())
-                                  : Trial::with(proposed.config);
-    // Twice, since the maker counts refusals and does not tell them.
-    Trial told = trial;
-    apply_sketch(*sketch, maker_.input(), told);
-    return maker_.make(*sketch, std::move(trial));
+    return maker_.make(*sketch,
+                       proposed.repair ? Trial::mutate(proposed.config, 0, rng_.next())
+                                       : Trial::with(proposed.config),
+                       reason);
   } catch (const ScheduleError& e) {
     *reason = e.what();
     return std::nullopt;

@@ -28,7 +28,7 @@ struct KnobOptions {
   std::vector<Answer> options;
 };
 
-// What a proposer is told.
+// Facts that a proposer is told.
 struct ProposalRequest {
   struct Refused {
     ProposedConfig proposed;
@@ -47,7 +47,7 @@ struct ProposalRequest {
   std::span<const Refused> refused;  // since the last request
 };
 
-// What became of a workload's proposals.
+// The fate of a workload's proposals.
 struct ProposalCounts {
   int64_t proposed = 0, refused = 0;
   std::string first_reason = {};  // of a refusal

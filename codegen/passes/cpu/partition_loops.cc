@@ -182,7 +182,7 @@ void add_cuts(const Inequality& q, std::set<int64_t>& cuts) {
   }
 }
 
-// Where inequalities cut the range of a variable, and of each tile that it selects with the loops around it.
+// The places at which inequalities cut the range of a variable, and of each tile that it selects with the loops around it.
 struct Division {
   std::set<int64_t> cuts;
   std::vector<std::pair<Expr, std::set<int64_t>>> of_tiles;

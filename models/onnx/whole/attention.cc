@@ -31,7 +31,7 @@ Projection projection_of(const Mapping& m, const Node& node, size_t input, const
   return h;
 }
 
-// Where queries stand among the keys: behind `past` ones, or at the end of as many as the input `nonpad_kv_seqlen`
+// The places of queries among the keys: behind `past` ones, or at the end of as many as the input `nonpad_kv_seqlen`
 // says for each batch.
 struct QueryPlaces {
   int64_t past = 0, queries = 1;
@@ -58,17 +58,11 @@ std::string sees(IndexExpr& e, const Node& node, const std::string& batch, const
 
 bool is_flags(const Mapping& m, const std::string& mask) { return m.elem(mask) == ElemType::u8; }
 
-// The mask's element for a batch, a head, a query and a key, by those axes that it has, aligned on the right.
-// One that ends before the keys do hides the others.
+// The mask's element for a batch, a head, a query and a key. One that ends before the keys do hides the others.
 std::string mask_at(IndexExpr& e, const Mapping& m, const std::string& mask, const Places& places,
                     int64_t keys) {
   const Sizes sizes = sizes_of_value(m, mask);
-  if (sizes.size() > places.size()) throw NotMapped("its mask has more than 4 axes");
-  Places at;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    at.push_back(sizes[d] == 1 ? "0" : places[places.size() - sizes.size() + d]);
-  }
-  std::string own = e.at(mask, at);
+  std::string own = aligned_at(e, m, mask, places, "its mask");
   if (sizes.empty() || sizes.back() == 1 || sizes.back() >= keys) return own;
   return fmt::format("select({} < {}, {}, {})", places.back(), sizes.back(), own,
                      is_flags(m, mask) ? "0" : kNoWeight);
@@ -85,9 +79,7 @@ Draft scores_of(const Mapping& m, const Node& node, const Projection& q, const P
                                            k.at(e, i[0], source_of(q, k, i[1]), i[3], r));
   std::string score = fmt::format(
       "{} * {}", sum, literal(node.real("scale", 1 / std::sqrt(static_cast<double>(q.width)))));
-  if (const double cap = node.real("softcap", 0); cap > 0) {
-    score = fmt::format("tanh(({}) * {}) * {}", score, literal(1 / cap), literal(cap));
-  }
+  score = capped(node, score);
   if (!masked) return e.finish(fmt::format("{} += {}; {} = {}", sum, products, e.left(), score));
   if (node.has_input(3)) {
     const std::string mask = mask_at(e, m, node.inputs[3], i, k.rows);
@@ -124,7 +116,7 @@ Draft guarded(const Mapping& m, const Node& node, const std::string& values, con
                               fmt::join(tests, " && "), e.left(), some, value));
 }
 
-// What the node gives of its scores, where the model wants it: the products, or the weights.
+// The products or the weights of the node, as an output where the model wants it.
 void give_scores(const Mapping& m, const Node& node, const Projection& q, const Projection& k,
                  const QueryPlaces& places, Mapped* drafts) {
   if (node.outputs.size() < 4 || node.outputs[3].empty()) return;
@@ -240,6 +232,23 @@ std::string Projection::at(IndexExpr& e, const std::string& batch, const std::st
   }
   if (stored.size() == 5) indices = {batch, row, head, std::to_string(part), column};
   return e.made_at(value, stored, type, indices);
+}
+
+std::string aligned_at(IndexExpr& e, const Mapping& m, const std::string& value,
+                       const Places& places, const char* what) {
+  const Sizes sizes = sizes_of_value(m, value);
+  if (sizes.size() > places.size()) throw NotMapped(fmt::format("{} has more than 4 axes", what));
+  Places at;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    at.push_back(sizes[d] == 1 ? "0" : places[places.size() - sizes.size() + d]);
+  }
+  return e.at(value, at);
+}
+
+std::string capped(const Node& node, const std::string& score) {
+  const double cap = node.real("softcap", 0);
+  if (cap <= 0) return score;
+  return fmt::format("tanh(({}) * {}) * {}", score, literal(1 / cap), literal(cap));
 }
 
 Projection with_past(const Mapping& m, const Node& node, const Projection& rest, size_t past,

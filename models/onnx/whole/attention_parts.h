@@ -1,4 +1,4 @@
-// What layers of attention in one node have in common, whichever domain the operator is of.
+// Layers of attention that operators of all domains share.
 #pragma once
 
 #include <string>
@@ -29,6 +29,12 @@ struct Projection {
 // `rest` behind the rows of an earlier run in one tensor, where there are some or where the model wants it.
 Projection with_past(const Mapping& m, const Node& node, const Projection& rest, size_t past,
                      size_t present, const std::string& name, Mapped* drafts);
+// The element of a tensor for a batch, a head, a query and a key, by those axes that it has, aligned on the right. `what`
+// names the tensor in a refusal.
+std::string aligned_at(IndexExpr& e, const Mapping& m, const std::string& value,
+                       const Places& places, const char* what);
+// The text of a score within the node's soft cap.
+std::string capped(const Node& node, const std::string& score);
 // The head of keys or values that a head of queries meets: neighbouring ones share it.
 std::string source_of(const Projection& queries, const Projection& source, const std::string& head);
 // Weights of scores of these sizes.

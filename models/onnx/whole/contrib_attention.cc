@@ -12,7 +12,7 @@
 namespace tilewright::onnx {
 namespace {
 
-// What masks leave of the text of a score, at its places: batch, head, query, key.
+// Gives the text of a score behind its masks, at its places: batch, head, query, key.
 using Masking = std::function<std::string(IndexExpr&, const Places&, const std::string&)>;
 
 // The layers in which `graph/attention.h` finds attention, and the heads side by side.
@@ -31,10 +31,7 @@ void attend(const Mapping& m, const Node& node, const Projection& q, const Proje
   const double given = node.real("scale", 0);
   const double scale = given == 0 ? 1 / std::sqrt(static_cast<double>(q.width)) : given;
   std::string score = fmt::format("{} * {}", e.left("S"), literal(scale));
-  if (const double cap = node.real("softcap", 0); cap > 0) {
-    score = fmt::format("tanh(({}) * {}) * {}", score, literal(1 / cap), literal(cap));
-  }
-  score = masked(e, i, score);
+  score = masked(e, i, capped(node, score));
   drafts->push_back(
       e.finish(fmt::format("{} += {}; {} = {}", e.left("S"), products, e.left(), score)));
   drafts->push_back(softmax_of(m, node, name + "/scores", scores, name + "/weights"));
@@ -43,17 +40,7 @@ void attend(const Mapping& m, const Node& node, const Projection& q, const Proje
                               q.type, {0, 2, 1, 3}, name));
 }
 
-// A tensor that is added to scores, by those axes that it has, aligned on the right.
-std::string added_at(IndexExpr& e, const Mapping& m, const std::string& value, const Places& i) {
-  const Sizes sizes = sizes_of_value(m, value);
-  if (sizes.size() > i.size())
-    throw NotMapped("the tensor that it adds to scores has more than 4 axes");
-  Places at;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    at.push_back(sizes[d] == 1 ? "0" : i[i.size() - sizes.size() + d]);
-  }
-  return e.at(value, at);
-}
+constexpr const char* kAdded = "the tensor that it adds to scores";
 
 // The test whether a key counts, by a mask of keys: [batch] lengths, or flags [batch, keys], [batch, queries, keys].
 std::string counts(IndexExpr& e, const Mapping& m, const std::string& mask, const Places& i,
@@ -73,7 +60,7 @@ Masking masking(const Mapping& m, const Node& node, size_t mask, size_t added, i
   return [&m, &node, mask, added, batch, past](IndexExpr& e, const Places& i,
                                                const std::string& score) {
     std::string text = score;
-    if (node.has_input(added)) text += " + " + added_at(e, m, node.inputs[added], i);
+    if (node.has_input(added)) text += " + " + aligned_at(e, m, node.inputs[added], i, kAdded);
     if (node.has_input(mask)) {
       text = fmt::format("{} + select({}, 0, {})", text, counts(e, m, node.inputs[mask], i, batch),
                          literal(node.real("mask_filter_value", -10000)));
@@ -231,7 +218,7 @@ class GroupedQueries {
     const int64_t window = node_.integer("local_window_size", -1);
     const Masking masked = [&](IndexExpr& e, const Places& i, const std::string& score) {
       std::string text = score;
-      if (node_.has_input(10)) text += " + " + added_at(e, m_, node_.inputs[10], i);
+      if (node_.has_input(10)) text += " + " + aligned_at(e, m_, node_.inputs[10], i, kAdded);
       const std::string place = fmt::format("{} + {}", i[2], earlier(e, i[0]));
       std::string test = fmt::format("{} <= {}", i[3], place);
       if (window > 0) test += fmt::format(" && {} + {} > {}", i[3], window, place);

@@ -132,7 +132,7 @@ Mapped express_quotient(const Mapping& m, const Node& node) {
   const bool toward_zero = node.op == "Div" || node.integer("fmod", 0) != 0;
   const std::string whole = toward_zero ? zero : down;
   if (!toward_zero && is_float(m.elem(node.inputs[0]))) {
-    // What is less than an infinite divisor stays, or is that where their signs differ.
+    // A number less than an infinite divisor stays, or becomes the divisor where their signs differ.
     const auto finite = [](const std::string& x) {
       return fmt::format("abs({}) <= 1.7976931348623157e308", x);
     };

@@ -81,7 +81,7 @@ MadeConstant codes_of(const Mapping& m, const Node& node, const NBits& w, bool i
   return made;
 }
 
-// What the groups of all columns have, [groups, n]: the file has it by columns.
+// A constant of the groups of all columns, [groups, n]; the file has it by columns.
 MadeConstant turned(const Node& node, const char* what, const NBits& w, ElemType elem,
                     const std::function<double(int64_t column, int64_t group)>& value) {
   MadeConstant made{fmt::format("{}/{}", node.outputs.at(0), what), elem, {w.groups(), w.n}, {}};

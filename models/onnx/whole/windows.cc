@@ -171,7 +171,7 @@ std::vector<double> counts(const Pool& p, size_t d, int64_t outputs, bool padded
   return all;
 }
 
-// Where each maximum stands, the first one of several: its number among all elements of the input.
+// The place of each maximum, the first one of several: its number among all elements of the input.
 Draft places_of_maxima(const Mapping& m, const Node& node, const Sizes& sizes, const Pool& p,
                        const std::string& padding) {
   IndexExpr e(m, node, 1);
@@ -252,8 +252,7 @@ Mapped express_unpool(const Mapping& m, const Node& node) {
   std::string place = fmt::format("i0 * {} + i1", sizes[1]);
   for (size_t d = 0; d < window->rank(); ++d) {
     // Numbers are those of the tensor that was pooled, even where the output has another shape.
-    const int64_t pooled = (sizes[d + 2] - 1) * window->stride[d] + window->kernel[d] -
-                           window->before[d] - window->after[d];
+    const int64_t pooled = window->pooled_from(d, sizes[d + 2]);
     at.push_back(e.reduced(sizes[d + 2]));
     place = fmt::format("({}) * {} + {}", place, pooled, e.indices()[d + 2]);
     if (e.sizes()[d + 2] > pooled)

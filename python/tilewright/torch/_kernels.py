@@ -150,7 +150,7 @@ class LayerKernels:
 
 
 def _states(stored: Sequence[torch.Tensor | None]) -> list[Any]:
-    """What changes where a tensor is replaced or written to; those of inference mode have no version."""
+    """Marks that change where a tensor is replaced or written to; those of inference mode have no version."""
     return [None if tensor is None else
             (tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version) for tensor in stored]
 

@@ -224,7 +224,7 @@ TEST(OnnxLayers, BodiesOfLoopsAreEntered) {
   file.input("x", {"n", 8}).weight("w", {8, 8}).integers("times", {4}).output("y");
   file.node("Loop", {"times", "", "x", "x"}, {"y", "z"}, {body.as_attribute("body")});
   cli::ModelWorkloads all = extracted(file, {{"n", {1, 32}}});
-  // What is carried has the shape of its first value, whatever the body calls its sizes.
+  // A carried value has the shape of its first one, whatever the body calls its sizes.
   EXPECT_THAT(specs_of(all), ElementsAre("2 matmul:m=1..32,n=8,k=8", "1 softmax:m=1..32,n=8"));
   EXPECT_EQ(all.workloads[0].notes[0],
             "in the body of Loop 'make_y', which may run any number of times; in a branch of If "

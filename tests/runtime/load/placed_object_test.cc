@@ -62,7 +62,7 @@ TEST(PlacedObject, ComputesWhatTheLoadedOneDoes) {
   EXPECT_EQ(last_of(moved, 5), 10);
 }
 
-// What perf reads: first address, bytes and name in one line.
+// A line for perf: first address, bytes and name in one line.
 TEST(PlacedObject, ProfilersAreToldOfItWhereTheyAsk) {
   const KernelSource source = scaling("1.5f");
   const std::string object = compile(source).object;
