@@ -97,7 +97,8 @@ bool compute(Context& context, const ggml_tensor& node) {
     if (turn == Turn::Compare) return compare(context, *kernel, product, node);
     if (turn == Turn::Kernel) {
       seconds = by_kernel(context, *kernel, product, node, static_cast<float*>(node.data));
-      trials.timed(product, m, turn, seconds, context.cpu.start_seconds(context.threads));
+      trials.timed(product, m, turn, weight.data, seconds,
+                   context.cpu.start_seconds(context.threads));
       return true;
     }
   } catch (const std::exception& error) {
@@ -105,7 +106,8 @@ bool compute(Context& context, const ggml_tensor& node) {
   }
   if (!by_cpu(context, node, &seconds)) return false;
   if (kernel != nullptr)
-    trials.timed(product, m, Turn::Cpu, seconds, context.cpu.start_seconds(context.threads));
+    trials.timed(product, m, Turn::Cpu, weight.data, seconds,
+                 context.cpu.start_seconds(context.threads));
   return true;
 }
 

@@ -11,6 +11,7 @@ namespace tilewright::ggml {
 namespace {
 
 constexpr size_t kSamples = 7;
+constexpr int64_t kManyRows = 16;  // reading the weight is a small part of the time
 // In a trial by random weights these lie in the caches, so it has to be won clearly.
 constexpr double kClearly = 0.9;
 
@@ -80,13 +81,16 @@ void Trials::compared(const Product& product, int64_t m, double difference) {
           std::to_string(difference) + " of their root mean square; it is not used");
 }
 
-void Trials::timed(const Product& product, int64_t m, Turn turn, double seconds, double start) {
+void Trials::timed(const Product& product, int64_t m, Turn turn, const void* weight, double seconds,
+                   double start) {
   const std::lock_guard lock(mutex_);
   Trial& at = trial(product, m);
+  if (at.state != State::Timing) return;
+  if (m < kManyRows && at.seen.emplace(weight, turn).second) return;
   // Alone, the CPU backend's product has a start that it shares with its neighbours in ggml's graph.
   if (turn == Turn::Kernel) at.kernel.push_back(seconds + start);
   if (turn == Turn::Cpu) at.cpu.push_back(std::max(0.0, seconds - start));
-  if (at.state != State::Timing || at.kernel.size() < kSamples || at.cpu.size() < kSamples) return;
+  if (at.kernel.size() < kSamples || at.cpu.size() < kSamples) return;
   const double share = undisturbed(at.kernel) / std::max(undisturbed(at.cpu), 1e-9);
   end(product, m, share <= most_);
   say(GGML_LOG_LEVEL_INFO, describe(product, m) + ": the kernel takes " +
@@ -180,7 +184,7 @@ bool beats_repacked(Kernels& kernels, const Product& product, ggml_backend_buffe
     std::vector<float> theirs(mine.size());
     rows->data = given.data();
     Trials trials(kernels.settings(), nullptr, kClearly);
-    for (size_t round = 0; round <= kSamples; ++round) {
+    for (size_t round = 0; round <= kSamples + 1; ++round) {
       const double begin = now_seconds();
       launch_product(kernel, packed, product, given.data(), mine.data(), m, kernels.settings().rows,
                      memory);
@@ -191,8 +195,8 @@ bool beats_repacked(Kernels& kernels, const Product& product, ggml_backend_buffe
         continue;
       }
       const double start = cpu.start_seconds(product.threads);
-      trials.timed(product, m, Turn::Kernel, own, start);
-      trials.timed(product, m, Turn::Cpu, other, start);
+      trials.timed(product, m, Turn::Kernel, bytes.data(), own, start);
+      trials.timed(product, m, Turn::Cpu, bytes.data(), other, start);
     }
     ggml_free(context);
     if (trials.is_lost(product, m)) return false;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "ggml_backend/cpu_product.h"
@@ -17,7 +19,9 @@ enum class Turn : uint8_t { Compare, Kernel, Cpu };
 
 // The trial of products in place. A product is compared once. Then kernel and CPU backend compute it in turns,
 // product by product of the same shape, so that a trial costs no run of its own, and weights come from where they
-// come from later: the memory. Everything here may be called by many threads.
+// come from later: the memory. So the first turn of each weight does not count where rows are few: a kernel's
+// weight was packed just before, and the CPU backend's may be a file that nobody has read. Everything here may be
+// called by many threads.
 class Trials {
  public:
   // `kept` has the verdicts of earlier processes; null: there are none. A kernel wins that takes
@@ -31,8 +35,9 @@ class Trials {
   bool is_lost(const Product& product, int64_t m);
   // The result of a comparison: the root mean square of the difference as a share of the CPU backend's.
   void compared(const Product& product, int64_t m, double difference);
-  // Seconds of a turn; `start` is what one more start of the CPU backend costs.
-  void timed(const Product& product, int64_t m, Turn turn, double seconds, double start);
+  // Seconds of a turn with the weight at this address; `start` is what one more start of the CPU backend costs.
+  void timed(const Product& product, int64_t m, Turn turn, const void* weight, double seconds,
+             double start);
   // A kernel that failed is not asked again.
   void failed(const Product& product, int64_t m, const std::string& reason);
 
@@ -42,6 +47,7 @@ class Trials {
     State state = State::New;
     int64_t turns = 0;
     std::vector<double> kernel, cpu;
+    std::set<std::pair<const void*, Turn>> seen;
   };
   // Products of similar numbers of rows share a trial: 1, 2 to 3, 4 to 7, …, 64 and more.
   Trial& trial(const Product& product, int64_t m);

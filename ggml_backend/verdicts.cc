@@ -7,6 +7,8 @@
 namespace tilewright::ggml {
 namespace {
 
+constexpr int kMethod = 2;  // of trials; verdicts of an earlier one are forgotten
+
 std::string processor() {
   std::ifstream facts("/proc/cpuinfo");
   for (std::string line; std::getline(facts, line);) {
@@ -27,8 +29,9 @@ std::string state_of(const std::string& file) {
 
 Verdicts::Verdicts(const Settings& settings)
     : path_(settings.database + ".trials"),
-      header_("ggml " + std::string(ggml_version()) + "," + processor() + ", tolerance " +
-              std::to_string(settings.tolerance) + ", " + state_of(settings.database)) {
+      header_("trials " + std::to_string(kMethod) + ", ggml " + std::string(ggml_version()) + "," +
+              processor() + ", tolerance " + std::to_string(settings.tolerance) + ", " +
+              state_of(settings.database)) {
   std::ifstream file(path_);
   std::string line;
   has_file_ = std::getline(file, line) && line == header_;

@@ -177,8 +177,8 @@ void Model::require_kernels(const StoredModel& source) const {
   }
   if (misses.empty()) return;
   throw ServingError(TW_ERROR_MISS,
-                     fmt::format("nodes that no kernel serves here; 'tune-cli compile' makes "
-                                 "them:{}",
+                     fmt::format("nodes that no kernel serves here:{}\n'tune-cli compile' makes "
+                                 "kernels that are missing",
                                  misses));
 }
 

@@ -135,6 +135,7 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
   }
   j["sketch"] = f.best.sketch;
   j["config"] = Json::parse(f.best.config);
+  if (!f.best.reason.empty()) j["note"] = f.best.reason;
   if (f.untuned) {
     j["default"] = {{"seconds", f.untuned->median_seconds},
                     {"ratio", f.untuned->median_seconds / seconds}};
@@ -221,6 +222,7 @@ void print(const Json& j) {
   say("  moves at least {:.2f} MB, {:.1f} GB/s", roof["bytes"].get<double>() * 1e-6,
       roof["bytes_per_second"].get<double>() * 1e-9);
   say("  {} {}", j["sketch"].get<std::string>(), j["config"].dump());
+  if (j.contains("note")) say("  {}", j["note"].get<std::string>());
   if (j.contains("default")) {
     say("  untuned default: {}, {:.1f} times as long", readable_seconds(j["default"]["seconds"]),
         j["default"]["ratio"].get<double>());

@@ -35,7 +35,7 @@ constexpr double kOfflineCompileSeconds = 300;  // for one kernel; a machine may
 
 struct TuneArguments {
   CommonOptions common;
-  int trials = 0;  // not given: 64, or as many as the time allows
+  int trials = -1;  // not given: 64, or as many as the time allows
   std::string time;
   uint64_t seed = 0;
   bool resume = false, dry_run = false, offline = false, cold = false;
@@ -54,7 +54,7 @@ TuneOptions options_of(const TuneArguments& a, const Target& target) {
   const Backend& backend = Backend::of(target);
   // A CPU's model ranks hundreds for the first batch already.
   const int trials = !a.offline ? 64 : backend.only_predicts() ? 400 : o.first_batch;
-  o.trials = a.trials > 0 ? a.trials : a.time.empty() ? trials : TuneOptions::kNoLimit;
+  o.trials = a.trials >= 0 ? a.trials : a.time.empty() ? trials : TuneOptions::kNoLimit;
   // A single trial goes to the best candidate: the default would tell nothing of the search.
   o.measures_default = o.trials > 1;
   o.seconds = a.time.empty() ? 0 : parse_time_limit(a.time);
@@ -69,8 +69,8 @@ TuneOptions options_of(const TuneArguments& a, const Target& target) {
   o.search.kind = *kind;
   if (a.offline && !a.proposer.empty()) {
     throw UsageError(
-        "--proposer: expected no --offline, which measures nothing that a proposer could learn "
-        "from");
+        "--proposer: expected neither --offline nor --trials 0, which measure nothing that a "
+        "proposer could learn from");
   }
   o.resume = a.resume;
   o.first_batch = std::max(o.first_batch, a.batch);
@@ -143,6 +143,7 @@ Json result_json(const TuneResult& r, const Target& target, int threads) {
           {"invalid", invalid},
           {"best", best},
           {"default_seconds", r.default_seconds > 0 ? Json(r.default_seconds) : Json(nullptr)},
+          {"behind", r.behind < 0 ? Json(nullptr) : Json(r.behind)},
           {"predicted", r.predicted},
           {"dispatch", cli::json_of(r.dispatch)},
           {"disturbed", !r.disturbed.empty()},
@@ -196,6 +197,15 @@ void note_not_resumed(const CommonOptions& options, const TuneResult& r) {
          fmt::format("{}: {} earlier trials are not resumed: {}; their kernels stay in use",
                      spec_to_inline(parse_spec(r.workload->canonical)), count, reason));
   }
+}
+
+// A resumed search with as many stored trials as it may measure.
+void note_enough_trials(const TuneArguments& a, const TuneOptions& options, const TuneResult& r) {
+  if (!a.resume || !r.order.empty() || r.trials < options.trials) return;
+  note(a.common,
+       fmt::format("{}: {} trials are stored, and nothing was measured; --trials counts them, "
+                   "expected more than {}",
+                   spec_to_inline(parse_spec(r.workload->canonical)), r.trials, r.trials));
 }
 
 // Configs of one's own, for each workload those that are meant for it.
@@ -258,7 +268,11 @@ int show_plan(const TuneArguments& a, const std::vector<Workload>& workloads,
   return kDone;
 }
 
-int run_tune(const TuneArguments& a) {
+int run_tune(TuneArguments a) {
+  if (a.trials == 0) {
+    a.offline = true;
+    a.trials = -1;
+  }
   std::vector<Spec> specs;
   for (const std::string& argument : a.common.specs) {
     for (Spec& spec : parse_specs(argument)) specs.push_back(std::move(spec));
@@ -302,7 +316,10 @@ int run_tune(const TuneArguments& a) {
     results = tune(workloads, target, identity, store, measurer, options, interrupted, show);
   }
   line.finish();
-  for (const TuneResult& r : results) note_not_resumed(a.common, r);
+  for (const TuneResult& r : results) {
+    note_not_resumed(a.common, r);
+    note_enough_trials(a, options, r);
+  }
   if (a.common.json) {
     Json list = Json::array();
     for (const TuneResult& r : results) list.push_back(result_json(r, target, options.threads));
@@ -324,8 +341,8 @@ void add_tune(CLI::App& app, Runners& runners) {
   add_common(*sub, a->common, {.cuda = true});
   sub->add_option("--trials", a->trials,
                   "Candidates to measure per workload (64; with --time as many as it allows; with "
-                  "--offline 16, for a GPU 400)")
-      ->check(CLI::Range(1, 10000000));
+                  "--offline 16, for a GPU 400). 0 measures none, as --offline does")
+      ->check(CLI::Range(0, 10000000));
   sub->add_option("--time", a->time, "Time limit for all workloads together: 90s, 10m, 1h30m")
       ->type_name("TIME");
   sub->add_option("--seed", a->seed, "Seed of the search and of the operands")
@@ -371,6 +388,7 @@ void add_tune(CLI::App& app, Runners& runners) {
       "Examples:\n  tune-cli tune matmul:m=512,n=3072,k=768 --trials 64\n"
       "  tune-cli tune operators.json --time 10m --db kernels.db --resume\n"
       "  tune-cli tune matmul:m=1..4096,n=4096,k=4096 --kernels 4 --one-order\n"
+      "  tune-cli tune operators.json --trials 0 --db kernels.db\n"
       "  tune-cli tune operators.json --offline --trials 1000 --db kernels.db\n"
       "  tune-cli tune matmul:m=4096,n=4096,k=4096,dtype=f16 --target cuda:sm_80 --offline");
   runners["tune"] = [a] { return run_tune(*a); };

@@ -67,8 +67,6 @@ class Decomposer {
             .value = i, .source = n.source, .is_stage = n.op == ValueCode::Op::Stage, .index = n.a};
         if (!evaluator_.step_of(s_, n.a, plan_.lane, f.lane_step)) return false;
         if (!evaluator_.step_of(s_, n.a, plan_.inner, f.inner_step)) return false;
-        // A table has lanes side by side.
-        if (f.lane_step != 0 && f.lane_step != 1 && take_table(i)) return true;
         plan_.factors.push_back(f);
         return plan_.factors.size() <= 2;
       }

@@ -44,23 +44,40 @@ SumRoundings::SumRoundings(const StageCode& s)
                         (s.values[s.value].op == ValueCode::Op::Binary ? 1 : 0))),
       apart(s.apart_terms > 0 ? s.roundoff * granted_roundings(s.apart_terms) : 0) {}
 
+namespace {
+
+// The operand's elements of `width` lanes and `inner` terms from `from` on, with the lanes of a term side by side.
+void copy_panel(const ProductOperand& operand, const double* from, int64_t width, int64_t inner,
+                double* to) {
+  constexpr int64_t kLine =
+      8;  // elements of a cache line: where terms lie side by side, each line is read once
+  for (int64_t first = 0; first < width; first += kLine) {
+    const int64_t lanes = std::min(kLine, width - first);
+    for (int64_t k = 0; k < inner; ++k) {
+      const double* term = from + first * operand.lane_step + k * operand.inner_step;
+      for (int64_t l = 0; l < lanes; ++l) to[k * width + first + l] = term[l * operand.lane_step];
+    }
+  }
+}
+
+}  // namespace
+
 ProductOperand Panels::near(int64_t step, size_t factor, const ProductOperand& operand,
                             int64_t width, int64_t inner) {
+  const bool is_apart = operand.lane_step != 0 && operand.lane_step != 1;
   const bool is_scattered = operand.lane_step == 1 && operand.inner_step > width && inner > 1;
-  if (!is_scattered) return operand;
+  if (!is_apart && !is_scattered) return operand;
   Panel& panel = panels_[2 * static_cast<size_t>(step) + factor];
   if (panel.source != operand.v) {
     panel = {};
     panel.source = operand.v;
-    return operand;
+    if (!is_apart) return operand;
   }
   auto copy = [&](const double* from, std::vector<double>& to) -> const double* {
     if (from == nullptr) return nullptr;
     if (to.empty()) {
       to.resize(static_cast<size_t>(width * inner));
-      for (int64_t k = 0; k < inner; ++k) {
-        std::copy_n(from + k * operand.inner_step, width, to.begin() + k * width);
-      }
+      copy_panel(operand, from, width, inner, to.data());
     }
     return to.data();
   };

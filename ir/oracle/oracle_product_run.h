@@ -50,12 +50,13 @@ constexpr double kExactIntegers = 0x1p53;
 Oracle::ParallelFn or_in_turn(const Oracle::ParallelFn& parallel);
 
 // Copies of the parts of operands that one row after another reads, with the lanes of neighbouring
-// terms side by side: rows of an array that lie a large power of two apart share few places of a cache.
+// terms side by side: rows of an array that lie a large power of two apart share few places of a cache, and
+// lanes that lie apart are no vector.
 class Panels {
  public:
   explicit Panels(int64_t steps) : panels_(2 * static_cast<size_t>(steps)) {}
 
-  // The operand at this step, from a copy where the row before read the same.
+  // The operand at this step, from a copy where the row before read the same, or where its lanes lie apart.
   ProductOperand near(int64_t step, size_t factor, const ProductOperand& operand, int64_t width,
                       int64_t inner);
 

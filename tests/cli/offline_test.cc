@@ -48,6 +48,20 @@ TEST_F(OfflineCommand, RecordsSayThatNothingWasMeasured) {
   EXPECT_EQ(offline, 3);
 }
 
+// From an empty database, by the shipped model.
+TEST_F(OfflineCommand, NoTrialsAreTheSame) {
+  const Ran none = run(std::string("tune --trials 0 --json --threads 1 ") + kOther);
+  ASSERT_EQ(none.code, 0) << none.err;
+  const Json result = none.json()["results"][0];
+  EXPECT_EQ(result["predicted"], true);
+  EXPECT_GT(result["best"]["predicted_seconds"], 0);
+  const Ran offline = run(std::string("tune --offline --json --threads 1 --db other.db ") + kOther);
+  EXPECT_EQ(offline.json()["results"][0]["best"]["config"], result["best"]["config"]);
+  const Json replay = run(std::string("replay --json --threads 1 ") + kOther).json()["results"][0];
+  EXPECT_EQ(replay["hit"], true);
+  EXPECT_EQ(replay["checked"], true);
+}
+
 TEST_F(OfflineCommand, DbTrainMakesTheModelAnewAndWritesIt) {
   train();
   Ran trained = run("db train --from-nothing -o model.ubj --json");

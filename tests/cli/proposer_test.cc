@@ -103,7 +103,7 @@ TEST_F(ProposerOfTune, RefusalsAreCounted) {
 TEST_F(ProposerOfTune, NothingIsLearntOffline) {
   const Ran ran = run(std::string("tune ") + kSmall + " --offline --proposer cat");
   EXPECT_EQ(ran.code, 2);
-  EXPECT_THAT(ran.err, HasSubstr("--proposer: expected no --offline"));
+  EXPECT_THAT(ran.err, HasSubstr("--proposer: expected neither --offline"));
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Tuning what the database already knows.
+#include <gmock/gmock.h>
+
 #include "database/store.h"
 #include "tests/cli/support.h"
 
@@ -36,6 +38,16 @@ TEST_F(TuneAgain, TheBestSoFarIsMeasuredAgain) {
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_GT(best_seconds(), 1e-9);
   EXPECT_EQ(best_seconds(), again.json()["results"][0]["best"]["seconds"].get<double>());
+}
+
+TEST_F(TuneAgain, ResumingBelowTheStoredTrialsSaysSo) {
+  const std::string spec = "tune matmul:m=32,n=32,k=32 --threads 1 ";
+  ASSERT_EQ(run(spec + "--trials 4 --quiet").code, 0);
+  const Ran again = run(spec + "--resume --trials 3");
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.err, testing::HasSubstr("4 trials are stored, and nothing was measured; "
+                                            "--trials counts them, expected more than 4"));
+  EXPECT_THAT(run(spec + "--resume --trials 6").err, testing::Not(testing::HasSubstr("stored")));
 }
 
 }  // namespace

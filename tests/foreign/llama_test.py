@@ -132,6 +132,16 @@ class Llama(unittest.TestCase):
             self.assertEqual(result["backend"], "CPU")
             self.assertIn(said, lines[0])
 
+    def test_the_example_tunes_what_a_program_misses(self):
+        settings = dict(os.environ, TILEWRIGHT_DB=str(self.path / "example.db"), TUNE_CLI=sys.argv[1],
+                        GGML_BACKEND_PATH=str(BUILD / "libggml-tilewright.so"))
+        program = [self.products, "q8_0", str(N), str(K), "1", "1", "1", ""]
+        done = subprocess.run([ROOT / "examples" / "llama" / "tuned.sh", "1", "2s", *program], capture_output=True,
+                              text=True, env=settings, check=True)
+        json.loads(done.stdout.splitlines()[-1])
+        self.assertIn("w.dtype=i8", done.stdout)
+        self.assertEqual(done.stderr.count("stays with ggml's CPU backend"), 1, done.stderr)
+
     def test_no_database(self):
         result, lines = self.run_product("q4_1", 1, database=self.path / "nowhere.db")
         self.assertEqual(result["backend"], "CPU")

@@ -94,8 +94,14 @@ TEST(GraphLoops, RefusalsNameNodeAndValue) {
   EXPECT_THAT(refusal(edited(kSums, "end\n", "")), HasSubstr("expected rows, last or end"));
   EXPECT_THAT(refusal(edited(kSums, "at most \"n\"", "at most \"h0\"")),
               HasSubstr("'h0' is f32[2]; expected one integer"));
-  EXPECT_THAT(refusal(edited(kSums, "then \"h'\"", "then \"x\"")),
-              HasSubstr("'x' is no output of the body"));
+  EXPECT_THAT(
+      refusal(edited(kSums, "then \"h'\"", "then \"x\"")),
+      HasSubstr("line 6, column 31 (byte 131): 'x' is no output of the body; expected a line "
+                "'output \"x\"' in it"));
+  EXPECT_THAT(refusal(std::string(kSums, std::strstr(kSums, "end\n"))),
+              HasSubstr("expected 'end' of the loop of line"));
+  EXPECT_THAT(refusal(edited(kSums, "output \"h'\"\n", "output \"h'\"\noutput \"h'\"\n")),
+              HasSubstr("it is an output already"));
 }
 
 TEST(GraphLoops, InputsOfABodyKeepTheirPlaces) {

@@ -22,17 +22,14 @@ namespace tilewright {
 namespace {
 
 constexpr double kPrepareSeconds = 300;
-constexpr int kCompareRounds = 5;    // rounds of all kernels still in the race
-constexpr int kOpenRounds = 2;       // of these: rounds in which all kernels take part
-constexpr double kInTheRace = 1.05;  // times the fastest's time, to stay in the race
-// Kernels within one round's noise of the fastest get more rounds.
-constexpr double kTooCloseToCall = 1.01;
-constexpr int kMostRounds = 20;
-constexpr double kCloseSeconds = 1;  // for all those extra rounds together
-constexpr size_t kBuildAhead = 2;    // candidates per builder before measuring, if time is limited
+constexpr int kLeastRounds = 5, kMostRounds = 60;  // of a race
+constexpr double kRaceSeconds = 4;                 // for a race, beyond its least rounds
+constexpr size_t kBuildAhead = 2;  // candidates per builder before measuring, if time is limited
 constexpr uint64_t kConfirmationSeed = 0x636f6e6669726dull;
 // Limits of one job's timing.
 constexpr double kLeastSeconds = 0.01, kMostSeconds = 0.12;
+// In a race more rounds tell more than longer ones, whatever the samples of one differ by.
+constexpr double kLeastRoundSeconds = 0.005, kMostRoundSeconds = 0.03, kAnyInterval = 1;
 constexpr double kHopeless = 4;  // times the fastest's time: not worth exact timing
 // The same at one of several sizes.
 constexpr double kLeastPointSeconds = 0.004, kMostPointSeconds = 0.03;
@@ -56,54 +53,6 @@ TrialVerdict verdict_of(Verdict v) {
 void throw_if_environment(const JobResult& r) {
   if (r.status == JobStatus::NoToolchain) throw ToolchainError(r.message);
   if (r.status == JobStatus::NotStarted) throw Error("a worker does not start: " + r.message);
-}
-
-// A kernel in a comparison.
-struct Rival {
-  std::vector<double> times;      // per undisturbed round
-  std::vector<double> disturbed;  // per round in which something else had the processors
-  bool out = false;               // failed, or too slow to win
-
-  // The undisturbed rounds, where there are any.
-  const std::vector<double>& rounds() const { return times.empty() ? disturbed : times; }
-  double median() const {
-    std::vector<double> sorted = rounds();
-    if (sorted.empty()) return 0;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[sorted.size() / 2];
-  }
-  double fastest() const {
-    double least = std::numeric_limits<double>::infinity();
-    for (double t : times) least = std::min(least, t);
-    for (double t : disturbed) least = std::min(least, t);
-    return least;
-  }
-};
-
-// Compares fastest rounds, since disturbances only slow a measurement.
-void drop_hopeless(std::vector<Rival>& rivals) {
-  double best = std::numeric_limits<double>::infinity();
-  for (const Rival& r : rivals) best = std::min(best, r.fastest());
-  for (Rival& r : rivals) r.out |= r.fastest() > kInTheRace * best;
-}
-
-// Whether one that was in the race to the end has no round that nothing disturbed.
-bool any_spoiled(const std::vector<Rival>& rivals) {
-  return std::any_of(rivals.begin(), rivals.end(), [](const Rival& r) {
-    return !r.out && r.times.empty() && !r.disturbed.empty();
-  });
-}
-
-// Drops rivals by median. Returns whether it is still open which one is the fastest.
-bool is_close(std::vector<Rival>& rivals) {
-  double best = std::numeric_limits<double>::infinity();
-  for (const Rival& r : rivals) best = r.out ? best : std::min(best, r.median());
-  int left = 0;
-  for (Rival& r : rivals) {
-    r.out |= r.median() > kTooCloseToCall * best;
-    left += r.out ? 0 : 1;
-  }
-  return left > 1;
 }
 
 // Operations at each size, as shares of the operations at the largest sizes.
@@ -386,55 +335,49 @@ double Measurer::compare_seconds(const std::vector<double>& medians) {
   for (double m : medians) best = std::min(best, m);
   for (double m : medians) {
     // About ten runs give a small interval; a warm-up and three samples are always taken.
-    double usual = std::max(4 * m, std::clamp(10 * m, kLeastSeconds, kMostSeconds));
+    double usual = std::max(4 * m, std::clamp(10 * m, kLeastRoundSeconds, kMostRoundSeconds));
     double timing = m >= kLoneRunSeconds ? m : usual;
-    sum += (m > kInTheRace * best ? kOpenRounds : kCompareRounds) * (timing + kJobSeconds);
+    const bool far_behind = m > Race::kFarBehind * best;
+    sum +=
+        (far_behind ? static_cast<int>(Race::kOpenRounds) : kLeastRounds) * (timing + kJobSeconds);
   }
   return sum;
 }
 
 Comparison Measurer::compare(const Workload& workload, const std::vector<Measurement>& kernels,
                              const MeasureLimits& limits) {
-  std::vector<Rival> rivals(kernels.size());
-  double close_since = 0;
+  Race race(kernels.size());
+  const double began = steady_seconds();
   std::string reason;
   // Operands differ from those of the candidates' checks.
   const uint64_t seed = impl_->options.seed + kConfirmationSeed;
   for (int round = 0; round < kMostRounds; ++round) {
     if (round > 0 && limits.reached()) break;
-    if (round >= kOpenRounds) drop_hopeless(rivals);
-    if (round == kCompareRounds) close_since = steady_seconds();
-    if (round >= kCompareRounds &&
-        (!is_close(rivals) || steady_seconds() - close_since > kCloseSeconds)) {
-      break;
-    }
+    const bool late = steady_seconds() - began > kRaceSeconds;
+    if (round >= kLeastRounds && (race.decided() || late)) break;
     for (size_t i = 0; i < kernels.size(); ++i) {
-      if (rivals[i].out) continue;
+      if (!race.runs(i)) continue;
       MeasureJob job = impl_->job_for(workload, kernels[i]);
       job.seed = seed;
       job.check = round == 0;
+      job.timing.relative_ci = kAnyInterval;
+      job.timing.min_seconds = kLeastRoundSeconds;
+      job.timing.max_seconds = kMostRoundSeconds;
       auto done = impl_->run_job(job, impl_->options.timeout_seconds, limits.cancelled);
-      if (!done) {
-        return {std::vector<double>(kernels.size()),
-                std::vector<std::vector<double>>(kernels.size())};
-      }
+      if (!done) return Race(kernels.size()).result();
       MeasureResult r = impl_->result_of(*done);
       if (r.verdict != Verdict::Ok) {
-        rivals[i] = {.times = {}, .disturbed = {}, .out = true};
+        race.fail(i);
         continue;
       }
       // The time of one thread is known, whatever disturbed it.
-      const bool spoiled = !r.timing.disturbed.empty() && impl_->options.threads > 1;
-      (spoiled ? rivals[i].disturbed : rivals[i].times).push_back(r.timing.median);
+      race.add(i, r.timing.median, !r.timing.disturbed.empty() && impl_->options.threads > 1);
       if (!r.timing.disturbed.empty()) reason = r.timing.disturbed;
     }
+    race.end_round();
   }
-  Comparison comparison;
-  for (const Rival& r : rivals) {
-    comparison.medians.push_back(r.median());
-    comparison.rounds.push_back(r.rounds());
-  }
-  if (any_spoiled(rivals)) comparison.disturbed = reason;
+  Comparison comparison = race.result();
+  if (race.spoiled()) comparison.disturbed = reason;
   return comparison;
 }
 

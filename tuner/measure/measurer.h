@@ -16,6 +16,7 @@
 #include "runtime/machine/timer.h"
 #include "runtime/worker/jobs.h"
 #include "tuner/candidate.h"
+#include "tuner/measure/race.h"
 
 namespace tilewright {
 
@@ -59,13 +60,6 @@ using SizeList = std::vector<std::map<std::string, int64_t>>;
 struct SizeComparison {
   std::vector<std::vector<double>> seconds;  // by kernel, then by size; 0: not measured
   std::vector<std::string> rows;             // by kernel: MeasureResult::rows_identity
-};
-
-// Kernels that ran in turns.
-struct Comparison {
-  std::vector<double> medians;              // seconds, by kernel; 0: it failed
-  std::vector<std::vector<double>> rounds;  // by kernel: a median per round that counts
-  std::string disturbed = {};               // the cause; empty where a round was undisturbed
 };
 
 // Seconds on the clock that tuning took.
@@ -125,10 +119,9 @@ class Measurer {
                                    const MeasureLimits& limits, double best_seconds,
                                    const MeasuredFn& measured = {},
                                    const std::vector<SizePoint>& points = {});
-  // Times correct kernels in turns: at least one round, and no new round after the deadline. Slower
-  // kernels leave after the first few rounds. Kernels close to the fastest stay for more, while
-  // there is time. All medians are 0 when cancelled. A round in which something else had the
-  // processors counts only where a kernel has no other: `disturbed` then has the reason.
+  // Times correct kernels in turns until the race is decided: at least one round, and no new round after the
+  // deadline. All medians are 0 when cancelled. A round in which something else had the processors counts only
+  // where a kernel has no other: `disturbed` then has the reason.
   Comparison compare(const Workload& workload, const std::vector<Measurement>& kernels,
                      const MeasureLimits& limits);
   // Times correct kernels in turns: one kernel after the other at all sizes. There are `rounds`

@@ -1,8 +1,12 @@
 #include "tuner/search/finalists.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string_view>
+#include <tuple>
 
 #include "tuner/backend.h"
 
@@ -45,6 +49,12 @@ std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists,
   return rivals;
 }
 
+std::vector<Measurement> kernels_of(const std::vector<Finalist>& finalists) {
+  std::vector<Measurement> kernels;
+  for (const Finalist& f : finalists) kernels.push_back(f.kernel);
+  return kernels;
+}
+
 int champion_among(const std::vector<Finalist>& rivals, const std::optional<Finalist>& champion) {
   for (size_t i = 0; champion && i < rivals.size(); ++i) {
     if (rivals[i].record.artifact_hash == champion->record.artifact_hash) {
@@ -54,16 +64,23 @@ int champion_among(const std::vector<Finalist>& rivals, const std::optional<Fina
   return -1;
 }
 
-int winner_of(const std::vector<double>& medians, int champion) {
-  constexpr double kNoise = 0.005;
-  int best = champion >= 0 && medians[static_cast<size_t>(champion)] > 0 ? champion : -1;
-  for (size_t i = 0; i < medians.size(); ++i) {
-    if (medians[i] <= 0) continue;
-    if (best < 0 || medians[i] < medians[static_cast<size_t>(best)] * (1 - kNoise)) {
-      best = static_cast<int>(i);
-    }
+int winner_of(const std::vector<Finalist>& rivals, const Comparison& comparison, int champion) {
+  if (champion >= 0 && comparison.tied[static_cast<size_t>(champion)]) return champion;
+  const auto order = [&](size_t i) {
+    return std::tuple(rivals[i].kernel.object.size(), std::string_view(rivals[i].record.config));
+  };
+  int best = -1;
+  for (size_t i = 0; i < rivals.size(); ++i) {
+    if (!comparison.tied[i]) continue;
+    if (best < 0 || order(i) < order(static_cast<size_t>(best))) best = static_cast<int>(i);
   }
   return best;
+}
+
+std::string claim_of(double behind) {
+  if (behind < 0) return "";
+  return fmt::format("at most {:.1f}% slower than the fastest finalist, at {:.0f}%", 100 * behind,
+                     100 * Race::kConfidence);
 }
 
 std::vector<database::SizedTime> sized_times(const SizePlan& plan,

@@ -34,13 +34,18 @@ std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists,
                                 const std::optional<Finalist>& untuned,
                                 const std::optional<Finalist>& champion);
 
+// Their kernels, in order.
+std::vector<Measurement> kernels_of(const std::vector<Finalist>& finalists);
+
 // The index of the champion's kernel among the rivals; -1: it is not one of them.
 int champion_among(const std::vector<Finalist>& rivals, const std::optional<Finalist>& champion);
 
-// The index of the winner by these medians of rivals; a rival of 0 has failed. Ties within the noise
-// go to the champion, whose index is given (-1: none), so that the database's choice stays, else to
-// the earlier trial. -1: all have failed.
-int winner_of(const std::vector<double>& medians, int champion = -1);
+// The index of the winner of a race. Ties go to the champion, whose index is given (-1: none), so that the
+// database's choice stays. Else they go to the smaller machine code, then to the config whose text comes first: an order
+// that two searches share, whatever they measured. -1: all have failed.
+int winner_of(const std::vector<Finalist>& rivals, const Comparison& comparison, int champion = -1);
+// The claim of a record: how far the winner may be behind. Empty: nothing is known.
+std::string claim_of(double behind);
 
 // A kernel's times at the plan's tuned sizes, in the form that records keep. Leaves out the last
 // and largest size, which has samples instead, and sizes at which the kernel was not timed.

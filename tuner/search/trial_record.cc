@@ -39,11 +39,15 @@ database::Record record_of(const Workload& workload, const database::TargetIdent
   return r;
 }
 
-database::Record confirmation_of(const database::Record& trial, double seconds,
-                                 const std::string& run_id) {
+database::Record confirmation_of(const database::Record& trial, const Comparison& comparison,
+                                 size_t kernel, const std::string& run_id) {
+  const double seconds = comparison.medians[kernel];
   database::Record r = trial;
   r.median_seconds = r.best_seconds = seconds;
   r.samples = {seconds};
+  const std::string claim = claim_of(comparison.behind[kernel]);
+  if (!r.reason.empty() && !claim.empty()) r.reason += "; ";
+  r.reason += claim;
   r.confirmed = true;
   r.created = 0;
   r.run_id = run_id;

@@ -22,9 +22,10 @@ database::Record record_of(const Workload& workload, const database::TargetIdent
                            const Candidate& candidate, const TuneOptions& options,
                            const std::string& run_id);
 
-// The record of a kernel that was measured again at the end of a run, in turns with its rivals.
-database::Record confirmation_of(const database::Record& trial, double seconds,
-                                 const std::string& run_id);
+// The record of a kernel that ran in turns with its rivals at the end of a run, by its number among them. The
+// reason has the claim.
+database::Record confirmation_of(const database::Record& trial, const Comparison& comparison,
+                                 size_t kernel, const std::string& run_id);
 
 // A query for a workload's best kernel, whichever version of a sketch found it.
 database::BestQuery best_query(const Workload& workload, const Target& target,

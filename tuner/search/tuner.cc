@@ -370,13 +370,12 @@ double TuneRun::search_deadline() const {
 void TuneRun::confirm(Task& task) {
   if (task.finalists.empty() || cancelled_) return;
   std::vector<Finalist> rivals = rivals_of(task.finalists, task.fallback, task.champion);
-  std::vector<Measurement> kernels;
-  for (const Finalist& f : rivals) kernels.push_back(f.kernel);
-  const auto comparison = measurer_.compare(*task.workload, kernels, {cancelled_, deadline()});
+  const auto comparison =
+      measurer_.compare(*task.workload, kernels_of(rivals), {cancelled_, deadline()});
   const auto& medians = comparison.medians;
   task.result.disturbed = comparison.disturbed;
   const int champion = champion_among(rivals, task.champion);
-  const int best = winner_of(medians, champion);
+  const int best = winner_of(rivals, comparison, champion);
   if (best < 0) return;
   task.compared = finalist_rounds(rivals, comparison, best);
   const auto winner = static_cast<size_t>(best);
@@ -384,10 +383,11 @@ void TuneRun::confirm(Task& task) {
     if (medians[i] > 0 && rivals[i].record.is_default) task.result.default_seconds = medians[i];
     if (i != winner && (static_cast<int>(i) != champion || medians[i] <= 0)) continue;
     if (rivals.size() == 1 && task.result.valid < 2) break;  // it won against nothing
-    const db::Record confirmed = confirmation_of(rivals[i].record, medians[i], run_id_);
+    const db::Record confirmed = confirmation_of(rivals[i].record, comparison, i, run_id_);
     writer_.put([confirmed](db::Store& store) { store.insert(confirmed); });
   }
   task.result.best_seconds = medians[winner];
+  task.result.behind = comparison.behind[winner];
   task.result.config = rivals[winner].record.config;
   task.result.sketch = rivals[winner].record.sketch;
 }

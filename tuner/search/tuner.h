@@ -63,6 +63,7 @@ struct TuneResult {
   int64_t trials = 0, valid = 0;
   std::map<TrialVerdict, int64_t> invalid;
   double best_seconds = 0, default_seconds = 0;
+  double behind = -1;  // Comparison::behind of the best
   std::string config, sketch;
   double elapsed = 0;
   SecondsSpent spent = {};  // of it

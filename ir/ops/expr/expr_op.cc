@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -355,9 +356,11 @@ void normalize_expr(Spec& spec) {
 std::vector<Operator> expr_operators() {
   KeyDef expr{.name = "expr",
               .kind = KeyKind::Text,
-              .doc =
+              .doc = fmt::format(
                   "statements T[i,j] = value, or +=, max=, min= over the indices that are absent "
-                  "on the left; ';' between them",
+                  "on the left; ';' between them; values of + - * /, // and % between indices, and "
+                  "the functions {}; a condition is the first argument of select",
+                  fmt::join(function_names(), " ")),
               .required = true};
   KeyDef dims{
       .name = "dims", .kind = KeyKind::SizeMap, .doc = "the size of each index", .required = true};

@@ -87,6 +87,16 @@ constexpr Function kFunctions[] = {{"max", 2},  {"min", 2},   {"exp", 1},   {"lo
                                    {"sqrt", 1}, {"rsqrt", 1}, {"tanh", 1},  {"erf", 1},
                                    {"abs", 1},  {"floor", 1}, {"round", 1}, {"select", 3}};
 
+}  // namespace
+
+std::vector<std::string> function_names() {
+  std::vector<std::string> names;
+  for (const Function& f : kFunctions) names.emplace_back(f.name);
+  return names;
+}
+
+namespace {
+
 class Parser {
  public:
   explicit Parser(const std::string& text) : tokens_(tokenize(text)) {}
@@ -240,13 +250,9 @@ Syntax Parser::factor() {
 }
 
 Syntax Parser::call(const SyntaxToken& function) {
-  std::vector<std::string> names;
-  size_t arguments = 0;
-  for (const Function& f : kFunctions) {
-    names.emplace_back(f.name);
-    if (function.text == f.name) arguments = f.arguments;
-  }
-  if (arguments == 0) {
+  const Function* known = std::ranges::find(kFunctions, function.text, &Function::name);
+  if (known == std::end(kFunctions)) {
+    const std::vector<std::string> names = function_names();
     fail(function.offset, fmt::format("no function '{}'{}; known: {}", function.text,
                                       suggestion(function.text, names), fmt::join(names, ", ")));
   }
@@ -257,9 +263,10 @@ Syntax Parser::call(const SyntaxToken& function) {
     expect(",");
   }
   for (Syntax& arg : list(")")) node.args.push_back(std::move(arg));
-  if (node.args.size() != arguments) {
-    fail(function.offset, fmt::format("'{}' takes {} argument{}, got {}", function.text, arguments,
-                                      arguments > 1 ? "s" : "", node.args.size()));
+  if (node.args.size() != known->arguments) {
+    fail(function.offset,
+         fmt::format("'{}' takes {} argument{}, got {}", function.text, known->arguments,
+                     known->arguments > 1 ? "s" : "", node.args.size()));
   }
   return node;
 }

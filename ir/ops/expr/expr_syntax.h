@@ -39,6 +39,8 @@ struct Statement {
 
 // Throws KeyError of the key `expr` at the first invalid character.
 std::vector<Statement> parse_statements(const std::string& text);
+// Functions that a text may call.
+std::vector<std::string> function_names();
 // The statements in one canonical spelling: equal trees give equal texts, which parse to the same
 // trees.
 std::string spell(const std::vector<Statement>& statements);

@@ -1,4 +1,8 @@
 // Compares every named operator with plain loops.
+#include <fmt/format.h>
+
+#include <array>
+
 #include "tests/ir/ops/ops_harness.h"
 
 namespace tilewright {
@@ -362,6 +366,30 @@ TEST(Elementwise, BinaryFunctions) {
     for (int i = 0; i < 4; ++i)
       for (int j = 0; j < 5; ++j) run.expected()(i, j) = fn(run.in("X")(i, j), run.in("Z")(i, j));
     run.check();
+  }
+}
+
+// Vectors of the oracle lie along n, where the elements of the weight are k apart.
+TEST(Matmul, WeightsWhoseColumnsLieApart) {
+  for (const auto [m, n, k] :
+       {std::array{3, 21, 10}, std::array{1, 8, 1}, std::array{40, 13, 33}}) {
+    for (const int batch : {1, 2}) {
+      SCOPED_TRACE(fmt::format("{} x {} x {}, {}", m, n, k, batch));
+      OpRun run(fmt::format("matmul:m={},n={},k={},batch={},trans_b=true", m, n, k, batch));
+      const auto at = [&](NdArray& array, int b, int i, int j) -> double& {
+        return batch > 1 ? array(b, i, j) : array(i, j);
+      };
+      for (int b = 0; b < batch; ++b) {
+        for (int i = 0; i < m; ++i) {
+          for (int j = 0; j < n; ++j) {
+            double sum = 0;
+            for (int c = 0; c < k; ++c) sum += at(run.in("A"), b, i, c) * at(run.in("B"), b, j, c);
+            at(run.expected(), b, i, j) = sum;
+          }
+        }
+      }
+      run.check();
+    }
   }
 }
 

@@ -62,8 +62,9 @@ TEST(RunFindings, ComparedKernelsAreInOrderAndThoseThatFailedAreNotAmongThem) {
   std::vector<Finalist> rivals(3);
   const char* names[] = {"slow", "failed", "fast"};
   for (size_t i = 0; i < 3; ++i) rivals[i].record.config = names[i];
-  const Comparison comparison{{3, 0, 1}, {{3, 3}, {}, {1, 1}}};
-  EXPECT_EQ(winner_of(comparison.medians), 2);
+  Comparison comparison;
+  comparison.medians = {3, 0, 1};
+  comparison.rounds = {{3, 3}, {}, {1, 1}};
   const auto found = finalist_rounds(rivals, comparison, 2);
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].config, "fast");
@@ -72,17 +73,26 @@ TEST(RunFindings, ComparedKernelsAreInOrderAndThoseThatFailedAreNotAmongThem) {
   EXPECT_THAT(found[1].seconds, ElementsAre(3, 3));
 }
 
-TEST(RunFindings, ATieGoesToTheEarlierTrial) {
-  EXPECT_EQ(winner_of({1.004, 1, 1.2}), 0);
-  EXPECT_EQ(winner_of({1.02, 1, 1.2}), 1);
-  EXPECT_EQ(winner_of({0, 0}), -1);
-  EXPECT_EQ(winner_of({0, 2}), 1);
+TEST(RunFindings, ATieGoesToTheChampionThenToSmallerCodeThenToTheConfig) {
+  std::vector<Finalist> rivals(4);
+  const char *configs[] = {"d", "c", "b", "a"}, *objects[] = {"long", "xyz", "abc", "in"};
+  for (size_t i = 0; i < rivals.size(); ++i) {
+    rivals[i].record.config = configs[i];
+    rivals[i].kernel.object = objects[i];
+  }
+  const auto winner = [&](std::vector<bool> tied, int champion) {
+    Comparison comparison;
+    comparison.tied = std::move(tied);
+    return winner_of(rivals, comparison, champion);
+  };
+  EXPECT_EQ(winner({true, true, true, false}, -1), 2);
+  EXPECT_EQ(winner({true, true, true, false}, 0), 0);
+  EXPECT_EQ(winner({true, true, true, false}, 3), 2);
+  EXPECT_EQ(winner({true, true, true, true}, -1), 3);
+  EXPECT_EQ(winner({false, false, false, false}, 1), -1);
 }
 
-TEST(RunFindings, ATieGoesToTheChampion) {
-  EXPECT_EQ(winner_of({1, 1.2, 1.004}, 2), 2);
-  EXPECT_EQ(winner_of({1, 1.2, 1.02}, 2), 0);
-  EXPECT_EQ(winner_of({1, 1.2, 0}, 2), 0);
+TEST(RunFindings, TheChampionIsKnownByItsKernel) {
   std::vector<Finalist> rivals(2);
   rivals[0].record.artifact_hash = "a";
   rivals[1].record.artifact_hash = "b";

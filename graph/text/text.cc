@@ -5,13 +5,14 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "graph/graph.h"
 #include "graph/loops/loops.h"
 #include "graph/sizes.h"
+#include "graph/text/line.h"
 #include "ir/ops/spec.h"
 #include "models/onnx/extent.h"
 #include "runtime/tensor/element.h"
@@ -38,103 +39,33 @@ std::string constant_text(const Value& v) {
   return "{" + text + "}";
 }
 
-// Reads one line from left to right.
-class Line {
- public:
-  // `begin`: the byte of the whole text at which it begins.
-  Line(std::string_view text, int number, size_t begin)
-      : text_(text), number_(number), begin_(begin) {}
-
-  [[noreturn]] void fail(const std::string& why) const {
-    throw GraphError(
-        fmt::format("line {}, column {} (byte {}): {}", number_, at_ + 1, begin_ + at_, why));
-  }
-  bool is_at(char c) {
-    skip();
-    return at_ < text_.size() && text_[at_] == c;
-  }
-  void skip() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  bool take(std::string_view word) {
-    skip();
-    if (text_.substr(at_, word.size()) != word) return false;
-    at_ += word.size();
-    return true;
-  }
-  void expect(std::string_view word) {
-    if (!take(word)) fail(fmt::format("expected '{}'", word));
-  }
-  bool done() {
-    skip();
-    return at_ == text_.size();
-  }
-  std::string word() {
-    skip();
-    const size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 ||
-                                  text_[at_] == '_' || text_[at_] == '.' || text_[at_] == ':')) {
-      ++at_;
-    }
-    if (at_ == begin) fail("expected a name");
-    return std::string(text_.substr(begin, at_ - begin));
-  }
-  std::string text() {
-    skip();
-    if (at_ >= text_.size() || text_[at_] != '"') fail("expected a text in double quotes");
-    size_t end = at_ + 1;
-    while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
-    if (end >= text_.size()) fail("the text does not end");
-    const std::string_view inner = text_.substr(at_ + 1, end - at_ - 1);
-    if (std::ranges::all_of(inner, [](char c) { return c >= ' ' && c <= '~' && c != '\\'; })) {
-      at_ = end + 1;
-      return std::string(inner);
-    }
-    const auto parsed = nlohmann::json::parse(text_.substr(at_, end + 1 - at_), nullptr,
-                                              /*allow_exceptions=*/false);
-    if (!parsed.is_string()) fail("the text is not valid");
-    at_ = end + 1;
-    return parsed.get<std::string>();
-  }
-  template <class T>
-  T number() {
-    skip();
-    T value = 0;
-    auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error != std::errc()) fail("expected a number");
-    at_ = static_cast<size_t>(end - text_.data());
-    return value;
-  }
-
- private:
-  std::string_view text_;
-  size_t at_ = 0;
-  int number_;
-  size_t begin_;
-};
-
 class Parser {
  public:
   Graph parse(std::string_view text) {
     int number = 0;
     for (size_t at = 0; at < text.size(); ++number) {
       const size_t end = std::min(text.find('\n', at), text.size());
-      Line line(text.substr(at, end - at), number + 1, at);
+      TextLine line(text.substr(at, end - at), number + 1, at);
       if (!line.done() && !line.is_at('#')) read(line);
-      if (at = end + 1; at >= text.size() && !around_.empty()) line.fail("a loop does not end");
+      if (at = end + 1; at >= text.size() && !around_.empty()) {
+        line.fail(fmt::format("expected 'end' of the loop of line {}", around_.back().line));
+      }
     }
     return std::move(graph_);
   }
 
  private:
-  size_t known(Line& line) {
-    auto it = places_.find(line.text());
-    if (it == places_.end()) line.fail("no value of that name stands before");
+  size_t known(TextLine& line) { return known(line, places_); }
+
+  static size_t known(TextLine& line, const std::map<std::string, size_t>& places) {
+    const TextLine before = line;
+    auto it = places.find(line.text());
+    if (it == places.end()) before.fail("no value of that name stands before");
     return it->second;
   }
 
   // "name": f32[1, 3]
-  Value typed(Line& line) {
+  Value typed(TextLine& line) {
     Value v;
     v.name = line.text();
     line.expect(":");
@@ -142,7 +73,7 @@ class Parser {
     return v;
   }
 
-  static void read_type(Line& line, Value* value) {
+  static void read_type(TextLine& line, Value* value) {
     Value& v = *value;
     const std::string type = line.word();
     auto elem = parse_elem_type(type);
@@ -153,14 +84,14 @@ class Parser {
     line.expect("[");
     while (!line.take("]")) {
       if (!v.shape.empty()) line.expect(",");
-      v.shape.push_back(line.number<int64_t>());
+      v.shape.push_back(line.value<int64_t>());
       if (v.shape.back() < 1 || v.shape.size() > 32) line.fail("expected sizes of 1 or more");
     }
     if (!element_count(v.shape)) line.fail("the shape overflows");
   }
 
   // The type and the shape of what the workload makes.
-  static void take_type(Line& line, const std::string& spec, Value* value) {
+  static void take_type(TextLine& line, const std::string& spec, Value* value) {
     try {
       const OperandInfo made = operands_of(parse_workload(spec), {}).back();
       value->elem = made.elem;
@@ -172,12 +103,12 @@ class Parser {
     if (!element_count(value->shape)) line.fail("the shape overflows");
   }
 
-  size_t add(Line& line, Value v) {
+  size_t add(TextLine& line, Value v) {
     if (!places_.emplace(v.name, graph_.values.size()).second) line.fail("the name occurs twice");
     return graph_.add(std::move(v));
   }
 
-  void read(Line& line) {
+  void read(TextLine& line) {
     if (line.take("loop ")) {
       begin_loop(line);
     } else if (!around_.empty() && read_in_loop(line)) {
@@ -192,22 +123,24 @@ class Parser {
     } else if (line.take("const ")) {
       read_constant(line);
     } else if (line.take("output ")) {
-      graph_.outputs.push_back(known(line));
+      const size_t output = known(line);
+      if (std::ranges::count(graph_.outputs, output) > 0) line.fail("it is an output already");
+      graph_.outputs.push_back(output);
     } else {
       read_node(line);
     }
     if (!line.done()) line.fail("something follows");
   }
 
-  void read_dim(Line& line) {
+  void read_dim(TextLine& line) {
     Dim dim;
     dim.name = line.text();
     line.expect(":");
-    dim.range.min = line.number<int64_t>();
+    dim.range.min = line.value<int64_t>();
     line.expect("..");
-    dim.range.max = line.number<int64_t>();
+    dim.range.max = line.value<int64_t>();
     line.expect("as");
-    dim.stand_in = line.number<int64_t>();
+    dim.stand_in = line.value<int64_t>();
     if (std::ranges::find(onnx::kStandIns, dim.stand_in) == onnx::kStandIns.end() &&
         std::ranges::find(onnx::kOtherStandIns, dim.stand_in) == onnx::kOtherStandIns.end()) {
       line.fail(fmt::format("{} is no stand-in; expected one of {}", dim.stand_in,
@@ -223,7 +156,7 @@ class Parser {
     graph_.dims.push_back(std::move(dim));
   }
 
-  void read_constant(Line& line) {
+  void read_constant(TextLine& line) {
     Value v = typed(line);
     v.constant = true;
     line.expect("=");
@@ -232,7 +165,7 @@ class Parser {
       auto data = std::make_shared<std::string>(static_cast<size_t>(v.bytes()), '\0');
       for (int64_t i = 0; i < v.count(); ++i) {
         if (i > 0) line.expect(",");
-        store_element(v.elem, data->data(), i, line.number<double>());
+        store_element(v.elem, data->data(), i, line.value<double>());
       }
       line.expect("}");
       v.data = std::move(data);
@@ -240,13 +173,15 @@ class Parser {
       v.file = line.text();
       v.tensor = line.is_at('"') ? line.text() : v.name;
       if (v.file.empty()) line.fail("expected the name of a file");
+    } else if (line.is_at('[')) {
+      line.fail("expected elements in braces, as {1, 2}, or 'from \"FILE\"'");
     } else {
       v.hash = line.word();
     }
     add(line, std::move(v));
   }
 
-  void read_node(Line& line) {
+  void read_node(TextLine& line) {
     Value v;
     v.name = line.text();
     const bool is_typed = line.take(":");
@@ -257,7 +192,7 @@ class Parser {
     if (line.take("view ")) {
       std::vector<size_t> parts = {known(line)};
       while (line.take(",")) parts.push_back(known(line));
-      if (parts.size() == 1 && line.take("from ")) node.first = line.number<int64_t>();
+      if (parts.size() == 1 && line.take("from ")) node.first = line.value<int64_t>();
       if (node.first < 0) line.fail("expected the place of the first element");
       set_parts(&node, parts);
     } else if (line.take("write ")) {
@@ -283,22 +218,36 @@ class Parser {
     graph_.nodes.push_back(std::move(node));
   }
 
+  // A name of an output of the body, and its place: outputs may follow in later lines.
+  struct OutputName {
+    TextLine place;
+    std::string name;
+  };
+
+  static OutputName output_name(TextLine& line) {
+    line.skip();
+    const TextLine place = line;
+    return {place, line.text()};
+  }
+
   // The graph around the one that is read, and what is known of the loop between them.
   struct Around {
+    int line = 0;
     Graph graph;
     std::map<std::string, size_t> places;
     Node node;
     Loop loop;
-    std::map<size_t, std::string> next;  // by the inputs that are carried
-    std::string go_on;
-    std::vector<std::string> from;  // of the outputs
+    std::map<size_t, OutputName> next;  // by the inputs that are carried
+    std::optional<OutputName> go_on;
+    std::vector<OutputName> from;  // of the outputs
   };
 
-  void begin_loop(Line& line) {
+  void begin_loop(TextLine& line) {
     Around a;
-    a.loop.rounds = line.number<int64_t>();
+    a.line = line.number();
+    a.loop.rounds = line.value<int64_t>();
     if (line.take("at most ")) a.node.operands[kRounds] = known(line);
-    if (line.take("while ")) a.go_on = line.text();
+    if (line.take("while ")) a.go_on = output_name(line);
     if (line.take("for ")) a.node.label = line.text();
     if (around_.size() == 8) line.fail("loops are 8 deep at most");
     a.loop.body.dims = graph_.dims;
@@ -308,14 +257,10 @@ class Parser {
     graph_.dims = around_.back().loop.body.dims;
   }
 
-  size_t known_around(Line& line) {
-    auto it = around_.back().places.find(line.text());
-    if (it == around_.back().places.end()) line.fail("no value of that name stands before");
-    return it->second;
-  }
+  size_t known_around(TextLine& line) { return known(line, around_.back().places); }
 
   // Lines that only bodies have.
-  bool read_in_loop(Line& line) {
+  bool read_in_loop(TextLine& line) {
     Around& a = around_.back();
     if (line.take("input ")) {
       read_loop_input(line);
@@ -336,7 +281,7 @@ class Parser {
     return true;
   }
 
-  void read_loop_input(Line& line) {
+  void read_loop_input(TextLine& line) {
     Around& a = around_.back();
     Value v = typed(line);
     line.expect("=");
@@ -353,17 +298,17 @@ class Parser {
       input.kind = Loop::In::Carried;
       a.node.operands[name] = known_around(line);
       line.expect("then");
-      a.next[a.loop.inputs.size()] = line.text();
+      a.next.emplace(a.loop.inputs.size(), output_name(line));
     }
     a.loop.inputs.push_back(input);
     graph_.inputs.push_back(add(line, std::move(v)));
   }
 
-  void read_loop_output(Line& line, bool rows, bool back) {
+  void read_loop_output(TextLine& line, bool rows, bool back) {
     Around& a = around_.back();
     Value v = typed(line);
     line.expect("=");
-    a.from.push_back(line.text());
+    a.from.push_back(output_name(line));
     a.loop.outputs.push_back({0, rows, back});
     if (!a.places.emplace(v.name, a.graph.values.size()).second) line.fail("the name occurs twice");
     const size_t made = a.graph.add(std::move(v));
@@ -374,19 +319,20 @@ class Parser {
     }
   }
 
-  void end_loop(Line& line) {
+  void end_loop(TextLine& line) {
     Around a = std::move(around_.back());
     around_.pop_back();
-    const auto output = [&](const std::string& name) {
-      for (size_t o = 0; o < graph_.outputs.size(); ++o) {
-        if (graph_.values[graph_.outputs[o]].name == name) return o;
+    const auto output = [&](const OutputName& o) {
+      for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+        if (graph_.values[graph_.outputs[i]].name == o.name) return i;
       }
-      line.fail(fmt::format("'{}' is no output of the body", name));
+      o.place.fail(fmt::format(
+          "'{0}' is no output of the body; expected a line 'output \"{0}\"' in it", o.name));
     };
     if (a.from.empty()) line.fail("the loop gives nothing");
-    for (const auto& [input, name] : a.next) a.loop.inputs[input].next = output(name);
+    for (const auto& [input, next] : a.next) a.loop.inputs[input].next = output(next);
     for (size_t o = 0; o < a.from.size(); ++o) a.loop.outputs[o].from = output(a.from[o]);
-    if (!a.go_on.empty()) a.loop.go_on = output(a.go_on);
+    if (a.go_on) a.loop.go_on = output(*a.go_on);
     a.loop.body = std::move(graph_);
     if (a.node.label.empty()) a.node.label = a.graph.values[a.node.output].name;
     a.node.loop = std::make_shared<const Loop>(std::move(a.loop));
