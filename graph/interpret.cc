@@ -49,6 +49,7 @@ Bytes by_oracle(const Graph& graph, const Node& node, const std::vector<Bytes>& 
 // Runs a plain node, and notes the size that it says.
 void run_plain(const Graph& graph, const Node& node, std::vector<Bytes>* values, Dims* dims) {
   PlainRoutine routine(graph, node);
+  routine.reserve();
   for (size_t i = 0; i < routine.inputs().size(); ++i) {
     const size_t value = routine.inputs()[i];
     if (value != PlainRoutine::kNone) {

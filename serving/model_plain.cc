@@ -11,6 +11,7 @@ namespace tilewright::serving {
 Model::Step Model::make_plain(StoredModel& source, Frame& frame, const graph::Node& node) {
   Step step;
   step.plain = std::make_unique<graph::PlainRoutine>(*frame.graph, node);
+  step.plain->reserve();
   const auto place = [&](size_t value) {
     return static_cast<char*>(place_of(source, frame, value));
   };

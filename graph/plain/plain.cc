@@ -203,7 +203,7 @@ PlainRoutine::PlainRoutine(const Graph& graph, const Node& node) : label_(node.l
     refuse_plain(label_, fmt::format("it has operands that {} does not take", op.name));
   }
   find_dim(graph, node, shapes);
-  scratch_ = std::make_unique_for_overwrite<char[]>(static_cast<size_t>(op.scratch(largest)));
+  scratch_bytes_ = static_cast<size_t>(op.scratch(largest));
 }
 
 void PlainRoutine::find_dim(const Graph& graph, const Node& node,

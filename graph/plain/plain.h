@@ -38,7 +38,7 @@ struct Plain {
   static Plain parse(const std::string& text);
 };
 
-// The node's routine with its tensors. It allocates nothing after its construction.
+// The node's routine with its tensors.
 class PlainRoutine {
  public:
   // Throws GraphError that names the node: operands, types and shapes that are not the operator's, or no
@@ -55,7 +55,9 @@ class PlainRoutine {
   void bind_input(size_t place, char* data) { in_[place].data = data; }
   void bind_output(size_t place, char* data) { out_[place].data = data; }
 
-  // Writes the outputs, and returns the size. `dims` are the sizes of the graph's dimensions in this run.
+  // The memory of all runs, which allocate nothing then.
+  void reserve() { scratch_ = std::make_unique_for_overwrite<char[]>(scratch_bytes_); }
+  // Requires reserve(). Writes the outputs, and returns the size. `dims` are the sizes of the graph's dimensions in this run.
   // Throws GraphError where the size is above what the graph says, before anything is written beyond it.
   int64_t run(const int64_t* dims);
 
@@ -69,6 +71,7 @@ class PlainRoutine {
   std::vector<size_t> inputs_, outputs_;
   std::vector<std::vector<Size>> sizes_;  // of inputs
   std::vector<PlainTensor> in_, out_;
+  size_t scratch_bytes_ = 0;
   std::unique_ptr<char[]> scratch_;
 };
 
