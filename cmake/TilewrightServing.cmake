@@ -45,8 +45,9 @@ file(GLOB oracle CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ir/oracle/*.cc)
 file(GLOB weights CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/models/weights/*.cc)
 file(GLOB graphs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/graph/graph.cc
   ${PROJECT_SOURCE_DIR}/graph/places.cc ${PROJECT_SOURCE_DIR}/graph/plan.cc
+  ${PROJECT_SOURCE_DIR}/graph/plain/*.cc
   ${PROJECT_SOURCE_DIR}/graph/rows.cc ${PROJECT_SOURCE_DIR}/graph/sizes.cc
-  ${PROJECT_SOURCE_DIR}/graph/text/text.cc ${PROJECT_SOURCE_DIR}/graph/text/line.cc
+  ${PROJECT_SOURCE_DIR}/graph/text/*.cc
   ${PROJECT_SOURCE_DIR}/graph/loops/loops.cc
   ${PROJECT_SOURCE_DIR}/graph/loops/loop_text.cc)
 foreach(group loading served oracle weights graphs)

@@ -243,6 +243,7 @@ void look_through_views(Graph* graph) {
   std::vector<size_t> shown(graph->values.size());
   std::iota(shown.begin(), shown.end(), size_t{0});
   for (Node& node : graph->nodes) {
+    if (node.is_plain()) continue;  // the shapes of its operands count
     if (!node.is_view()) {
       for (auto& [name, value] : node.operands) value = shown[value];
       continue;

@@ -7,7 +7,9 @@
 
 #include "graph/loops/loops.h"
 #include "graph/places.h"
+#include "graph/plain/plain.h"
 #include "graph/rows.h"
+#include "graph/sizes.h"
 #include "ir/ops/spec.h"
 #include "runtime/tensor/operands.h"
 
@@ -122,6 +124,35 @@ void verify_write(const Graph& graph, const Node& node, const std::vector<bool>&
   }
 }
 
+// Which sizes are known: those that plain nodes say are, behind these.
+class KnownSizes {
+ public:
+  explicit KnownSizes(const Graph& graph) : graph_(graph) {
+    for (const Dim& d : graph.dims) said_.push_back(!d.by_value);
+  }
+  void say(const Node& node) {
+    const size_t dim = PlainRoutine(graph_, node).dim();
+    if (said_[dim]) {
+      refuse(node.label, fmt::format("another node says the size '{}'", graph_.dims[dim].name));
+    }
+    said_[dim] = true;
+  }
+  void require(size_t value) const {
+    const Size size = size_of(graph_, graph_.values[value].count());
+    for (size_t d = 0; d < said_.size(); ++d) {
+      if (size.powers[d] == 0 || said_[d]) continue;
+      refuse(graph_.values[value].name,
+             fmt::format("no plain node of this program or body says the size '{}' before; "
+                         "expected one in front",
+                         graph_.dims[d].name));
+    }
+  }
+
+ private:
+  const Graph& graph_;
+  std::vector<bool> said_;
+};
+
 // Which values may be read: those that were made, of a state the last one.
 class Legible {
  public:
@@ -189,6 +220,12 @@ std::vector<size_t> Node::parts() const {
   return parts;
 }
 
+std::vector<size_t> Node::outputs() const {
+  std::vector<size_t> all = {output};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 void set_parts(Node* node, const std::vector<size_t>& parts) {
   node->operands.clear();
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -213,15 +250,19 @@ size_t Graph::find(const std::string& name) const {
 void verify(const Graph& graph, Specs specs) {
   std::set<std::string> names;
   Legible legible(graph);
+  KnownSizes sizes(graph);
   std::vector<bool> known(graph.values.size(), false);  // calculated from constants alone
   for (size_t i = 0; i < graph.values.size(); ++i) {
     verify_value(graph.values[i]);
     if (!names.insert(graph.values[i].name).second) refuse(graph.values[i].name, "it occurs twice");
     known[i] = graph.values[i].constant;
     if (known[i]) legible.make(i, "constants");
+    if (known[i]) sizes.require(i);
   }
   for (size_t input : graph.inputs) legible.make(input, "inputs");
   for (size_t state : graph.states) legible.make_state(state);
+  for (size_t input : graph.inputs) sizes.require(input);
+  for (size_t state : graph.states) sizes.require(state);
   for (const Node& node : graph.nodes) {
     bool constant = true;
     for (const auto& [name, value] : node.operands) {
@@ -233,16 +274,17 @@ void verify(const Graph& graph, Specs specs) {
                            graph.values[value].name));
       }
     }
-    legible.make(node.output, node.label);
-    for (size_t more : node.more) legible.make(more, node.label);
-    known[node.output] = constant && !node.is_loop();
+    for (size_t output : node.outputs()) legible.make(output, node.label);
+    if (node.is_plain()) sizes.say(node);
+    for (size_t output : node.outputs()) sizes.require(output);
+    known[node.output] = constant && !node.is_loop() && !node.is_plain();
     if (node.is_view()) {
       verify_view(graph, node);
     } else if (node.is_write()) {
       legible.write(node);
     } else if (node.is_loop()) {
       verify_loop(graph, node, specs == Specs::Known);
-    } else if (specs == Specs::Parsed) {
+    } else if (specs == Specs::Parsed && !node.is_plain()) {
       verify_workload(graph, node, known);
     }
   }

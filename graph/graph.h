@@ -30,6 +30,10 @@
 // that: the same memory, so that nothing reads the former one any more.
 //
 // A loop, the fourth kind, runs a body round after round: a graph with values of its own (loops/loops.h).
+//
+// A plain node, the fifth kind, says a size of the run by what it finds in its operands (plain.h):
+//   dim "found": at most 100 as 1913
+//   "places": i64[2, 1913] = plain "NonZero" (X="x")
 #pragma once
 
 #include <cstdint>
@@ -75,20 +79,26 @@ struct Value {
 struct Loop;
 
 struct Node {
-  std::string label;  // the model's name for it
-  std::string spec;   // inline; "": a view or a write
+  std::string label;       // the model's name for it
+  std::string spec;        // inline; "": no workload
+  std::string plain = {};  // of a plain node: its operator, with options (plain.h)
   // Values by the workload's names; of a view, "X", or of several values "X0", "X1", …; of a write, "X",
   // the state, "R", the rows, and "P", the number of the first one
   std::map<std::string, size_t> operands;  // of a loop by the names of its body's inputs
   size_t output = 0;
-  std::vector<size_t> more = {};               // outputs of a loop behind the first one
+  std::vector<size_t> more = {};  // outputs of a loop or a plain node behind the first one
   std::shared_ptr<const Loop> loop = nullptr;  // null: it runs no body
   int64_t first = 0;                           // of a view of one value: its first element there
 
   bool is_workload() const { return !spec.empty(); }
   bool is_loop() const { return loop != nullptr; }
-  bool is_write() const { return spec.empty() && !is_loop() && operands.contains("P"); }
-  bool is_view() const { return spec.empty() && !is_loop() && !is_write(); }
+  bool is_plain() const { return !plain.empty(); }
+  bool is_write() const {
+    return spec.empty() && !is_loop() && !is_plain() && operands.contains("P");
+  }
+  bool is_view() const { return spec.empty() && !is_loop() && !is_plain() && !is_write(); }
+  // All outputs, the first one in front.
+  std::vector<size_t> outputs() const;
   // The values of a view, in their order. Throws GraphError where operands have other names.
   std::vector<size_t> parts() const;
 };
@@ -96,11 +106,13 @@ struct Node {
 // Makes the node a view of these values, which are one or more.
 void set_parts(Node* node, const std::vector<size_t>& parts);
 
-// A dimension of the inputs whose size each run gives.
+// A dimension whose size each run gives: by its inputs, or by a plain node of the graph.
 struct Dim {
   std::string name;
   DimSize range;
   int64_t stand_in = 0;
+  // A plain node says the size, which may also be 0: kernels have the range for the other sizes.
+  bool by_value = false;
 };
 
 // Nodes stand behind those whose outputs they read.
@@ -119,6 +131,7 @@ struct Graph {
 std::string to_string(const Graph& graph);
 // Throws GraphError with line, column and byte. Constants of more than a few elements come without their data.
 Graph parse_graph(std::string_view text);
+inline constexpr int64_t kMaxWritten = 8;  // elements of constants that may stand in the text
 // Whether the text holds the elements of a constant; others go by the name of their data.
 bool is_written(const Value& constant);
 // The name of data in the text form.
@@ -126,7 +139,7 @@ std::string data_hash(const std::string& data);
 
 // Throws GraphError that names the node or value: names that occur twice, reads of what was not made,
 // specs that do not parse, operands that are missing or have another type or number of elements, reads of
-// a state that was written since.
+// a state that was written since, sizes that no plain node says in front, or two do.
 enum class Specs : uint8_t {
   Parsed,
   Known,  // somebody parsed them before: nothing that follows from them is checked

@@ -7,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "graph/loops/loops.h"
+#include "graph/plain/plain.h"
 #include "graph/sizes.h"
 #include "models/onnx/layers.h"
 #include "runtime/tensor/element.h"
@@ -55,6 +56,7 @@ struct Sources {
       if (layer.loop != nullptr) {
         for (const auto& output : layer.loop->outputs) makers.emplace(to_utf8(output.name), &layer);
       }
+      for (const std::string& more : layer.more) makers.emplace(to_utf8(more), &layer);
       for (const onnx::MadeConstant& m : layer.made) made.emplace(to_utf8(m.name), &m);
     }
     for (const onnx::LeftOut& l : layers.left_out) left_out.emplace(l.node, l.reason);
@@ -75,7 +77,8 @@ class Importer {
            Importer* around = nullptr, const onnx::LayerLoop* loop = nullptr)
       : model_(model), source_(source), sources_(sources), around_(around), loop_(loop) {
     for (const onnx::NamedSize& size : extents().named()) {
-      graph_.dims.push_back({to_utf8(size.name), size.range, size.stand_in});
+      if (size.by_value && size.stand_in == 0) continue;  // nodes that have it are refused
+      graph_.dims.push_back({to_utf8(size.name), size.range, size.stand_in, size.by_value});
     }
   }
 
@@ -92,6 +95,11 @@ class Importer {
     for (const onnx::DeclaredValue& output : model_.outputs) {
       graph_.outputs.push_back(places_.at(to_utf8(output.name)));
     }
+    std::set<std::string> said;
+    for (const Node& node : graph_.nodes) {
+      if (node.is_plain()) said.insert(graph_.dims[PlainRoutine(graph_, node).dim()].name);
+    }
+    std::erase_if(graph_.dims, [&](const Dim& d) { return d.by_value && !said.contains(d.name); });
     return std::move(graph_);
   }
 
@@ -202,6 +210,7 @@ class Importer {
 
   void add_node(const std::string& name, const Source& s) {
     if (s.layer != nullptr && s.layer->loop != nullptr) return add_loop(*s.layer);
+    if (s.layer != nullptr && !s.layer->plain.empty()) return add_plain(*s.layer);
     Node node;
     const onnx::Value& known = source_.value(name);
     Value out;
@@ -230,6 +239,30 @@ class Importer {
     }
     place(to_utf8(name), out);
     node.output = places_.at(to_utf8(name));
+    graph_.nodes.push_back(std::move(node));
+  }
+
+  void add_plain(const onnx::Layer& layer) {
+    Node node;
+    node.label = to_utf8(layer.nodes[0]->label());
+    node.plain = layer.plain;
+    for (const auto& [operand, value] : layer.operands) {
+      node.operands[operand] = places_.at(to_utf8(value));
+    }
+    std::vector<std::string> outputs = {layer.output};
+    outputs.insert(outputs.end(), layer.more.begin(), layer.more.end());
+    for (const std::string& output : outputs) {
+      const onnx::Value& known = source_.value(output);
+      const auto elem = stored_type(known.type);
+      const auto shape = shape_of(known);
+      if (!elem || !shape) return refuse(node.label, "the shape of its output is not known");
+      place(to_utf8(output), {to_utf8(output), *elem, *shape});
+      if (output == layer.output) {
+        node.output = places_.at(to_utf8(output));
+      } else {
+        node.more.push_back(places_.at(to_utf8(output)));
+      }
+    }
     graph_.nodes.push_back(std::move(node));
   }
 

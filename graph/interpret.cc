@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "graph/loops/loops.h"
+#include "graph/plain/compute.h"
+#include "graph/plain/plain.h"
 #include "graph/rows.h"
 #include "graph/sizes.h"
 #include "ir/ops/spec.h"
@@ -16,42 +18,67 @@ namespace {
 // Bytes of a constant that is made. Weights have to be constants, and the largest ones of a model are below.
 constexpr int64_t kMaxFolded = int64_t{1} << 31;
 
-Bytes compute(const Node& node, const Value& output, const std::vector<Bytes>& values,
-              const std::vector<ElemType>& types, const Oracle::ParallelFn& parallel) {
-  const Workload workload = parse_workload(node.spec);
-  std::map<std::string, ElementReader> readers;
+// Sizes of the graph's dimensions while it is interpreted: stand-ins, until plain nodes have said theirs.
+using Dims = std::vector<int64_t>;
+
+int64_t bytes_at(const Graph& graph, size_t value, const Dims& dims) {
+  const Value& v = graph.values[value];
+  return dims.empty() ? v.bytes() : bytes_for(v.elem, size_of(graph, v.count()).at(dims.data()));
+}
+
+std::shared_ptr<std::string> room_for(int64_t bytes) {
+  return std::make_shared<std::string>(static_cast<size_t>(bytes), '\0');
+}
+
+Bytes by_oracle(const Graph& graph, const Node& node, const std::vector<Bytes>& values,
+                const Dims& dims, const Oracle::ParallelFn& parallel) {
+  const RangedSpec spec = ranged(graph, node);
+  std::map<std::string, int64_t> sizes;
+  for (const auto& [name, size] : spec.sizes) sizes[name] = size.at(dims.data());
+  std::map<std::string, ComputeOperand> operands;
   for (const auto& [name, value] : node.operands) {
-    readers[name] = [data = values[value], elem = types[value]](int64_t i) {
-      return load_element(elem, data->data(), i);
-    };
+    operands[name] = {graph.values[value].elem, values[value]->data()};
   }
-  Oracle oracle(workload, readers);
-  for (const auto& [name, value] : node.operands) {
-    oracle.read_blocks(
-        name, [data = values[value], elem = types[value]](int64_t first, std::span<double> out) {
-          load_elements(elem, data->data(), first, out);
-        });
+  auto made = room_for(bytes_at(graph, node.output, dims));
+  if (!made->empty()) {
+    compute(parse_workload(spec.spec), sizes, operands, made->data(), parallel);
   }
-  auto made = std::make_shared<std::string>(static_cast<size_t>(output.bytes()), '\0');
-  oracle.for_all(
-      [&](int64_t first, std::span<const Oracle::Value> got) {
-        for (size_t i = 0; i < got.size(); ++i) {
-          store_element(output.elem, made->data(), first + static_cast<int64_t>(i), got[i].value);
-        }
-      },
-      parallel);
   return made;
 }
 
+// Runs a plain node, and notes the size that it says.
+void run_plain(const Graph& graph, const Node& node, std::vector<Bytes>* values, Dims* dims) {
+  PlainRoutine routine(graph, node);
+  routine.reserve();
+  for (size_t i = 0; i < routine.inputs().size(); ++i) {
+    const size_t value = routine.inputs()[i];
+    if (value != PlainRoutine::kNone) {
+      routine.bind_input(i, const_cast<char*>((*values)[value]->data()));
+    }
+  }
+  std::vector<std::shared_ptr<std::string>> made;
+  for (size_t o = 0; o < routine.outputs().size(); ++o) {
+    made.push_back(room_for(most_bytes(graph, graph.values[routine.outputs()[o]])));
+    routine.bind_output(o, made[o]->data());
+  }
+  (*dims)[routine.dim()] = routine.run(dims->data());
+  for (size_t o = 0; o < made.size(); ++o) {
+    made[o]->resize(static_cast<size_t>(bytes_at(graph, routine.outputs()[o], *dims)));
+    (*values)[routine.outputs()[o]] = made[o];
+  }
+}
+
 // The elements that a view names.
-Bytes viewed(const Graph& graph, const Node& node, const std::vector<Bytes>& values) {
+Bytes viewed(const Graph& graph, const Node& node, const std::vector<Bytes>& values,
+             const Dims& dims) {
   const std::vector<size_t> parts = node.parts();
   const Value& out = graph.values[node.output];
   if (parts.size() == 1 && out.count() == graph.values[parts[0]].count()) return values[parts[0]];
   std::string all;
   for (size_t part : parts) all += *values[part];
   return std::make_shared<const std::string>(
-      all, static_cast<size_t>(bytes_for(out.elem, node.first)), static_cast<size_t>(out.bytes()));
+      all, static_cast<size_t>(bytes_for(out.elem, node.first)),
+      static_cast<size_t>(bytes_at(graph, node.output, dims)));
 }
 
 // The state behind a write.
@@ -93,23 +120,17 @@ void run_body(const Graph& graph, const Node& node, std::vector<Bytes>* values,
   for (size_t o = 0; o < outputs.size(); ++o) (*values)[outputs[o]] = made[o];
 }
 
-std::vector<ElemType> types_of(const Graph& graph) {
-  std::vector<ElemType> types;
-  for (const Value& v : graph.values) types.push_back(v.elem);
-  return types;
-}
-
 }  // namespace
 
 std::vector<Bytes> interpret(const Graph& graph, const std::map<std::string, Bytes>& inputs,
                              const Oracle::ParallelFn& parallel) {
   std::map<std::string, Bytes> states;
-  return interpret(graph, inputs, &states, parallel);
+  return interpret(graph, inputs, &states, parallel, nullptr);
 }
 
 std::vector<Bytes> interpret(const Graph& graph, const std::map<std::string, Bytes>& inputs,
                              std::map<std::string, Bytes>* states,
-                             const Oracle::ParallelFn& parallel) {
+                             const Oracle::ParallelFn& parallel, std::vector<Shape>* shapes) {
   std::vector<Bytes> values(graph.values.size());
   for (size_t i = 0; i < values.size(); ++i) values[i] = graph.values[i].data;
   for (size_t i : graph.inputs) values[i] = bytes_of(graph.values[i], inputs, "input");
@@ -120,7 +141,8 @@ std::vector<Bytes> interpret(const Graph& graph, const std::map<std::string, Byt
                     std::make_shared<const std::string>(static_cast<size_t>(v.bytes()), '\0'));
     values[i] = bytes_of(v, *states, "state");
   }
-  const std::vector<ElemType> types = types_of(graph);
+  Dims dims;
+  for (const Dim& d : graph.dims) dims.push_back(d.stand_in);
   std::vector<size_t> uses(values.size(), 0);
   for (const Node& node : graph.nodes) {
     for (const auto& [name, value] : node.operands) ++uses[value];
@@ -133,14 +155,19 @@ std::vector<Bytes> interpret(const Graph& graph, const std::map<std::string, Byt
       values[node.output] = written(graph, node, values);
       std::ranges::replace(now, node.operands.at("X"), node.output);
       ++uses[node.output];  // it stays
+    } else if (node.is_plain()) {
+      run_plain(graph, node, &values, &dims);
     } else {
-      values[node.output] = node.is_view()
-                                ? viewed(graph, node, values)
-                                : compute(node, graph.values[node.output], values, types, parallel);
+      values[node.output] = node.is_view() ? viewed(graph, node, values, dims)
+                                           : by_oracle(graph, node, values, dims, parallel);
     }
     for (const auto& [name, value] : node.operands) {
       if (--uses[value] == 0) values[value] = nullptr;
     }
+  }
+  if (shapes != nullptr) {
+    shapes->clear();
+    for (size_t i : graph.outputs) shapes->push_back(shape_at(graph, graph.values[i], dims.data()));
   }
   for (size_t s = 0; s < now.size(); ++s) {
     if (now[s] != graph.states[s]) (*states)[graph.values[graph.states[s]].name] = values[now[s]];
@@ -152,7 +179,6 @@ std::vector<Bytes> interpret(const Graph& graph, const std::map<std::string, Byt
 
 void fold_constants(Graph* graph, const Oracle::ParallelFn& parallel) {
   drop_unused(graph);
-  const std::vector<ElemType> types = types_of(*graph);
   std::vector<Bytes> values;
   for (const Value& v : graph->values) values.push_back(v.data);
   std::vector<Node> rest;
@@ -169,8 +195,8 @@ void fold_constants(Graph* graph, const Oracle::ParallelFn& parallel) {
       rest.push_back(std::move(node));
       continue;
     }
-    out.data =
-        node.is_view() ? viewed(*graph, node, values) : compute(node, out, values, types, parallel);
+    out.data = node.is_view() ? viewed(*graph, node, values, {})
+                              : by_oracle(*graph, node, values, {}, parallel);
     out.constant = true;
     values[node.output] = out.data;
   }

@@ -14,9 +14,11 @@ namespace tilewright::graph {
 // oracle of its workload, in f64, and rounded to the type of its output. States begin with the elements
 // that `states` has under their names, zeros where it has none, and leave theirs there. Throws GraphError
 // for an input that is missing or has another number of bytes, and for a row at which no write may begin.
+// `shapes` are those of the outputs, at the sizes that plain nodes say.
 std::vector<Bytes> interpret(const Graph& graph, const std::map<std::string, Bytes>& inputs,
                              std::map<std::string, Bytes>* states,
-                             const Oracle::ParallelFn& parallel = {});
+                             const Oracle::ParallelFn& parallel = {},
+                             std::vector<Shape>* shapes = nullptr);
 // The same, where states begin with zeros and are forgotten.
 std::vector<Bytes> interpret(const Graph& graph, const std::map<std::string, Bytes>& inputs,
                              const Oracle::ParallelFn& parallel = {});

@@ -28,7 +28,7 @@ std::vector<Life> lives_of(const Graph& graph, const std::vector<Place>& places)
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     for (const auto& [name, value] : node.operands) lives[places[value].root].last = n + 1;
-    if (!node.is_workload() && !node.is_loop()) continue;
+    if (node.is_view() || node.is_write()) continue;
     // The first of several parts begins the life of what holds them.
     const size_t root = places[node.output].root;
     if (lives[root].bytes == 0)

@@ -165,6 +165,20 @@ bool is_ranged(const Graph& graph, const Value& value) {
   return !size_of(graph, value.count()).fixed();
 }
 
+bool depends_on_values(const Graph& graph, const Value& value) {
+  const Size size = size_of(graph, value.count());
+  for (size_t d = 0; d < graph.dims.size(); ++d) {
+    if (graph.dims[d].by_value && size.powers[d] > 0) return true;
+  }
+  return false;
+}
+
+Shape shape_at(const Graph& graph, const Value& value, const int64_t* dims) {
+  Shape shape;
+  for (int64_t number : value.shape) shape.push_back(size_of(graph, number).at(dims));
+  return shape;
+}
+
 int64_t most_bytes(const Graph& graph, const Value& value) {
   return bytes_for(value.elem, range_of(graph, size_of(graph, value.count())).max);
 }
@@ -199,7 +213,7 @@ void require_same(const Graph& graph, const Graph& other) {
   for (size_t n = 0; n < graph.nodes.size() && n < other.nodes.size(); ++n) {
     const Node &a = graph.nodes[n], &b = other.nodes[n];
     const bool equal = a.is_workload() == b.is_workload() && a.operands == b.operands &&
-                       a.first == b.first &&
+                       a.first == b.first && a.plain == b.plain &&
                        (!a.is_workload() || ranged(graph, a).spec == ranged(other, b).spec);
     if (!equal || a.is_loop() != b.is_loop()) refuse(a.label);
     if (!a.is_loop()) continue;
@@ -213,6 +227,10 @@ void require_same(const Graph& graph, const Graph& other) {
 Graph at_sizes(const Graph& graph, const std::map<std::string, int64_t>& sizes) {
   std::vector<int64_t> dims;
   for (const Dim& d : graph.dims) {
+    if (d.by_value) {
+      dims.push_back(d.stand_in);
+      continue;
+    }
     const auto given = sizes.find(d.name);
     if (given == sizes.end() || given->second < d.range.min || given->second > d.range.max) {
       throw GraphError(fmt::format("the size of '{}' is {}; expected {} to {}", d.name,
@@ -222,7 +240,8 @@ Graph at_sizes(const Graph& graph, const std::map<std::string, int64_t>& sizes) 
     dims.push_back(given->second);
   }
   Graph fixed = renumbered(graph, dims);
-  fixed.dims.clear();
+  std::erase_if(fixed.dims, [](const Dim& d) { return !d.by_value; });
+  share_dims(&fixed);
   return fixed;
 }
 

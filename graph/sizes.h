@@ -29,6 +29,10 @@ Size size_of(const Graph& graph, int64_t number);
 std::string to_string(const Graph& graph, const Size& size);
 DimSize range_of(const Graph& graph, const Size& size);
 bool is_ranged(const Graph& graph, const Value& value);
+// Whether plain nodes say a size of the value.
+bool depends_on_values(const Graph& graph, const Value& value);
+// At these sizes of the graph's dimensions.
+Shape shape_at(const Graph& graph, const Value& value, const int64_t* dims);
 // At the largest sizes.
 int64_t most_bytes(const Graph& graph, const Value& value);
 
@@ -51,8 +55,8 @@ RangedSpec ranged(const Graph& graph, const Node& node);
 // with different stand-ins: a number of it depends on a size in another way than as a factor.
 void require_same(const Graph& graph, const Graph& other);
 
-// The graph at one size of each of its dimensions, without dimensions. Throws GraphError for a size that is
-// missing or out of its range.
+// The graph at one size of each of its dimensions but those that plain nodes say, which stay. Throws GraphError for
+// a size that is missing or out of its range.
 Graph at_sizes(const Graph& graph, const std::map<std::string, int64_t>& sizes);
 
 // The same graph with other numbers for its dimensions, in their order.

@@ -120,10 +120,22 @@ tw_status tw_model_output_shape(const tw_model* model, const DLTensor* const* in
   return guarded([&] {
     require(model, "model");
     if (input_count > 0) require(inputs, "inputs");
-    require(shape, "shape");
     const serving::Model& own = model->model;
     serving::check_index(output, own.outputs().size(), "ports");
+    if (!own.outputs()[output].sizes.empty()) require(shape, "shape");
     const serving::Sizes sizes = own.sizes_of(inputs, input_count);
+    for (const auto& size : own.outputs()[output].sizes) *shape++ = size.at(sizes.data());
+  });
+}
+
+tw_status tw_model_last_output_shape(const tw_model* model, size_t output,
+                                     int64_t* shape) noexcept {
+  return guarded([&] {
+    require(model, "model");
+    const serving::Model& own = model->model;
+    serving::check_index(output, own.outputs().size(), "ports");
+    if (!own.outputs()[output].sizes.empty()) require(shape, "shape");
+    const serving::Sizes& sizes = own.last_sizes();
     for (const auto& size : own.outputs()[output].sizes) *shape++ = size.at(sizes.data());
   });
 }

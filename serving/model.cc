@@ -67,16 +67,23 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   reserve_workspace(1);
   if (gpu_ != nullptr && dims_.empty()) {
     captured_ = std::make_unique<CapturedRun>(gpu_, [&](void* stream) {
-      for (const auto& step : steps_) run_step(*step, {}, {nullptr, stream}, false);
+      Sizes none = {};
+      for (const auto& step : steps_) run_step(*step, none, {nullptr, stream}, false);
     });
   }
   if (options.log) log_untuned(path, options.log);
 }
 
-// Writes and rounds of loops are copies of the host's, and a captured run has no row that changes.
+// Writes, plain nodes and rounds of loops are the host's work, and a captured run has no row that changes.
 void Model::require_no_states(const graph::Graph& graph) const {
   if (graph::has_loops(graph)) {
     throw ServingError(TW_ERROR_ARGUMENT, "models with loops run on CPUs alone");
+  }
+  if (const auto plain = std::ranges::find_if(graph.nodes, &graph::Node::is_plain);
+      plain != graph.nodes.end()) {
+    throw ServingError(TW_ERROR_ARGUMENT,
+                       fmt::format("'{}' is a plain node: models with such nodes run on CPUs alone",
+                                   plain->label));
   }
   if (graph.states.empty()) return;
   throw ServingError(TW_ERROR_ARGUMENT,
@@ -200,6 +207,10 @@ void Model::add_step(StoredModel& source, Frame& frame, const graph::Node& node,
   if (node.is_view()) return;
   if (node.is_write()) {
     steps->push_back(std::make_shared<Step>(make_write(source, frame, node)));
+    return;
+  }
+  if (node.is_plain()) {
+    steps->push_back(std::make_shared<Step>(make_plain(source, frame, node)));
     return;
   }
   if (node.is_loop()) {
@@ -346,21 +357,10 @@ void Model::reserve_workspace(int threads) {
   if (needed > scratch_.bytes()) scratch_ = Block(needed, gpu_);
 }
 
-Sizes Model::largest_sizes() const {
-  Sizes sizes = {};
-  for (size_t d = 0; d < dims_.size(); ++d) sizes[d] = dims_[d].range.max;
-  return sizes;
-}
-
-Sizes Model::least_sizes() const {
-  Sizes sizes = {};
-  for (size_t d = 0; d < dims_.size(); ++d) sizes[d] = dims_[d].range.min;
-  return sizes;
-}
-
 Sizes Model::sizes_of(const DLTensor* const* inputs, size_t count) const {
   check_count(count, inputs_, "input");
   Sizes sizes = {};
+  for (size_t d = 0; d < dims_.size(); ++d) sizes[d] = dims_[d].by_value ? dims_[d].range.max : 0;
   for (size_t i = 0; i < count; ++i) {
     const Port& port = inputs_[i];
     check_kind(port, inputs[i], "input", place_);
@@ -397,12 +397,16 @@ void Model::transfer(const DLTensor* const* tensors, const std::vector<Port>& po
   }
 }
 
-void Model::run_step(Step& step, const Sizes& sizes, const Course& course, bool timed) {
+void Model::run_step(Step& step, Sizes& sizes, const Course& course, bool timed) {
   using Clock = std::chrono::steady_clock;
   if (step.loop != nullptr) return run_loop(step, sizes, course, timed);
   const auto started = timed ? Clock::now() : Clock::time_point();
-  launch_step(step, sizes, course);
-  if (!timed || step.served == nullptr) return;
+  if (step.plain != nullptr) {
+    sizes[step.plain->dim()] = step.plain->run(sizes.data());
+  } else {
+    launch_step(step, sizes, course);
+  }
+  if (!timed || (step.served == nullptr && step.plain == nullptr)) return;
   const std::chrono::duration<double> spent = Clock::now() - started;
   lines_[step.line].seconds += spent.count();
 }
@@ -423,6 +427,7 @@ void Model::launch_step(Step& step, const Sizes& sizes, const Course& course) {
         step.shapes[i][axis] = extent_at(operands[i].shape[axis], dims);
       }
     }
+    if (std::count(dims, dims + step.sizes.size(), 0) > 0) return run_on_nothing(step, dims);
   }
   LaunchArgs args;
   args.tensors = step.given.data();
@@ -439,7 +444,7 @@ template <class Run>
 void Model::run_between(const DLTensor* const* inputs, size_t input_count,
                         const DLTensor* const* outputs, size_t output_count, const Course& course,
                         const Run& run) {
-  const Sizes sizes = sizes_of(inputs, input_count);
+  Sizes sizes = sizes_of(inputs, input_count);
   check_count(output_count, outputs_, "output");
   bool has_host = false;
   for (size_t i = 0; i < output_count; ++i) {
@@ -455,13 +460,14 @@ void Model::run_between(const DLTensor* const* inputs, size_t input_count,
   }
   transfer(inputs, inputs_, sizes, true, course.stream);
   run(sizes);
+  last_sizes_ = sizes;
   transfer(outputs, outputs_, sizes, false, course.stream);
   if (gpu_ != nullptr && has_host) wait_for(*gpu_, course.stream);
 }
 
 void Model::run(const DLTensor* const* inputs, size_t input_count, const DLTensor* const* outputs,
                 size_t output_count, const Course& course) {
-  run_between(inputs, input_count, outputs, output_count, course, [&](const Sizes& sizes) {
+  run_between(inputs, input_count, outputs, output_count, course, [&](Sizes& sizes) {
     if (captured_ != nullptr) return captured_->start(course.stream);
     for (const auto& step : steps_) run_step(*step, sizes, course, false);
   });
@@ -470,7 +476,7 @@ void Model::run(const DLTensor* const* inputs, size_t input_count, const DLTenso
 void Model::profile(const DLTensor* const* inputs, size_t input_count,
                     const DLTensor* const* outputs, size_t output_count, const Course& course) {
   for (NodeLine& line : lines_) line.seconds = 0;
-  run_between(inputs, input_count, outputs, output_count, course, [&](const Sizes& sizes) {
+  run_between(inputs, input_count, outputs, output_count, course, [&](Sizes& sizes) {
     for (const auto& step : steps_) {
       if (gpu_ == nullptr) {
         run_step(*step, sizes, course, true);

@@ -67,6 +67,7 @@ class Model {
   // The sizes that these inputs say; all of them are checked. Throws ServingError that names the port and, where
   // a size is out of it, the range.
   Sizes sizes_of(const DLTensor* const* inputs, size_t count) const;
+  // Sizes that plain nodes say are the largest ones here.
   Sizes largest_sizes() const;
   Sizes least_sizes() const;
   // States keep their elements from run to run, zeros at first. Models that share states live apart: the memory
@@ -86,6 +87,8 @@ class Model {
   // The same, and keeps each node's seconds.
   void profile(const DLTensor* const* inputs, size_t input_count, const DLTensor* const* outputs,
                size_t output_count, const Course& course);
+  // The sizes in the last run, also those that plain nodes said. Throws ServingError where there was none.
+  const Sizes& last_sizes() const;
 
  private:
   struct Copy;
@@ -125,9 +128,12 @@ class Model {
                    const DLTensor* const* outputs, size_t output_count, const Course& course,
                    const Run& run);
   // `timed`: adds to the seconds of its line.
-  void run_step(Step& step, const Sizes& sizes, const Course& course, bool timed);
+  // A plain node changes the sizes.
+  void run_step(Step& step, Sizes& sizes, const Course& course, bool timed);
   void launch_step(Step& step, const Sizes& sizes, const Course& course);
-  void run_loop(Step& step, const Sizes& sizes, const Course& course, bool timed);
+  void run_loop(Step& step, Sizes& sizes, const Course& course, bool timed);
+  Step make_plain(StoredModel& source, Frame& frame, const graph::Node& node);
+  void run_on_nothing(const Step& step, const int64_t* dims) const;
 
   std::unique_ptr<Library> library_;
   std::unique_ptr<Prepared> prepared_;
@@ -144,6 +150,7 @@ class Model {
   Block arena_, scratch_;
   std::unique_ptr<CapturedRun> captured_;  // of all steps; null: they are launched one by one
   int64_t least_bytes_ = 0, weight_bytes_ = 0;
+  std::optional<Sizes> last_sizes_;
 };
 
 }  // namespace tilewright::serving

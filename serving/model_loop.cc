@@ -110,7 +110,7 @@ void Model::stage_inputs(const Frame& frame, const graph::Graph& body, Rounds& r
   }
 }
 
-void Model::run_loop(Step& step, const Sizes& sizes, const Course& course, bool timed) {
+void Model::run_loop(Step& step, Sizes& sizes, const Course& course, bool timed) {
   Rounds& loop = *step.loop;
   int64_t rounds = loop.most.at(sizes.data());
   if (loop.count != nullptr) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "graph/plain/plain.h"
 #include "graph/plan.h"
 #include "graph/rows.h"
 #include "serving/model.h"
@@ -49,14 +50,15 @@ struct Model::Rounds {
   Block stage;
 };
 
-// A launch that is ready but for its executor and for sizes, a write, or a loop.
+// A launch that is ready but for its executor and for sizes, a write, a loop, or a plain node.
 struct Model::Step {
   // A write has these.
   graph::Rows rows;
   const char *from = nullptr, *first = nullptr;
   char* state = nullptr;
-  std::unique_ptr<Rounds> loop;  // of a loop
-  // A launch has the rest; null: a write or a loop.
+  std::unique_ptr<Rounds> loop;                // of a loop
+  std::unique_ptr<graph::PlainRoutine> plain;  // of a plain node
+  // A launch has the rest; null: it is none.
   const Served* served = nullptr;
   std::vector<graph::Size> sizes;  // of the dynamic dimensions of its spec
   std::vector<std::vector<int64_t>> shapes;

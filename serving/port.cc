@@ -28,8 +28,12 @@ Port port_of(const graph::Graph& graph, size_t value) {
     port.sizes.push_back(graph::size_of(graph, number));
     const DimSize range = graph::range_of(graph, port.sizes.back());
     port.shape.push_back(range.max);
-    port.least.push_back(range.min);
-    port.texts.push_back(graph::to_string(graph, port.sizes.back()));
+    bool by_value = false;
+    for (size_t d = 0; d < graph.dims.size(); ++d) {
+      by_value |= graph.dims[d].by_value && port.sizes.back().powers[d] > 0;
+    }
+    port.least.push_back(by_value ? 0 : range.min);
+    port.texts.push_back(graph::to_string(graph, port.sizes.back()) + (by_value ? " at most" : ""));
   }
   return port;
 }

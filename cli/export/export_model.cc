@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "cli/command.h"
@@ -183,6 +184,13 @@ std::string model_makefile(const ExportedModel& model, const ExportedKernels& ke
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> export_model(const ExportedModel& model) {
+  const auto plain = std::ranges::find_if(model.graph.nodes, &graph::Node::is_plain);
+  if (plain != model.graph.nodes.end()) {
+    throw UsageError(fmt::format(
+        "'{}' is a plain node, which says a size by values ({}); models with such nodes "
+        "are not exported, and the C library runs them",
+        plain->label, plain->plain));
+  }
   if (!model.graph.dims.empty()) {
     const graph::Dim& dim = model.graph.dims[0];
     throw UsageError(

@@ -154,6 +154,10 @@ int report_made(const CompileArguments& a, const Narrowing& narrowing, Json said
              said["nodes"].get<size_t>(), said["workloads"].get<size_t>(),
              said["kernels"].get<size_t>(), said["bytes"].get<double>() * 1e-6,
              said["memory"].get<double>() * 1e-6);
+  for (const Json& node : said["plain_nodes"]) {
+    fmt::print("{}: {} says a size by values; it runs on one thread, without a kernel\n",
+               node["node"].get<std::string>(), node["operator"].get<std::string>());
+  }
   if (a.offline) {
     fmt::print(
         "{}: {} a run, predicted by its data sheet; the kernels were checked in the emulator, and "
@@ -269,7 +273,11 @@ int run_compile(const CompileArguments& a) {
   content.chosen = placed.records;
   const database::ServingReport written = store.export_serving(a.out, content);
   size_t nodes = 0;
-  graph::for_each_node(graph, [&](const auto&, const graph::Node&, double) { ++nodes; });
+  Json plain = Json::array();  // nodes that no kernel serves
+  graph::for_each_node(graph, [&](const auto&, const graph::Node& node, double) {
+    ++nodes;
+    if (node.is_plain()) plain.push_back({{"node", node.label}, {"operator", node.plain}});
+  });
   std::optional<ModelError> error;
   if (is_compared(a, narrowing)) {
     error = error_of_model(a.out, model, narrowing.samples(), a.common);
@@ -278,6 +286,7 @@ int run_compile(const CompileArguments& a) {
                      {{"model", a.model},
                       {"out", a.out},
                       {"nodes", nodes},
+                      {"plain_nodes", plain},
                       {"workloads", uses.workloads.size()},
                       {"kernels", written.artifacts},
                       {"compared_in_place", placed.compared},

@@ -49,6 +49,8 @@ void require_gpu_nodes(const graph::Graph& graph, const Target& target) {
       why = "it writes into a state, which kernels for GPUs do not";
     } else if (node.is_loop()) {
       why = "it is a loop, whose rounds run on CPUs alone";
+    } else if (node.is_plain()) {
+      why = "it is a plain node, which says a size by values and runs on CPUs alone";
     } else if (node.is_workload()) {
       const std::string spec = graph::ranged(graph, node).spec;
       const auto [entry, fresh] = known.try_emplace(spec);

@@ -14,7 +14,10 @@ namespace {
 ModelError error_on(serving::Model& model, const graph::Graph& graph, const graph::Sample& sample,
                     Threads& threads) {
   serving::Sizes sizes = {};
-  for (size_t d = 0; d < graph.dims.size(); ++d) sizes[d] = sample.sizes.at(graph.dims[d].name);
+  for (size_t d = 0; d < graph.dims.size(); ++d) {
+    const graph::Dim& dim = graph.dims[d];
+    sizes[d] = dim.by_value ? dim.range.max : sample.sizes.at(dim.name);
+  }
   Tensors inputs(model.inputs(), sizes), outputs(model.outputs(), sizes);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const graph::Bytes& given = sample.inputs.at(inputs.at(i).name());
@@ -28,7 +31,11 @@ ModelError error_on(serving::Model& model, const graph::Graph& graph, const grap
   ModelError error;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const graph::Value& v = fixed.values[fixed.outputs[i]];
-    const double off = graph::share_off(v, outputs.at(i).data(), wanted[i]->data());
+    const TensorView got = outputs.found(model, i);
+    const double off = graph::share_off(
+        v.elem,
+        {static_cast<const char*>(got.data), static_cast<size_t>(bytes_for(got.elem, got.count()))},
+        *wanted[i]);
     if (i > 0 && off <= error.worst) continue;
     error = {off, v.name};
   }

@@ -18,6 +18,7 @@ void narrow_dims(graph::Graph* graph, const std::map<std::string, DimSize>& give
     bool found = false;
     for (size_t d = 0; d < graph->dims.size(); ++d) {
       graph::Dim& dim = graph->dims[d];
+      if (dim.by_value) continue;
       names += (names.empty() ? "" : ", ") + dim.name;
       if (dim.name != name) continue;
       found = true;

@@ -67,6 +67,7 @@ serving::Model opened(const CommonOptions& options, const Target& target, bool e
 }  // namespace
 
 std::string cause_of(const std::string& inline_spec) {
+  if (inline_spec.starts_with("plain ")) return "plain";
   const Spec spec = parse_spec(inline_spec);
   if (spec.op == "matmul" || spec.op.find("conv") != std::string::npos) return "product";
   if (spec.op != "expr") return spec.op == "reduce" ? "reduction" : spec.op;
@@ -148,7 +149,7 @@ int run_model(const CommonOptions& options, const std::vector<std::string>& in,
   Json written = Json::array();
   for (const std::string& text : out) {
     auto [name, path] = named_file(text, "--out", "NAME=FILE.npy");
-    write_npy(path, outputs.at(port_named(model.outputs(), name, "--out")));
+    write_npy(path, outputs.found(model, port_named(model.outputs(), name, "--out")));
     written.push_back(path);
     if (!options.json) note(options, fmt::format("wrote {}", path));
   }
@@ -194,7 +195,8 @@ int explain_model(const CommonOptions& options) {
     const char* served[] = {"hit", "near", "default", "miss"};
     table.row({line.label, fmt::format("{:.1f}", -negative * 1e6),
                fmt::format("{:.1f}%", total > 0 ? -negative / total * 100 : 0),
-               fmt::format("{:.1f}", line.tuned_seconds * 1e6), served[line.outcome]});
+               fmt::format("{:.1f}", line.tuned_seconds * 1e6),
+               line.spec.starts_with("plain ") ? "plain" : served[line.outcome]});
     table.note(line.spec);
   }
   if (options.json) {

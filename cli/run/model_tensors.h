@@ -10,6 +10,7 @@
 #include "runtime/tensor/array.h"
 #include "runtime/tensor/npy.h"
 #include "runtime/tensor/seeded.h"
+#include "runtime/tensor/tensor_view.h"
 #include "runtime/thread_pool.h"
 #include "serving/model.h"
 
@@ -43,6 +44,11 @@ class Tensors {
     for (size_t i = 0; i < ports.size(); ++i) add(ports[i], shapes.at(i));
   }
   HostArray& at(size_t i) { return owned_[i]->array; }
+  // An output in the shape that it had in the model's last run, which may be less than there is room for.
+  TensorView found(const serving::Model& model, size_t i) const {
+    const HostArray& array = owned_[i]->array;
+    return {array.elem(), model.outputs()[i].shape_at(model.last_sizes()), array.data()};
+  }
   const DLTensor* const* data() const { return given_.data(); }
   size_t size() const { return given_.size(); }
 

@@ -72,6 +72,9 @@ void verify_loop(const Graph& graph, const Node& node, bool specs_are_known) {
       loop.outputs.size() != node.more.size() + 1) {
     refuse_loop(node, "its inputs and outputs are not those of its body");
   }
+  if (std::ranges::any_of(loop.body.nodes, &Node::is_plain)) {
+    refuse_loop(node, "its body has a plain node, which stands outside of loops alone");
+  }
   verify(loop.body, specs_are_known ? Specs::Known : Specs::Parsed);
   for (const Graph* g : {&graph, &loop.body}) {
     for (const Value& v : g->values) {

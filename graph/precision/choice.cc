@@ -112,7 +112,7 @@ class Chooser {
       const std::vector<Bytes> got = computed(probe, probe.outputs, inputs, parallel_);
       for (size_t i = 0; i < names.size(); ++i) {
         const Value& v = probe.values[probe.outputs[i]];
-        const double off = share_off(v, got[i]->data(), wanted.made.at(names[i])->data());
+        const double off = share_off(v.elem, *got[i], *wanted.made.at(names[i]));
         errors[i].error = std::max(errors[i].error, off);
       }
     }
@@ -128,7 +128,7 @@ class Chooser {
       const std::vector<Bytes> got = interpret(fixed, wanted.sample.inputs, parallel_);
       for (size_t i = 0; i < got.size(); ++i) {
         const Value& v = fixed.values[fixed.outputs[i]];
-        const double off = share_off(v, got[i]->data(), wanted.outputs[i]->data());
+        const double off = share_off(v.elem, *got[i], *wanted.outputs[i]);
         if (output != nullptr && (output->empty() || off > worst)) *output = v.name;
         worst = std::max(worst, off);
       }
@@ -163,7 +163,8 @@ Ranges ranges_of(const Graph& graph, const std::vector<Sample>& samples,
     for (size_t i = 0; i < values.size(); ++i) {
       const Value& v = fixed.values[values[i]];
       Extremes& range = ranges[v.name];
-      for (int64_t e = 0; e < v.count(); ++e) {
+      const auto count = static_cast<int64_t>(data[i]->size() / sizeof(float));
+      for (int64_t e = 0; e < count; ++e) {
         const double x = load_element(v.elem, data[i]->data(), e);
         if (!std::isfinite(x)) continue;
         range.least = std::min(range.least, x);
@@ -174,10 +175,12 @@ Ranges ranges_of(const Graph& graph, const std::vector<Sample>& samples,
   return ranges;
 }
 
-double share_off(const Value& value, const void* got, const void* want) {
+double share_off(ElemType elem, std::string_view got, std::string_view want) {
   double most = 0, largest = 0;
-  for (int64_t i = 0; i < value.count(); ++i) {
-    const double g = load_element(value.elem, got, i), w = load_element(value.elem, want, i);
+  if (got.size() != want.size()) return std::numeric_limits<double>::infinity();
+  const int64_t count = static_cast<int64_t>(got.size()) * 8 / bits_of(elem);
+  for (int64_t i = 0; i < count; ++i) {
+    const double g = load_element(elem, got.data(), i), w = load_element(elem, want.data(), i);
     if (std::isfinite(w)) largest = std::max(largest, std::abs(w));
     if (g == w || (std::isnan(g) && std::isnan(w))) continue;
     if (!std::isfinite(g - w)) return std::numeric_limits<double>::infinity();

@@ -22,7 +22,7 @@ Ranges ranges_of(const Graph& graph, const std::vector<Sample>& samples,
 
 // The largest difference as a share of the largest magnitude that was wanted; infinite where one of both alone
 // is no number.
-double share_off(const Value& value, const void* got, const void* want);
+double share_off(ElemType elem, std::string_view got, std::string_view want);
 
 // How far a node's output is off when it alone has narrow factors.
 struct ProductError {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "graph/sizes.h"
+
 namespace tilewright::graph {
 namespace {
 
@@ -32,7 +34,8 @@ std::optional<Factor> factor_of(const Text& text, const Syntax& read) {
   return factor;
 }
 
-// Whether elements of both factors are read several times, or those of a constant once.
+// Whether elements of both factors are read several times, or those of a constant once. Factors whose sizes plain
+// nodes say have no elements of a sample to be compared on.
 bool pays(const Graph& graph, const Text& text, const Product& product, int64_t least_terms) {
   const Stage& stage = text.stages[product.stage];
   const size_t left = stage.statement.indices.size();
@@ -52,6 +55,10 @@ bool pays(const Graph& graph, const Text& text, const Product& product, int64_t 
   auto constant = [&](const Factor& f) {
     return graph.values[text.inputs[f.input].value].constant;
   };
+  const auto is_found = [&](const TextInput& input) {
+    return depends_on_values(graph, graph.values[input.value]);
+  };
+  if (std::ranges::any_of(text.inputs, is_found)) return false;
   return terms >= least_terms && (again(0) || constant(product.a)) &&
          (again(1) || constant(product.b)) && (again(0) || again(1));
 }

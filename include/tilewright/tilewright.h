@@ -404,12 +404,11 @@ TW_API tw_status tw_launch(const tw_kernel* kernel, const tw_launch_args* args) 
 
 /* --- Whole models ------------------------------------------------------------------------------ */
 
-/* A model that "tune-cli compile" wrote: its program, kernels and constants. Since version 5.
+/* A model that "tune-cli compile" wrote: its program, kernels and constants. It has the memory of one run: one
+ * thread at a time may use it. Since version 5.
  *
  *   tw_model_open("model.tw", NULL, &model);  // loads kernels, packs weights, reserves memory
- *   tw_model_run(model, &args);               // each time: compiles, allocates and locks nothing
- *
- * A model has the memory of one run: one thread at a time may use it. */
+ *   tw_model_run(model, &args);               // each time: compiles, allocates and locks nothing */
 typedef struct tw_model tw_model;
 
 typedef struct tw_model_options {
@@ -431,7 +430,7 @@ TW_API tw_status tw_model_open(const char* path, const tw_model_options* options
 TW_API void tw_model_close(tw_model* model) TW_NOEXCEPT;
 
 /* An input or an output. Texts and shapes live as long as the model. Where `shape` and `least` differ, each
- * run gives the size: inputs say it by their shapes. Since version 5. */
+ * run gives the size: inputs say it by their shapes, or the run finds it, and `least` is 0. Since version 5. */
 typedef struct tw_port {
   size_t struct_size;
   const char* name;
@@ -448,10 +447,13 @@ TW_API tw_status tw_model_input_at(const tw_model* model, size_t index, tw_port*
 TW_API tw_status tw_model_output_at(const tw_model* model, size_t index, tw_port* port) TW_NOEXCEPT;
 
 /* Writes the shape that an output has in a run on these inputs, of which only types and shapes count:
- * `ndim` sizes. Checks the inputs as a run does. Since version 5. */
+ * `ndim` sizes; sizes that the run finds are the largest. Checks the inputs as a run does. Since version 5. */
 TW_API tw_status tw_model_output_shape(const tw_model* model, const DLTensor* const* inputs,
                                        size_t input_count, size_t output,
                                        int64_t* shape) TW_NOEXCEPT;
+/* The shape in the last run. Where that found sizes, elements lie compactly at the tensor's beginning. */
+TW_API tw_status tw_model_last_output_shape(const tw_model* model, size_t output,
+                                            int64_t* shape) TW_NOEXCEPT;
 /* A state: it stays from run to run, such as the keys and values of a decoder; zeros at first. `data`
  * is its memory, row-major, which the caller may read and write between runs: copies of it save a sequence
  * and bring it back. It lives as long as a model that uses it. Since version 5. */
@@ -459,11 +461,9 @@ TW_API size_t tw_model_state_count(const tw_model* model) TW_NOEXCEPT;
 TW_API tw_status tw_model_state_at(const tw_model* model, size_t index, tw_port* port,
                                    void** data) TW_NOEXCEPT;
 
-/* Since version 5. */
 typedef struct tw_model_args {
-  size_t struct_size;
-  /* A tensor for each port, in their order: compact, row-major, at any alignment, in the host's memory or in that
-   * of the model's GPU. */
+  size_t struct_size; /* since version 5 */
+  /* By port, in their order: compact, row-major, at any alignment, in memory of the host or the model's GPU. */
   const DLTensor* const* inputs;
   size_t input_count;
   const DLTensor* const* outputs;

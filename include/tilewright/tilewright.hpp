@@ -300,6 +300,15 @@ class Model {
     return shape;
   }
 
+  // The shape that an output had in the last run, the elements of which lie compactly at the tensor's beginning.
+  std::vector<int64_t> last_output_shape(size_t output) const {
+    auto port = TW_INIT(tw_port);
+    check(tw_model_output_at(handle_.get(), output, &port));
+    std::vector<int64_t> shape(static_cast<size_t>(port.ndim));
+    check(tw_model_last_output_shape(handle_.get(), output, shape.data()));
+    return shape;
+  }
+
   // A tensor for each port, in their order. `profile` keeps the seconds of nodes(). `stream` is a GPU's.
   void run(const std::vector<const DLTensor*>& inputs, const std::vector<const DLTensor*>& outputs,
            const tw_executor* executor = nullptr, bool profile = false, void* stream = nullptr) {

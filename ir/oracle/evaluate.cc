@@ -204,6 +204,7 @@ Approx Evaluator::reduce(const StageCode& s, Slots& slots) {
   const bool sums = s.reducer == Reducer::Sum;
   const bool floats = is_float(s.type);
   Approx total{sums ? 0.0 : s.reducer == Reducer::Max ? -HUGE_VAL : HUGE_VAL, 0};
+  if (product(s.reduce_extents) == 0) return total;  // over nothing
   double magnitude = 0, apart = 0;
   NarrowError narrow_error(narrow);
   NarrowError* lost = is_narrow(s) ? &narrow_error : nullptr;

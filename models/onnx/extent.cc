@@ -36,10 +36,10 @@ Extent Extents::with_range(const std::string& name, const DimSize& range) {
   return Extent::named(name);
 }
 
-Extent Extents::declare(const std::string& name, const DimSize& range) {
+Extent Extents::declare(const std::string& name, const DimSize& range, bool by_value) {
   if (range.is_dynamic()) {
     const size_t place = named_.size();
-    named_.push_back({name, range, place < stand_ins_.size() ? stand_ins_[place] : 0});
+    named_.push_back({name, range, place < stand_ins_.size() ? stand_ins_[place] : 0, by_value});
   }
   return with_range(name, range);
 }

@@ -45,11 +45,12 @@ inline constexpr StandIns kOtherStandIns = {2141, 1907, 2383, 2617};
 // Whether a number is a multiple of a stand-in.
 bool has_stand_in(int64_t number);
 
-// A size that a model's inputs name.
+// A size that a model's inputs name, or that values of a run say: then it may also be 0.
 struct NamedSize {
   std::string name;
   DimSize range;
   int64_t stand_in = 0;
+  bool by_value = false;
 };
 
 // The ranges of named sizes, and arithmetic. What is no number times names gets a name of its own with
@@ -60,7 +61,7 @@ class Extents {
   explicit Extents(const StandIns& stand_ins = kStandIns) : stand_ins_(stand_ins) {}
 
   // A size of that name; one with a range of a single number is that number.
-  Extent declare(const std::string& name, const DimSize& range);
+  Extent declare(const std::string& name, const DimSize& range, bool by_value = false);
   // The sizes that were declared with ranges, in their order. The stand-in is 0 where there are more of
   // them than stand-ins.
   const std::vector<NamedSize>& named() const { return named_; }

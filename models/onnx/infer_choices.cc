@@ -1,4 +1,6 @@
 // Operators that choose, repeat or regroup elements, and recurrent layers.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -322,6 +324,76 @@ void scan(Step& s) {
   }
 }
 
+// A size from 0 to `most`, which values of the run say.
+std::optional<Extent> found_size(Step& s, size_t axis, const std::optional<Extent>& most) {
+  const auto range = most ? s.extents.range(*most) : std::nullopt;
+  if (!range || s.node.outputs.empty() || s.node.outputs[0].empty()) return std::nullopt;
+  return s.extents.declare(fmt::format("{}.{}", s.node.outputs[0], axis),
+                           {1, std::max<int64_t>(range->max, 2)}, true);
+}
+
+// Of two sizes the one that is less where both are numbers, else the first.
+Extent lesser(const Extent& a, const Extent& b) {
+  return a.fixed() && b.fixed() && b.number() < a.number() ? b : a;
+}
+
+void nonzero(Step& s) {
+  if (!s.shape(0)) return;
+  const auto rank = static_cast<int64_t>(s.shape(0)->size());
+  const auto numbers = s.numbers(0);
+  if (numbers && rank == 1) {
+    Shape places;
+    for (size_t i = 0; i < numbers->size(); ++i) {
+      if ((*numbers)[i] != 0) places.emplace_back(static_cast<int64_t>(i));
+    }
+    return s.set(0, DataType::Int64, Shape{1, static_cast<int64_t>(places.size())}, places);
+  }
+  const auto found = found_size(s, 1, s.extents.product(*s.shape(0)));
+  if (found) s.set(0, DataType::Int64, Shape{rank, *found});
+}
+
+// The shape of the input with another size along the node's axis; the size alone where it has none.
+void set_along_axis(Step& s, const std::optional<Extent>& condition) {
+  if (!s.shape(0)) return;
+  Shape out = {1};
+  size_t axis = 0;
+  std::optional<Extent> rows = s.extents.product(*s.shape(0));
+  if (s.node.find("axis") != nullptr) {
+    const auto own = axis_of(s.node.integer("axis", 0), s.shape(0)->size());
+    if (!own) return;
+    out = *s.shape(0);
+    axis = *own;
+    rows = out[axis];
+  }
+  const auto found = found_size(s, axis, rows && condition ? lesser(*rows, *condition) : rows);
+  if (!found) return;
+  out[axis] = *found;
+  s.set(0, s.type(), out);
+  if (s.node.op != "Unique") return;
+  s.set(1, DataType::Int64, Shape{*found});
+  s.set(2, DataType::Int64, Shape{*rows});
+  s.set(3, DataType::Int64, Shape{*found});
+}
+
+void unique(Step& s) { set_along_axis(s, std::nullopt); }
+
+void compress(Step& s) {
+  if (s.shape(1) && s.shape(1)->size() == 1) set_along_axis(s, (*s.shape(1))[0]);
+}
+
+// At most as many boxes of each batch and class as an input says.
+void suppression(Step& s) {
+  if (!s.shape(0) || !s.shape(1) || s.shape(0)->size() != 3 || s.shape(1)->size() != 3) return;
+  Shape lists = {(*s.shape(1))[0], (*s.shape(1))[1], (*s.shape(0))[1]};
+  const auto given = s.numbers(2);
+  if (given && given->size() == 1) {
+    const auto boxes = s.extents.range(lists[2]);
+    if (boxes && (*given)[0] < boxes->max) lists[2] = std::max<int64_t>((*given)[0], 0);
+  }
+  const auto found = found_size(s, 0, s.extents.product(lists));
+  if (found) s.set(0, DataType::Int64, Shape{*found, 3});
+}
+
 }  // namespace
 
 const Rules& choice_rules() {
@@ -345,6 +417,10 @@ const Rules& choice_rules() {
                                {"Einsum", einsum},
                                {"DFT", dft},
                                {"STFT", stft},
+                               {"NonZero", nonzero},
+                               {"Unique", unique},
+                               {"Compress", compress},
+                               {"NonMaxSuppression", suppression},
                                {"LSTM", recurrent},
                                {"GRU", recurrent},
                                {"RNN", recurrent}};

@@ -138,14 +138,6 @@ std::vector<Draft> Finder::map_whole(const Node& node) const {
     reason = e.what();
   }
   if (own != plain.end()) return own->second(mapping_, node);
-  if (gives_sizes_by_values(node)) {
-    throw NotMapped(fmt::format(
-        "it gives as many elements as values of the run say; expected outputs whose sizes follow "
-        "from "
-        "those of the inputs. Cut the model in front of it: onnx.utils.extract_model(MODEL, "
-        "CUT.onnx, INPUTS, ['{}'])",
-        to_utf8(node.inputs.empty() ? "" : node.inputs[0])));
-  }
   throw NotMapped(reason.empty() ? "there is no kernel for this operator" : reason);
 }
 
@@ -167,7 +159,7 @@ std::vector<Draft> Finder::map(const Node& node) const {
 
 // Writes the spec. Throws NotMapped where it is none.
 void Finder::check(Draft* d) {
-  if (d->layer.loop != nullptr) return;
+  if (d->layer.loop != nullptr || !d->layer.plain.empty()) return;
   d->layer.spec = d->spec.json();
   try {
     parse_spec(d->layer.spec);

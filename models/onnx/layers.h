@@ -50,11 +50,13 @@ struct LayerLoop {
 // A workload of the model, and where it stands.
 struct Layer {
   std::string spec;                // a JSON object
+  std::string plain = {};          // in the place of a spec: a plain node (graph/plain/plain.h)
   std::vector<const Node*> nodes;  // what it stands for, the one that names it first
   // The values that its operands are, "A": "x". Row-major elements lie in them as the operand wants
   // them, but for what `note` says and weights in a form of their own.
   std::map<std::string, std::string> operands;
   std::string output;
+  std::vector<std::string> more = {};         // outputs of a plain node behind the first one
   std::string note;                           // what has to be done besides, or ""
   std::vector<MadeConstant> made = {};        // with LayerOptions::whole
   std::shared_ptr<LayerLoop> loop = nullptr;  // in the place of a spec

@@ -40,18 +40,12 @@ std::string unknown_shape(const Graph& graph, std::string value) {
     value = *before;
   }
   if (first == nullptr) return wanted;
-  return fmt::format("{}: it begins at '{}' ({}), {}", wanted, first->label(), first->full_op(),
-                     gives_sizes_by_values(*first)
-                         ? "which gives as many elements as values of the run say"
-                         : "whose output has no shape that follows from its inputs");
+  return fmt::format(
+      "{}: it begins at '{}' ({}), whose output has no shape that follows from its inputs", wanted,
+      first->label(), first->full_op());
 }
 
 }  // namespace
-
-bool gives_sizes_by_values(const Node& node) {
-  static const std::set<std::string> kOps = {"NonZero", "NonMaxSuppression", "Unique", "Compress"};
-  return kOps.contains(node.full_op());
-}
 
 const Value& Mapping::input(const Node& node, size_t i) const {
   static const std::string kNone;
@@ -85,6 +79,15 @@ ElemType Mapping::elem(const std::string& value) const {
 int64_t Mapping::number(const Extent& e) const {
   if (e.fixed() && e.number() < 1) throw NotMapped(fmt::format("a size is {}", e.text()));
   if (auto number = extents().stand_in(e)) return *number;
+  for (const NamedSize& size : extents().named()) {
+    if (!size.by_value || e.text().find(size.name) == std::string::npos) continue;
+    throw NotMapped(
+        fmt::format("a size is {}, and values of the run say {}; expected a multiple of such a "
+                    "size, of which a "
+                    "model has {} with those of its inputs. Cut the model in front of it with "
+                    "onnx.utils.extract_model",
+                    e.text(), size.name, kStandIns.size()));
+  }
   throw NotMapped(fmt::format(
       "a size is {}, which is no multiple of a ranged dimension; give that dimension one size",
       e.text()));

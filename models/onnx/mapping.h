@@ -20,9 +20,6 @@ class NotMapped : public Error {
   using Error::Error;
 };
 
-// Whether an operator gives as many elements as values of a run say.
-bool gives_sizes_by_values(const Node& node);
-
 // A layer in the making.
 struct Draft {
   SpecText spec;

@@ -118,18 +118,27 @@ class Model {
     return arrays;
   }
 
-  void run(const py::sequence& inputs, const py::sequence& outputs, const Pool* pool,
-           bool profile) const {
+  py::tuple run(const py::sequence& inputs, const py::sequence& outputs, const Pool* pool,
+                bool profile) const {
     const std::shared_ptr<OpenedModel> opened = get();
     const PortArrays in(opened->inputs, inputs, false), out(opened->outputs, outputs, true);
     const std::shared_ptr<const tw::Pool> threads = pool == nullptr ? nullptr : pool->get();
+    std::vector<std::vector<int64_t>> shapes;
     {
       py::gil_scoped_release released;
       const std::scoped_lock lock(*opened->running);
       opened->model.run(in.pointers(), out.pointers(),
                         threads == nullptr ? nullptr : threads->executor(), profile);
+      for (size_t i = 0; i < opened->outputs.size(); ++i) {
+        shapes.push_back(opened->model.last_output_shape(i));
+      }
     }
     out.write_back();
+    py::list told;
+    for (const std::vector<int64_t>& shape : shapes) {
+      told.append(sizes_of(shape.data(), shape.size()));
+    }
+    return py::tuple(told);
   }
 
   void close() { opened_.reset(); }
@@ -179,7 +188,7 @@ void add_model(py::module_& module) {
                              "A tuple of Node: the program, and how each node is served.")
       .def("output_shapes", &Model::output_shapes, py::arg("inputs"),
            "The shapes that outputs have in a run on these inputs. Raises TensorError as a run\n"
-           "does: for a size outside of its range, too.")
+           "does: for a size outside of its range, too. Sizes that the run finds are the largest.")
       .def_property_readonly(
           "states", &Model::states,
           "The values that stay from run to run, zeros at first: NumPy arrays by name,\n"
@@ -188,7 +197,9 @@ void add_model(py::module_& module) {
            py::arg("pool") = py::none(), py::arg("profile") = false,
            "Runs the model on arrays in the host's memory, one for each port, without the GIL.\n"
            "Arrays with gaps are copied. `pool`: threads to run on; default: the calling one.\n"
-           "`profile` keeps the seconds of each node for `nodes`.")
+           "`profile` keeps the seconds of each node for `nodes`. Returns the shapes of the\n"
+           "outputs: where the run finds a size, an array has room for the largest, and its\n"
+           "elements lie compactly at its beginning.")
       .def(
           "__call__",
           [](const py::object& model, const py::args& inputs, const py::kwargs& options) {

@@ -1,6 +1,7 @@
 """Launching a kernel, and running a model, as one calls a function."""
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any, Sequence
 
@@ -101,5 +102,8 @@ def call_model(model: Model, *inputs: Any, pool: Pool | None = None, profile: bo
         shapes = model.output_shapes(arrays)
     outputs = [_new_output(shape, port.dtype, arrays[0] if arrays else None)
                for port, shape in zip(ports, shapes)]
-    model.run(arrays, outputs, pool=pool, profile=profile)
+    found = model.run(arrays, outputs, pool=pool, profile=profile)
+    outputs = [output if tuple(output.shape) == shape
+               else output.reshape(-1)[:math.prod(shape)].reshape(shape)
+               for output, shape in zip(outputs, found)]
     return outputs[0] if len(outputs) == 1 else tuple(outputs)

@@ -210,14 +210,14 @@ NpyArray read_npy(const std::string& path) {
   return parse_npy(*file, path);
 }
 
-std::string format_npy(const HostArray& array) {
-  ElemType type = written_type(array.elem());
+std::string format_npy(const TensorView& array) {
+  ElemType type = written_type(array.elem);
   std::string_view code;
   for (const Dtype& d : kDtypes) {
     if (d.elem == type) code = d.code;
   }
   std::string shape =
-      fmt::format("({}{})", fmt::join(array.shape(), ", "), array.shape().size() == 1 ? "," : "");
+      fmt::format("({}{})", fmt::join(array.shape, ", "), array.shape.size() == 1 ? "," : "");
   std::string header = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': {}, }}",
                                    bits_of(type) == 8 ? '|' : '<', code, shape);
   // The data begins at a multiple of 64 bytes, as NumPy has it.
@@ -229,8 +229,8 @@ std::string format_npy(const HostArray& array) {
   file += header;
   size_t begin = file.size();
   file.resize(begin + static_cast<size_t>(bytes_for(type, array.count())));
-  if (type == array.elem()) {
-    std::memcpy(file.data() + begin, array.data(), file.size() - begin);
+  if (type == array.elem) {
+    std::memcpy(file.data() + begin, array.data, file.size() - begin);
     return file;
   }
   for (int64_t i = 0; i < array.count(); ++i) {
@@ -239,7 +239,7 @@ std::string format_npy(const HostArray& array) {
   return file;
 }
 
-void write_npy(const std::string& path, const HostArray& array) {
+void write_npy(const std::string& path, const TensorView& array) {
   if (!write_file_atomic(path, format_npy(array))) fail(path, "cannot be written");
 }
 

@@ -32,8 +32,12 @@ NpyArray parse_npy(std::string_view file, const std::string& path);
 
 // A file of version 1.0. Types that NumPy lacks are widened: bf16 and 8-bit floats to f4, nf4 and
 // 4-bit floats too, narrow integers to i1 or u1. Throws FileError when it cannot be written.
-void write_npy(const std::string& path, const HostArray& array);
-std::string format_npy(const HostArray& array);
+void write_npy(const std::string& path, const TensorView& array);
+inline void write_npy(const std::string& path, const HostArray& array) {
+  write_npy(path, view_of(array));
+}
+std::string format_npy(const TensorView& array);
+inline std::string format_npy(const HostArray& array) { return format_npy(view_of(array)); }
 
 // Copies the values into `array`, rounding to nearest even where its type is narrower: f32 files feed
 // f16, bf16 and fp8 operands, integer files feed the low-bit ones. Integers for nf4 and f4e2m1, and u8

@@ -26,6 +26,10 @@ std::vector<std::string> seed_inputs() {
       "\"expr:expr=\\\"Y[h, i, e] += P[h, i, r] * V[h, r, "
       "e]\\\",dims.h=2,dims.i=4,dims.e=8,dims.r=4,"
       "shapes.P=[2,4,4]\" (P=\"p\", V=\"q\")\noutput \"o\"\n",
+      "dim \"n\": at most 6 as 2137\ndim \"k\": at most 6 as 1913\ninput \"x\": f32[2, 3]\n"
+      "\"p\": i64[2, 2137] = plain \"NonZero\" (X=\"x\")\n"
+      "\"y\": f32[1913], \"i\": i64[1913], \"j\": i64[6], \"c\": i64[1913] = plain "
+      "\"Unique:sorted=0\" (X=\"x\")\noutput \"p\"\noutput \"y\"\n",
       "# a program of files\ndim \"b\": 1..8 as 2137\nconst \"w\": f32[16, 8] = from "
       "\"w.safetensors\" "
       "\"l.0\"\nconst \"v\": u4[8] = from \"v.npy\"\ninput \"x\": f32[2137, 16]\n\"y\" = "

@@ -91,12 +91,13 @@ Json run(const std::string& folder, bool ranged) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     given[model.inputs[i].name] = std::make_shared<std::string>(inputs[i].bytes);
   }
-  const std::vector<graph::Bytes> outputs = interpret(graph, given);
+  std::map<std::string, graph::Bytes> states;
+  std::vector<graph::Shape> shapes;
+  const std::vector<graph::Bytes> outputs = interpret(graph, given, &states, {}, &shapes);
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const graph::Value& v = graph.values[graph.outputs[i]];
-    HostArray array(v.name, v.elem, v.shape);
-    std::memcpy(array.data(), outputs[i]->data(), outputs[i]->size());
-    write_npy(fmt::format("{}/out{}.npy", folder, i), array);
+    const ElemType elem = graph.values[graph.outputs[i]].elem;
+    write_npy(fmt::format("{}/out{}.npy", folder, i),
+              TensorView{elem, shapes[i], outputs[i]->data()});
   }
   const auto moves = std::ranges::count_if(graph.nodes, [](const graph::Node& node) {
     const auto made = graph::text_of(node);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "models/onnx/whole/index_expr.h"
 #include "models/onnx/whole/whole.h"
@@ -145,8 +146,24 @@ Mapped express_tile(const Mapping& m, const Node& node) {
   return {copied(e, e.at(node.inputs[0], at))};
 }
 
+// Whether the elements are those that a node finds: places from 0 on, perhaps moved about.
+bool are_found(const Graph& graph, std::string value) {
+  static const std::set<std::string> kFinds = {"NonZero", "NonMaxSuppression", "ArgMax", "ArgMin"},
+                                     kMoves = {"Transpose", "Slice",   "Squeeze", "Unsqueeze",
+                                               "Reshape",   "Flatten", "Gather",  "Identity",
+                                               "Split",     "Cast"};
+  for (size_t steps = 0; steps < graph.model().nodes.size(); ++steps) {
+    const Node* node = graph.producer(value);
+    if (node == nullptr || kFinds.contains(node->full_op())) return node != nullptr;
+    if (!kMoves.contains(node->full_op()) || !node->has_input(0)) return false;
+    value = node->inputs[0];
+  }
+  return false;
+}
+
 // Whether an index may count from the end. Those that a model is given may.
 bool has_negatives(const Mapping& m, const std::string& indices) {
+  if (are_found(m.graph, indices)) return false;
   const Tensor* known = m.graph.value(indices).tensor;
   if (known == nullptr || !known->readable()) return true;
   for (int64_t i = 0; i < known->count; ++i) {

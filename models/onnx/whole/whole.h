@@ -26,6 +26,7 @@ const MapFns& whole_contrib_attention_mappings();
 const MapFns& whole_resize_mappings();
 const MapFns& whole_bit_mappings();
 const MapFns& whole_grid_mappings();
+const MapFns& whole_plain_mappings();  // sizes that values of a run say
 
 // A hyperbolic function or its inverse of one element, '$'; "" for other operators.
 std::string hyperbolic_text(const std::string& op);

@@ -311,7 +311,7 @@ const MapFns& whole_mappings() {
                                &whole_control_mappings(),       &whole_group_weight_mappings(),
                                &whole_contrib_mappings(),       &whole_contrib_attention_mappings(),
                                &whole_resize_mappings(),        &whole_bit_mappings(),
-                               &whole_grid_mappings()}) {
+                               &whole_grid_mappings(),          &whole_plain_mappings()}) {
       all.insert(part->begin(), part->end());
     }
     return all;

@@ -226,7 +226,8 @@ class Region:
 
     def add_specs(self) -> None:
         """Adds the workloads of the file to FOLDER/specs.txt, which tilewright.tune() takes."""
-        add_specs(self.file.parent, [node.spec for node in self._model.nodes if node.spec])
+        specs = [node.spec for node in self._model.nodes if not node.spec.startswith("plain ")]
+        add_specs(self.file.parent, [spec for spec in specs if spec])
 
     # Runs.
 

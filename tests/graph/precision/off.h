@@ -17,7 +17,7 @@ inline double off(const Graph& before, const Graph& after) {
   for (size_t o = 0; o < wanted.size(); ++o) {
     const Value& v = before.values[before.outputs[o]];
     EXPECT_EQ(type_text(after.values[after.outputs[o]]), type_text(v));
-    most = std::max(most, share_off(v, got[o]->data(), wanted[o]->data()));
+    most = std::max(most, share_off(v.elem, *got[o], *wanted[o]));
   }
   return most;
 }

@@ -1,11 +1,8 @@
-// The text form of graphs.
-#define XXH_INLINE_ALL
+// Graphs out of their text form.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <xxhash.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -20,24 +17,6 @@
 
 namespace tilewright::graph {
 namespace {
-
-constexpr int64_t kMaxWritten = 8;  // elements of constants that stand in the text
-
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-std::string constant_text(const Value& v) {
-  if (v.data == nullptr && !v.file.empty()) {
-    return "from " + quoted(v.file) + (v.tensor == v.name ? "" : " " + quoted(v.tensor));
-  }
-  if (!is_written(v)) return v.data == nullptr ? v.hash : data_hash(*v.data);
-  std::string text;
-  for (int64_t i = 0; i < v.count(); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", load_element(v.elem, v.data->data(), i));
-  }
-  return "{" + text + "}";
-}
 
 class Parser {
  public:
@@ -136,8 +115,9 @@ class Parser {
     Dim dim;
     dim.name = line.text();
     line.expect(":");
-    dim.range.min = line.value<int64_t>();
-    line.expect("..");
+    dim.by_value = line.take("at most ");
+    dim.range.min = dim.by_value ? 1 : line.value<int64_t>();
+    if (!dim.by_value) line.expect("..");
     dim.range.max = line.value<int64_t>();
     line.expect("as");
     dim.stand_in = line.value<int64_t>();
@@ -181,14 +161,27 @@ class Parser {
     add(line, std::move(v));
   }
 
+  void read_operands(TextLine& line, Node* node) {
+    line.expect("(");
+    while (!line.take(")")) {
+      if (!node->operands.empty()) line.expect(",");
+      const std::string name = line.word();
+      line.expect("=");
+      node->operands[name] = known(line);
+    }
+  }
+
   void read_node(TextLine& line) {
     Value v;
     v.name = line.text();
     const bool is_typed = line.take(":");
     if (is_typed) read_type(line, &v);
     Node node;
+    std::vector<Value> more;
+    while (is_typed && line.take(",")) more.push_back(typed(line));
     line.expect("=");
-    if (!is_typed && !line.is_at('"')) line.fail("expected the shape of a view or of a write");
+    if (!is_typed && !line.is_at('"'))
+      line.fail("expected the shape of a view, a write or a plain node");
     if (line.take("view ")) {
       std::vector<size_t> parts = {known(line)};
       while (line.take(",")) parts.push_back(known(line));
@@ -202,19 +195,17 @@ class Parser {
       line.expect("at");
       node.operands["P"] = known(line);
     } else {
-      node.spec = line.text();
-      if (node.spec.empty()) line.fail("expected a spec");
+      const bool plain = line.take("plain ");
+      std::string& operator_text = plain ? node.plain : node.spec;
+      operator_text = line.text();
+      if (operator_text.empty()) line.fail("expected a spec");
       if (!is_typed) take_type(line, node.spec, &v);
-      line.expect("(");
-      while (!line.take(")")) {
-        if (!node.operands.empty()) line.expect(",");
-        const std::string name = line.word();
-        line.expect("=");
-        node.operands[name] = known(line);
-      }
+      read_operands(line, &node);
     }
+    if (!more.empty() && !node.is_plain()) line.fail("a plain node alone has several outputs");
     node.label = line.take("for ") ? line.text() : v.name;
     node.output = add(line, std::move(v));
+    for (Value& other : more) node.more.push_back(add(line, std::move(other)));
     graph_.nodes.push_back(std::move(node));
   }
 
@@ -346,78 +337,7 @@ class Parser {
   std::vector<Around> around_;
 };
 
-std::string node_text(const Graph& graph, const Node& node) {
-  const Value& out = graph.values[node.output];
-  std::string text = fmt::format("{}: {} = ", quoted(out.name), type_text(out));
-  if (node.is_view()) {
-    std::string parts;
-    for (size_t part : node.parts()) {
-      parts += (parts.empty() ? "" : ", ") + quoted(graph.values[part].name);
-    }
-    text += "view " + parts + (node.first == 0 ? "" : fmt::format(" from {}", node.first));
-  } else if (node.is_write()) {
-    auto name = [&](const char* operand) {
-      return quoted(graph.values[node.operands.at(operand)].name);
-    };
-    text += fmt::format("write {} to {} at {}", name("R"), name("X"), name("P"));
-  } else {
-    std::string operands;
-    for (const auto& [name, value] : node.operands) {
-      operands += fmt::format("{}{}={}", operands.empty() ? "" : ", ", name,
-                              quoted(graph.values[value].name));
-    }
-    text += fmt::format("{} ({})", quoted(node.spec), operands);
-  }
-  if (node.label != out.name) text += " for " + quoted(node.label);
-  return text + "\n";
-}
-
 }  // namespace
-
-std::string constants_and_nodes(const Graph& graph) {
-  std::string text;
-  for (const Value& v : graph.values) {
-    if (!v.constant) continue;
-    text += fmt::format("const {}: {} = {}\n", quoted(v.name), type_text(v), constant_text(v));
-  }
-  for (const Node& node : graph.nodes) {
-    text += node.is_loop() ? loop_text(graph, node) : node_text(graph, node);
-  }
-  for (size_t i : graph.outputs) text += fmt::format("output {}\n", quoted(graph.values[i].name));
-  return text;
-}
-
-// Few numbers, which a text can hold exactly.
-bool is_written(const Value& v) {
-  if (v.count() > kMaxWritten || v.data == nullptr) return false;
-  for (int64_t i = 0; i < v.count(); ++i) {
-    const double x = load_element(v.elem, v.data->data(), i);
-    if (!std::isfinite(x) || std::abs(x) > 9e15) return false;
-  }
-  return true;
-}
-
-std::string data_hash(const std::string& data) {
-  const XXH128_hash_t h = XXH3_128bits(data.data(), data.size());
-  return fmt::format("xxh3:{:016x}{:016x}", h.high64, h.low64);
-}
-
-std::string to_string(const Graph& graph) {
-  std::string text = fmt::format("graph {}\n", quoted(graph.name));
-  for (const Dim& d : graph.dims) {
-    text +=
-        fmt::format("dim {}: {}..{} as {}\n", quoted(d.name), d.range.min, d.range.max, d.stand_in);
-  }
-  for (size_t i : graph.inputs) {
-    const Value& v = graph.values[i];
-    text += fmt::format("input {}: {}\n", quoted(v.name), type_text(v));
-  }
-  for (size_t i : graph.states) {
-    const Value& v = graph.values[i];
-    text += fmt::format("state {}: {}\n", quoted(v.name), type_text(v));
-  }
-  return text + constants_and_nodes(graph);
-}
 
 Graph parse_graph(std::string_view text) { return Parser().parse(text); }
 
