@@ -130,7 +130,7 @@ int run(int argc, const char* const* argv) {
       "Tunes tensor operators for this machine: searches kernels, checks, stores and replays them.",
       "tune-cli");
   app.require_subcommand(1);
-  const bool is_worker = argc > 1 && std::string_view(argv[1]) == "worker";
+  const bool is_worker = argc > 1 && std::string_view(argv[1]) == "job-worker";
   if (!is_worker) add_settings(app);
   Runners runners;
   add_tune(app, runners);
@@ -151,6 +151,7 @@ int run(int argc, const char* const* argv) {
   add_help(app, runners);
   add_documents(app, runners);
   add_worker(app, runners);
+  add_job_worker(app, runners);
   int code = run_guarded([&] { return parse_and_run(app, runners, argc, argv); });
   if (code != kDone) return code;
   // What was printed may not have reached its file yet, and what does not is lost in silence.

@@ -68,7 +68,7 @@ TEST_F(Documents, EveryCommandHasAnExample) {
 
 TEST_F(Documents, HiddenCommandsStayHidden) {
   for (const char* arguments : {"--help", "completions bash", "completions zsh", "man"}) {
-    EXPECT_THAT(run(arguments).out, Not(HasSubstr("worker"))) << arguments;
+    EXPECT_THAT(run(arguments).out, Not(HasSubstr("job-worker"))) << arguments;
   }
 }
 
@@ -134,7 +134,7 @@ TEST_F(Documents, FishNamesEveryCommandAndOption) {
     }
   }
   EXPECT_THAT(fish, HasSubstr("-l target -x -a 'native avx512"));
-  EXPECT_THAT(fish, Not(HasSubstr("worker")));
+  EXPECT_THAT(fish, Not(HasSubstr("job-worker")));
   if (shell("command -v fish").code != 0) GTEST_SKIP() << "fish is not installed";
   std::ofstream(dir_ / "tune-cli.fish") << fish;
   Ran offered = shell(
