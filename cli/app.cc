@@ -23,6 +23,7 @@
 #include "graph/graph.h"
 #include "runtime/error.h"
 #include "serving/status.h"
+#include "tuner/fleet/place.h"
 
 namespace tilewright::cli {
 namespace {
@@ -80,6 +81,8 @@ int run_guarded(const Runner& runner) {
     return report(e.what(), e.status() == TW_ERROR_MISS ? kRequiredMissed : kBadUsage);
   } catch (const TargetError& e) {
     return report(e.what(), e.is_known() ? kNoDeviceOrToolchain : kBadUsage);
+  } catch (const FleetError& e) {  // no worker: another machine is not there
+    return report(e.what(), kNoDeviceOrToolchain);
   } catch (const ToolchainError& e) {
     return report(e.what(), kNoDeviceOrToolchain);
   } catch (const DeviceError& e) {

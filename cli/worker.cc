@@ -16,9 +16,8 @@ void add_worker(CLI::App& app, Runners& runners) {
       "(docs/fleet.md). Example:\n"
       "  tune-cli tune matmul:m=512,n=3072,k=768 --workers 'command:ssh build1 tune-cli worker'");
   runners["worker"] = [] {
-    return fleet_worker_main({.job_worker = worker_command(),
-                              .version = TILEWRIGHT_VERSION,
-                              .facts = measuring_facts});
+    return fleet_worker_main(
+        {.job_worker = worker_command(), .version = TILEWRIGHT_VERSION, .facts = measuring_facts});
   };
 }
 

@@ -15,8 +15,8 @@ using testing::SizeIs;
 class FleetOfTune : public Cli {
  protected:
   Ran tune(const std::string& workers, const std::string& more = "--trials 6") {
-    return run(std::string("tune ") + kSmall + " --threads 1 --json --quiet --db t.db " + more + " " +
-               workers);
+    return run(std::string("tune ") + kSmall + " --threads 1 --json --quiet --db t.db " + more +
+               " " + workers);
   }
   static std::string device(const std::string& mode) {
     return "--workers 'command:" TILEWRIGHT_BINARY_DIR "/fleet_device " + mode + " 0.1' ";
@@ -52,8 +52,9 @@ TEST_F(FleetOfTune, MeasuresWithLocalWorkersAndStoresTheWinner) {
 }
 
 TEST_F(FleetOfTune, KilledWorkersLeaveTheSameTrials) {
-  const std::string search = "tune matmul:m=32,n=48,k=16 --threads 1 --json --quiet --search random "
-                             "--seed 7 --trials 24 --no-warm-start --no-pretrained ";
+  const std::string search =
+      "tune matmul:m=32,n=48,k=16 --threads 1 --json --quiet --search random "
+      "--seed 7 --trials 24 --no-warm-start --no-pretrained ";
   const Ran whole = run(search + "--db whole.db --workers local:8");
   ASSERT_EQ(whole.code, 0) << whole.err;
   // Kills a worker of tune-cli now and then, with SIGKILL.
@@ -73,7 +74,7 @@ while os.path.exists(f"/proc/{parent}"):
         pass
 print(killed, file=sys.stderr)
 )");
-  const Ran ran = shell(std::string(TILEWRIGHT_BINARY_DIR) + "/" + search +
+  const Ran ran = shell(std::string(TILEWRIGHT_BINARY_DIR) + "/tune-cli " + search +
                         "--db killed.db --workers local:8 & pid=$!; python3 kill.py $pid & "
                         "wait $pid; code=$?; wait; exit $code");
   ASSERT_EQ(ran.code, 0) << ran.err;
@@ -111,7 +112,7 @@ TEST_F(FleetOfTune, EachKindOfMachineHasWinnersOfItsOwn) {
 
 TEST_F(FleetOfTune, WithoutWorkersItSaysWhy) {
   const Ran ran = tune(device("stranger"));
-  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(ran.code, 4);
   EXPECT_THAT(ran.err, HasSubstr("no worker began"));
   EXPECT_THAT(ran.err, HasSubstr("Permission denied (publickey)."));
   EXPECT_EQ(tune("--workers cloud:3").code, 2);

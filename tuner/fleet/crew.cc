@@ -22,8 +22,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kLookSeconds = 0.1;  // between two looks at the clock's limits
-constexpr int kCloseMs = 3000;        // all workers together, until they are killed
+constexpr double kLookSeconds = 0.1;         // between two looks at the clock's limits
+constexpr int kCloseMs = 3000;               // all workers together, until they are killed
 constexpr size_t kNoise = size_t{64} << 10;  // that a login may print before the hello
 
 }  // namespace
@@ -79,9 +79,7 @@ Crew::~Crew() { close(); }
 size_t Crew::size() const { return slots_.size(); }
 const Hello& Crew::hello(size_t worker) const { return slots_[worker]->hello; }
 const std::string& Crew::name(size_t worker) const { return slots_[worker]->link->place().name; }
-bool Crew::is_dropped(size_t worker) const {
-  return slots_[worker]->state == Slot::State::Dropped;
-}
+bool Crew::is_dropped(size_t worker) const { return slots_[worker]->state == Slot::State::Dropped; }
 size_t Crew::living() const {
   return static_cast<size_t>(std::ranges::count_if(
       slots_, [](const auto& s) { return s->state != Slot::State::Dropped; }));
@@ -97,9 +95,8 @@ void Crew::close() {
     if (slot->link->running()) slot->link->close_input();
   }
   const auto all_ended = [&] {
-    return std::ranges::all_of(slots_, [](const auto& s) {
-      return !s->link->running() || s->link->has_ended();
-    });
+    return std::ranges::all_of(
+        slots_, [](const auto& s) { return !s->link->running() || s->link->has_ended(); });
   };
   for (int waited = 0; !all_ended() && waited < kCloseMs; waited += 10) ::poll(nullptr, 0, 10);
   for (auto& slot : slots_) {
@@ -177,8 +174,8 @@ void Crew::hand_out(Run& run, Slot& slot, size_t job, const CrewJob& made) {
   slot.lease = next_lease_++;
   slot.heard = steady_seconds();
   slot.until = slot.heard + made.seconds;
-  slot.link->send(fmt::format(R"({{"lease":{},"kind":"{}","job":{}}})", slot.lease, made.kind,
-                              made.payload));
+  slot.link->send(
+      fmt::format(R"({{"lease":{},"kind":"{}","job":{}}})", slot.lease, made.kind, made.payload));
 }
 
 void Crew::assign(Run& run) {
@@ -188,8 +185,7 @@ void Crew::assign(Run& run) {
     // Most jobs take any worker: the first one is nearly always taken.
     for (size_t i = 0; i < run.pending.size() && slot->state == Slot::State::Idle;) {
       const size_t job = run.pending[i];
-      const bool avoided =
-          run.jobs[job].avoid == static_cast<int>(slot->index) && living() > 1;
+      const bool avoided = run.jobs[job].avoid == static_cast<int>(slot->index) && living() > 1;
       if (avoided) {
         ++i;
         continue;
@@ -225,8 +221,7 @@ void Crew::send_artifacts(Run& run, Slot& slot, const json& line) {
   for (const json& entry : line["need"]) {
     const auto bytes = entry.is_string() ? run.work.artifact(entry) : std::nullopt;
     if (!bytes) return refuse(run, slot, "it asks for an artifact that its job does not have");
-    const json sent = {
-        {"sha256", entry}, {"bytes", bytes->size()}, {"data", to_base64(*bytes)}};
+    const json sent = {{"sha256", entry}, {"bytes", bytes->size()}, {"data", to_base64(*bytes)}};
     slot.link->send(json{{"artifact", sent}}.dump());
   }
 }
@@ -262,8 +257,9 @@ void Crew::judge(Run& run, Slot& slot, const json& answer) {
 void Crew::answer(Run& run, Slot& slot, const json& line) {
   const json& lease = line["lease"];
   if (slot.state != Slot::State::Busy || lease != slot.lease) {
-    return refuse(run, slot, fmt::format("an answer of lease {}, which it does not hold",
-                                         lease.dump().substr(0, 40)));
+    return refuse(
+        run, slot,
+        fmt::format("an answer of lease {}, which it does not hold", lease.dump().substr(0, 40)));
   }
   if (line.contains("need") && line["need"].is_array()) return send_artifacts(run, slot, line);
   if (line.contains("error") && line["error"].is_string()) {
@@ -301,8 +297,7 @@ void Crew::check_times(Run& run) {
   for (auto& slot : slots_) {
     if (slot->state == Slot::State::Busy && now >= slot->until) {
       lose(run, *slot, "its lease ended before it answered");
-    } else if (slot->state == Slot::State::Busy &&
-               now - slot->heard > options_.silence_seconds) {
+    } else if (slot->state == Slot::State::Busy && now - slot->heard > options_.silence_seconds) {
       lose(run, *slot, fmt::format("silent for {:.3g} s", now - slot->heard));
     } else if (slot->state == Slot::State::Starting && now >= slot->until) {
       lose(run, *slot, fmt::format("no hello within {:.3g} s", options_.start_seconds));

@@ -17,12 +17,12 @@
 namespace tilewright {
 
 struct CrewOptions {
-  double silence_seconds = 30;  // without a line from a busy worker it counts as lost
-  double start_seconds = 60;    // until the hello of a worker that was started again
+  double silence_seconds = 30;   // without a line from a busy worker it counts as lost
+  double start_seconds = 60;     // until the hello of a worker that was started again
   double restart_seconds = 0.5;  // before a first start; doubles with each loss in a row
-  int losses = 5;               // in a row, without an answer between them, until it is dropped
-  int strikes = 3;              // refused answers until it is dropped
-  int attempts = 5;             // lost workers until a job is given up
+  int losses = 5;                // in a row, without an answer between them, until it is dropped
+  int strikes = 3;               // refused answers until it is dropped
+  int attempts = 5;              // lost workers until a job is given up
 };
 
 struct CrewCounts {

@@ -92,8 +92,8 @@ class Gathering {
       try {
         Hello hello = read_hello(*line, options_.opening);
         if (options_.threads > hello.cores) {
-          throw FleetError(fmt::format("it has {} cores, --threads asks for {}", hello.cores,
-                                       options_.threads));
+          throw FleetError(
+              fmt::format("it has {} cores, --threads asks for {}", hello.cores, options_.threads));
         }
         members_.push_back({std::move(w.link), std::move(hello)});
       } catch (const FleetError& e) {
@@ -153,12 +153,12 @@ Fleet gather_fleet(const std::vector<Place>& places, const FleetOptions& options
   for (auto& [key, group] : alike) {
     auto& [identity, members] = group;
     const Target target = members[0].hello.target;
-    const int threads = !target.has_threads  ? 1
+    const int threads = !target.has_threads   ? 1
                         : options.threads > 0 ? options.threads
                                               : threads_each(members);
-    fleet.groups.push_back({identity, target, threads,
-                            std::make_unique<Crew>(std::move(members), options.opening,
-                                                   options.crew)});
+    fleet.groups.push_back(
+        {identity, target, threads,
+         std::make_unique<Crew>(std::move(members), options.opening, options.crew)});
   }
   if (!fleet.groups.empty()) return fleet;
   std::vector<std::string> reasons;

@@ -22,13 +22,13 @@ struct FleetGroup {
 
 struct FleetOptions {
   Opening opening;
-  int threads = 0;              // of kernels; 0: the cores that each worker of the group has to itself
-  double hello_seconds = 300;   // until all have said hello: batch systems let jobs wait
+  int threads = 0;  // of kernels; 0: the cores that each worker of the group has to itself
+  double hello_seconds = 300;  // until all have said hello: batch systems let jobs wait
   CrewOptions crew = {};
 };
 
 struct Fleet {
-  std::vector<FleetGroup> groups;  // at least one, by identity
+  std::vector<FleetGroup> groups;           // at least one, by identity
   std::vector<CrewCounts::Dropped> absent;  // workers that never began
   size_t workers = 0;                       // that did
 };

@@ -32,8 +32,8 @@ class FleetMeasurer::Trials : public CrewWork {
          const MeasureLimits& limits, double best_seconds, const MeasuredFn& measured,
          const std::vector<SizePoint>& points)
       : fleet_(fleet), workload_(workload), batch_(batch), limits_(limits), now_(limits),
-        best_seconds_(best_seconds), measured_(measured), points_(points),
-        results_(batch.size()), jobs_(batch.size()) {
+        best_seconds_(best_seconds), measured_(measured), points_(points), results_(batch.size()),
+        jobs_(batch.size()) {
     now_.deadline = std::max(limits.deadline, limits.first_deadline);
   }
 
@@ -70,14 +70,20 @@ std::optional<CrewJob> FleetMeasurer::Trials::make(size_t index) {
                     steady_seconds() + fleet_.options_.timeout_seconds > now_.deadline;
   if (now_.reached() || late) return std::nullopt;
   TrialJob& job = jobs_[index];
-  job = {fleet_.context(workload_, now_), c.sketch->name, c.sketch->version, c.config,
-         c.fingerprint, c.is_default, best_seconds_, points_};
+  job = {fleet_.context(workload_, now_),
+         c.sketch->name,
+         c.sketch->version,
+         c.config,
+         c.fingerprint,
+         c.is_default,
+         best_seconds_,
+         points_};
   const MeasureOptions& o = fleet_.options_;
   const auto doubted = doubted_.find(index);
-  return CrewJob{"trial", to_json(job),
-                 kLeaseSeconds + o.compile_seconds +
-                     std::max(o.timeout_seconds, o.default_timeout_seconds),
-                 doubted == doubted_.end() ? -1 : doubted->second.worker};
+  return CrewJob{
+      "trial", to_json(job),
+      kLeaseSeconds + o.compile_seconds + std::max(o.timeout_seconds, o.default_timeout_seconds),
+      doubted == doubted_.end() ? -1 : doubted->second.worker};
 }
 
 bool FleetMeasurer::Trials::is_doubtful(const Measurement& m, int worker) const {
@@ -102,16 +108,17 @@ Judgement FleetMeasurer::Trials::judge(size_t index, int worker, const json& ans
   doubted_.erase(doubted);
   if (got.left_out) return {};
   const Measurement& second = got.measurement;
-  const bool agree = second.verdict == TrialVerdict::Valid &&
-                     second.median <= kForged * first.measurement.median;
+  const bool agree =
+      second.verdict == TrialVerdict::Valid && second.median <= kForged * first.measurement.median;
   Judgement judged;
   if (!agree && first.worker != worker) {
     judged.liar = first.worker;
-    judged.reason = fmt::format(
-        "a time of {:.3g} s, faster than the machine can be; {} measured {}", first.measurement.median,
-        fleet_.crew_.name(static_cast<size_t>(worker)),
-        second.verdict == TrialVerdict::Valid ? fmt::format("{:.3g} s", second.median)
-                                              : std::string(database::verdict_name(second.verdict)));
+    judged.reason =
+        fmt::format("a time of {:.3g} s, faster than the machine can be; {} measured {}",
+                    first.measurement.median, fleet_.crew_.name(static_cast<size_t>(worker)),
+                    second.verdict == TrialVerdict::Valid
+                        ? fmt::format("{:.3g} s", second.median)
+                        : std::string(database::verdict_name(second.verdict)));
   }
   const bool slower = second.median >= first.measurement.median;
   accept(index, !agree || slower ? std::move(got.measurement) : std::move(first.measurement));
@@ -155,15 +162,16 @@ class FleetMeasurer::Turns : public CrewWork {
         const std::vector<Measurement>& kernels)
       : fleet_(fleet), workload_(workload), job_(std::move(job)), kernels_(kernels) {
     for (const Measurement& m : kernels) {
-      job_.kernels.push_back({sha256_of(m.object), m.cuda.empty() ? m.source.description.to_json() : "",
-                              m.cuda, m.median});
+      job_.kernels.push_back({sha256_of(m.object),
+                              m.cuda.empty() ? m.source.description.to_json() : "", m.cuda,
+                              m.median});
     }
   }
 
   std::optional<CrewJob> make(size_t) override {
     const auto kernels = static_cast<double>(kernels_.size());
-    const double each = std::max(60.0, fleet_.options_.default_timeout_seconds) *
-                        std::max(1, job_.rounds);
+    const double each =
+        std::max(60.0, fleet_.options_.default_timeout_seconds) * std::max(1, job_.rounds);
     return CrewJob{job_.sizes.empty() ? "compare" : "compare_at", to_json(job_),
                    kLeaseSeconds + kernels * each, first_ ? first_worker_ : -1};
   }
@@ -191,8 +199,8 @@ Judgement FleetMeasurer::Turns::judge(size_t, int worker, const json& line) {
   fleet_.spent_ += got.spent;
   const double roof = fleet_.roof_seconds(workload_, worker);
   const auto& medians = got.comparison.medians;
-  const bool doubtful = std::ranges::any_of(
-      medians, [&](double m) { return m > 0 && m * kAboveRoof < roof; });
+  const bool doubtful =
+      std::ranges::any_of(medians, [&](double m) { return m > 0 && m * kAboveRoof < roof; });
   if (!first_ && doubtful && fleet_.crew_.living() > 1) {
     first_ = std::move(got);
     first_worker_ = worker;
@@ -205,8 +213,8 @@ Judgement FleetMeasurer::Turns::judge(size_t, int worker, const json& line) {
       if (before <= 0 || medians[i] <= kForged * before) continue;
       judged.liar = first_worker_;
       judged.reason = fmt::format(
-          "a time of {:.3g} s in turns, faster than the machine can be; {} measured {:.3g} s", before,
-          fleet_.crew_.name(static_cast<size_t>(worker)), medians[i]);
+          "a time of {:.3g} s in turns, faster than the machine can be; {} measured {:.3g} s",
+          before, fleet_.crew_.name(static_cast<size_t>(worker)), medians[i]);
     }
   }
   answer = std::move(got);
@@ -249,8 +257,7 @@ std::vector<Measurement> FleetMeasurer::measure(const Workload& workload,
   return trials.take();
 }
 
-Comparison FleetMeasurer::compare(const Workload& workload,
-                                  const std::vector<Measurement>& kernels,
+Comparison FleetMeasurer::compare(const Workload& workload, const std::vector<Measurement>& kernels,
                                   const MeasureLimits& limits) {
   Turns turns(*this, workload, {context(workload, limits), {}, {}, 0}, kernels);
   crew_.run(1, turns, limits.cancelled);

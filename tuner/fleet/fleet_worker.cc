@@ -49,7 +49,7 @@ class Lines {
   std::optional<std::string> next() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ended_ || !lines_.empty(); });
-    if (ended_) return std::nullopt;
+    if (lines_.empty()) return std::nullopt;
     std::string line = std::move(lines_.front());
     lines_.pop_front();
     return line;
@@ -261,8 +261,8 @@ void FleetWorker::serve(const std::string& line) {
     }
     answer = fmt::format(R"({{"lease":{},"result":{}}})", lease_, answer);
   } catch (const std::exception& e) {
-    answer = json{{"lease", lease_}, {"error", e.what()}}.dump(
-        -1, ' ', false, json::error_handler_t::replace);
+    answer = json{{"lease", lease_}, {"error", e.what()}}.dump(-1, ' ', false,
+                                                               json::error_handler_t::replace);
   }
   lines_.set_lease(0);
   if (!lines_.ended()) lines_.write(answer);

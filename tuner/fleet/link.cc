@@ -48,8 +48,8 @@ std::string Link::start() {
   said_.clear();
   looked_ = 0;
   status_.reset();
-  const int error = spawn_process(place_.command, {},
-                                  {theirs.get(), theirs.get(), their_errors.get()}, &pid_);
+  const int error =
+      spawn_process(place_.command, {}, {theirs.get(), theirs.get(), their_errors.get()}, &pid_);
   if (error == 0) return "";
   pid_ = -1;
   return fmt::format("cannot run '{}': {}", place_.command[0], std::strerror(error));
@@ -67,7 +67,8 @@ void Link::flush() {
     const ssize_t put = ::send(stream_.get(), outgoing_.data() + sent, outgoing_.size() - sent,
                                MSG_NOSIGNAL | MSG_DONTWAIT);
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0 && errno != EAGAIN && errno != EWOULDBLOCK) sent = outgoing_.size();  // it has ended
+    if (put < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+      sent = outgoing_.size();  // it has ended
     if (put <= 0) break;
     sent += static_cast<size_t>(put);
   }

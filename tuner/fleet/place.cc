@@ -71,8 +71,9 @@ std::vector<Place> ssh_places(const std::string& text, const std::string& hosts)
   for (const std::string& host : split_at(hosts, ',')) {
     if (host.starts_with('-')) refuse_place(text, fmt::format("'{}' is no host", host));
     // Nobody is there to answer a question for a password.
-    places.push_back({"ssh:" + host, {"ssh", "-T", "-o", "BatchMode=yes", "-o",
-                                      "ServerAliveInterval=15", "--", host, "tune-cli worker"}});
+    places.push_back({"ssh:" + host,
+                      {"ssh", "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", "--",
+                       host, "tune-cli worker"}});
   }
   return places;
 }

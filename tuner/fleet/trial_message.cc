@@ -20,9 +20,7 @@ using nlohmann::json;
 constexpr size_t kLongestReason = 16 << 10, kMostSamples = 100'000, kMostRoundsTold = 1000;
 constexpr size_t kLargestObject = size_t{32} << 20;
 
-std::string dumped(const json& j) {
-  return j.dump(-1, ' ', false, json::error_handler_t::replace);
-}
+std::string dumped(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 // JSON has no infinity.
 json finite_or_null(double x) { return std::isfinite(x) ? json(x) : json(nullptr); }
@@ -134,12 +132,12 @@ void check_times(const Measurement& m, const TrialJob& job) {
   const auto [least, most] = std::ranges::minmax_element(m.samples);
   if (m.samples.empty() || *least <= 0) throw FleetError("a valid trial without samples");
   if (m.median < *least || m.median > *most) {
-    throw FleetError(fmt::format("a median of {} s beside samples from {} to {} s", m.median,
-                                 *least, *most));
+    throw FleetError(
+        fmt::format("a median of {} s beside samples from {} to {} s", m.median, *least, *most));
   }
   if (m.at_points.size() != job.points.size()) {
-    throw FleetError(fmt::format("times at {} sizes, the job has {}", m.at_points.size(),
-                                 job.points.size()));
+    throw FleetError(
+        fmt::format("times at {} sizes, the job has {}", m.at_points.size(), job.points.size()));
   }
 }
 

@@ -95,8 +95,8 @@ TEST(Crew, WrongWorkersAreRefusedAndTheirJobsGoToOthers) {
     SCOPED_TRACE(mode);
     Fleet fleet = gather(devices(mode), devices("honest", 1, 0.05));
     Crew& crew = *fleet.groups.at(0).crew;
-    Counted work(40);
-    crew.run(40, work, kGoOn);
+    Counted work(20);
+    crew.run(20, work, kGoOn);
     EXPECT_THAT(work.times, Each(1));
     EXPECT_EQ(crew.counts().refused, 3);
     ASSERT_THAT(crew.counts().dropped, SizeIs(1));
@@ -118,9 +118,9 @@ TEST(Crew, LostWorkersAreStartedAgainAndThenDropped) {
     options.crew.losses = 2;
     Fleet fleet = gather(devices(mode), devices("honest", 1, 0.1), options);
     Crew& crew = *fleet.groups.at(0).crew;
-    Counted work(40);
+    Counted work(30);
     work.lease_seconds = 1;
-    crew.run(40, work, kGoOn);
+    crew.run(30, work, kGoOn);
     EXPECT_THAT(work.times, Each(1));
     EXPECT_EQ(crew.counts().lost, 2);
     ASSERT_THAT(crew.counts().dropped, SizeIs(1));
@@ -210,9 +210,12 @@ class FleetTrials : public testing::Test {
 
 TEST_F(FleetTrials, AnswersThatMakeNoSenseAreRefused) {
   const std::pair<const char*, const char*> wrong[] = {
-      {"median", "a median of"},           {"negative", "which is no time"},
-      {"huge", "which is no time"},        {"types", "'samples' is no list"},
-      {"points", "'at_points' is no list"}, {"verdict", "an unknown verdict"},
+      {"median", "a median of"},
+      {"negative", "which is no time"},
+      {"huge", "which is no time"},
+      {"types", "'samples' is no list"},
+      {"points", "'at_points' is no list"},
+      {"verdict", "an unknown verdict"},
       {"object", "not what its length and hash say"},
   };
   for (const auto& [mode, reason] : wrong) {

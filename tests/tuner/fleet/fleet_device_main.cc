@@ -3,9 +3,9 @@
 //
 // honest, greeting (lines before the hello), dies (SIGKILL within one trial of five), and the wrong ones
 // below. HELLO_FILE has the first line of a thousand devices, none of which looks at the machine.
+#include <unistd.h>
 #include <algorithm>
 #include <csignal>
-#include <unistd.h>
 
 #include <chrono>
 #include <fstream>
@@ -30,9 +30,7 @@ std::mt19937_64 draw{static_cast<uint64_t>(getpid())};
 void say(const std::string& line) { std::cout << line << std::endl; }
 double uniform() { return std::uniform_real_distribution<double>(0, 1)(draw); }
 
-void pause_for(double s) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(s));
-}
+void pause_for(double s) { std::this_thread::sleep_for(std::chrono::duration<double>(s)); }
 
 json trial_result() {
   const double t = mode == "forges" ? 1e-12 : 1e-3 * (0.5 + uniform());
@@ -58,7 +56,8 @@ json trial_result() {
   if (mode == "points") result["at_points"] = {t, t};
   if (mode == "verdict") result["verdict"] = "splendid";
   if (mode == "object") {
-    result["object"] = {{"sha256", std::string(64, '0')}, {"bytes", 3}, {"data", "AAAA"}, {"cuda", ""}};
+    result["object"] = {
+        {"sha256", std::string(64, '0')}, {"bytes", 3}, {"data", "AAAA"}, {"cuda", ""}};
   }
   return result;
 }
@@ -69,7 +68,8 @@ bool misbehaves(uint64_t lease) {
   if (mode == "array") say("[1, 2]");
   if (mode == "empty") say(json{{"lease", lease}}.dump());
   if (mode == "lease") say(json{{"lease", lease + 1}, {"result", trial_result()}}.dump());
-  if (mode == "text") say(json{{"lease", std::to_string(lease)}, {"result", trial_result()}}.dump());
+  if (mode == "text")
+    say(json{{"lease", std::to_string(lease)}, {"result", trial_result()}}.dump());
   if (mode == "needs") say(json{{"lease", lease}, {"need", {"abc"}}}.dump());
   if (mode == "error") say(json{{"lease", lease}, {"error", "no C compiler"}}.dump());
   if (mode == "exits") _exit(3);
@@ -97,7 +97,8 @@ void answer(const std::string& line) {
   }
   if (misbehaves(lease)) return;
   pause_for(seconds);
-  json result = job.at("kind") == "trial" ? trial_result() : json{{"index", job.at("job").at("index")}};
+  json result =
+      job.at("kind") == "trial" ? trial_result() : json{{"index", job.at("job").at("index")}};
   say(json{{"lease", lease}, {"result", result}}.dump());
   if (mode == "twice") say(json{{"lease", lease}, {"result", result}}.dump());
 }

@@ -36,11 +36,12 @@ int scale_main(int argc, char** argv) {
   const auto file = std::filesystem::temp_directory_path() / fmt::format("hello_{}", getpid());
   std::ofstream(file) << hello_line(
       hello_of_this_machine(target, target_facts(target), TILEWRIGHT_VERSION));
-  const auto device = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fleet_device";
+  const auto device =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fleet_device";
   std::vector<Place> places;
   for (size_t i = 0; i < workers; ++i) {
-    places.push_back({fmt::format("device #{}", i + 1),
-                      {device.string(), mode, argv[3], file.string()}});
+    places.push_back(
+        {fmt::format("device #{}", i + 1), {device.string(), mode, argv[3], file.string()}});
   }
   FleetOptions options;
   options.opening = {TILEWRIGHT_VERSION, "native"};
@@ -49,9 +50,8 @@ int scale_main(int argc, char** argv) {
   options.crew.losses = 20;
   const std::atomic<bool> cancelled = false;
   const double started = steady_seconds();
-  Fleet fleet = gather_fleet(places, options, cancelled, [](const std::string& line) {
-    fmt::print(stderr, "{}\n", line);
-  });
+  Fleet fleet = gather_fleet(places, options, cancelled,
+                             [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
   const double gathered = steady_seconds();
   const Workload workload = parse_workload("matmul:m=64,n=64,k=64");
   CandidateMaker maker(workload, target, 1);
@@ -65,13 +65,13 @@ int scale_main(int argc, char** argv) {
                    [&](size_t i, const Measurement&) { ++told[i]; });
   const double elapsed = steady_seconds() - gathered;
   const double each = (processor_seconds() - used) / static_cast<double>(trials);
-  const double busy = std::stod(argv[3]) * static_cast<double>(trials) /
-                      (elapsed * static_cast<double>(workers));
+  const double busy =
+      std::stod(argv[3]) * static_cast<double>(trials) / (elapsed * static_cast<double>(workers));
   const auto& counts = fleet.groups[0].crew->counts();
-  fmt::print("{} workers in {:.1f} s, {} trials in {:.1f} s: busy {:.1f}%, coordinator {:.3f} ms a "
-             "trial, {} lost\n",
-             fleet.workers, gathered - started, trials, elapsed, 100 * busy, 1e3 * each,
-             counts.lost);
+  fmt::print(
+      "{} workers in {:.1f} s, {} trials in {:.1f} s: busy {:.1f}%, coordinator {:.3f} ms a "
+      "trial, {} lost\n",
+      fleet.workers, gathered - started, trials, elapsed, 100 * busy, 1e3 * each, counts.lost);
   std::filesystem::remove(file);
   return std::ranges::all_of(told, [](int times) { return times == 1; }) ? 0 : 1;
 }

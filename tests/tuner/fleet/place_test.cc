@@ -33,15 +33,15 @@ TEST(Places, SlurmTasksBecomeStepsOfOneTask) {
     SCOPED_TRACE(text);
     const auto steps = places(text);
     ASSERT_THAT(steps, SizeIs(4));
-    EXPECT_THAT(steps[0].command, ElementsAre("srun", "--ntasks=1", "--quiet", "--unbuffered",
-                                              "-p", "cpu", "tune-cli", "worker"));
+    EXPECT_THAT(steps[0].command, ElementsAre("srun", "--ntasks=1", "--quiet", "--unbuffered", "-p",
+                                              "cpu", "tune-cli", "worker"));
   }
   EXPECT_THAT(places("srun:"), SizeIs(1));
 }
 
 TEST(Places, OthersAreRefusedWithTheForms) {
-  for (const char* text : {"", "local", "local:0", "local:x", "local:99999999", "ssh:", "ssh:-oProxyCommand=x",
-                           "srun:-n", "srun:-n 0", "cloud:3", "command:"}) {
+  for (const char* text : {"", "local", "local:0", "local:x", "local:99999999", "ssh:",
+                           "ssh:-oProxyCommand=x", "srun:-n", "srun:-n 0", "cloud:3", "command:"}) {
     SCOPED_TRACE(text);
     try {
       places(text);
