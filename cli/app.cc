@@ -23,6 +23,7 @@
 #include "graph/graph.h"
 #include "runtime/error.h"
 #include "serving/status.h"
+#include "tuner/fleet/place.h"
 
 namespace tilewright::cli {
 namespace {
@@ -80,6 +81,8 @@ int run_guarded(const Runner& runner) {
     return report(e.what(), e.status() == TW_ERROR_MISS ? kRequiredMissed : kBadUsage);
   } catch (const TargetError& e) {
     return report(e.what(), e.is_known() ? kNoDeviceOrToolchain : kBadUsage);
+  } catch (const FleetError& e) {  // no worker: another machine is not there
+    return report(e.what(), kNoDeviceOrToolchain);
   } catch (const ToolchainError& e) {
     return report(e.what(), kNoDeviceOrToolchain);
   } catch (const DeviceError& e) {
@@ -130,7 +133,7 @@ int run(int argc, const char* const* argv) {
       "Tunes tensor operators for this machine: searches kernels, checks, stores and replays them.",
       "tune-cli");
   app.require_subcommand(1);
-  const bool is_worker = argc > 1 && std::string_view(argv[1]) == "worker";
+  const bool is_worker = argc > 1 && std::string_view(argv[1]) == "job-worker";
   if (!is_worker) add_settings(app);
   Runners runners;
   add_tune(app, runners);
@@ -151,6 +154,7 @@ int run(int argc, const char* const* argv) {
   add_help(app, runners);
   add_documents(app, runners);
   add_worker(app, runners);
+  add_job_worker(app, runners);
   int code = run_guarded([&] { return parse_and_run(app, runners, argc, argv); });
   if (code != kDone) return code;
   // What was printed may not have reached its file yet, and what does not is lost in silence.

@@ -129,7 +129,7 @@ std::vector<std::string> worker_command() {
   char path[4096];
   ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
   if (length <= 0) throw Error("cannot find this program's own path in /proc/self/exe");
-  return {std::string(path, static_cast<size_t>(length)), "worker"};
+  return {std::string(path, static_cast<size_t>(length)), "job-worker"};
 }
 
 namespace {

@@ -117,6 +117,7 @@ void add_db(CLI::App& app, Runners& runners);
 void add_help(CLI::App& app, Runners& runners);
 void add_documents(CLI::App& app, Runners& runners);
 void add_worker(CLI::App& app, Runners& runners);
+void add_job_worker(CLI::App& app, Runners& runners);
 
 // The whole program: parses, runs, and turns what is thrown into a message and an exit code.
 int run(int argc, const char* const* argv);

@@ -19,10 +19,17 @@ database::TargetIdentity described_identity(const Target& target) {
 }
 
 database::TargetIdentity target_identity(const Target& target) {
-  if (!runs_on_gpu_here(target)) return described_identity(target);
-  const cuda::DeviceFacts& gpu = *gpu_here().facts;
+  const TargetFacts facts = measuring_facts(target);
+  return database::make_target(facts.chip, facts.features, facts.cores, facts.extra);
+}
+
+TargetFacts measuring_facts(const Target& target) {
   TargetFacts facts = target_facts(target);
-  return database::make_target(gpu.name, facts.features, gpu.sms, facts.extra);
+  if (!runs_on_gpu_here(target)) return facts;
+  const cuda::DeviceFacts& gpu = *gpu_here().facts;
+  facts.chip = gpu.name;
+  facts.cores = gpu.sms;
+  return facts;
 }
 
 Lookup::Lookup(const CommonOptions& options)

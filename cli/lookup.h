@@ -7,12 +7,15 @@
 #include "cli/command.h"
 #include "kernel/target.h"
 #include "runtime/load/kernel.h"
+#include "runtime/machine/identity.h"
 
 namespace tilewright::cli {
 
 // Under which this machine's kernels for the target are kept: those of the GPU that is here, where
 // it runs the target's.
 database::TargetIdentity target_identity(const Target& target);
+// The facts of that identity.
+TargetFacts measuring_facts(const Target& target);
 // Under which kernels are kept that were chosen with no such GPU: that of the data sheet. The same
 // as target_identity() for a CPU.
 database::TargetIdentity described_identity(const Target& target);

@@ -1,29 +1,23 @@
-// The worker: `tune-cli worker`, started by the tuner and not meant for people.
-#include "runtime/worker/worker.h"
-
+// tune-cli worker: measures for a 'tune --workers' that runs elsewhere.
 #include <CLI/CLI.hpp>
 
-#include "cli/bench/bench_job.h"
 #include "cli/command.h"
-#include "cli/run/run_job.h"
-#include "runtime/worker/jobs.h"
-#include "sandbox/seccomp.h"
+#include "cli/lookup.h"
+#include "tilewright/version.h"
+#include "tuner/fleet/fleet_worker.h"
 
 namespace tilewright::cli {
 
 void add_worker(CLI::App& app, Runners& runners) {
-  auto confined = std::make_shared<bool>(false);
-  CLI::App* sub =
-      app.add_subcommand("worker", "Serves jobs on standard input and output")->group("");
-  sub->add_flag("--confined", *confined, "Drop all rights that kernels do not need");
-  runners["worker"] = [confined] {
-    // The parent tells what keeps the filter from working.
-    if (*confined) confine_process();
-    JobHandlers handlers = runtime_handlers(parse_workload);
-    handlers["run"] = handle_run;
-    handlers["bench"] = handle_bench;
-    handlers["peers"] = handle_peers;
-    return worker_main(handlers);
+  CLI::App* sub = app.add_subcommand(
+      "worker", "Measures for a 'tune --workers', over standard input and output");
+  sub->footer(
+      "Not called by hand: ssh, srun or kubectl exec start it on the machine that measures "
+      "(docs/fleet.md). Example:\n"
+      "  tune-cli tune matmul:m=512,n=3072,k=768 --workers 'command:ssh build1 tune-cli worker'");
+  runners["worker"] = [] {
+    return fleet_worker_main(
+        {.job_worker = worker_command(), .version = TILEWRIGHT_VERSION, .facts = measuring_facts});
   };
 }
 

@@ -77,7 +77,7 @@ foreach(folder base ir kernel schedule codegen runtime emulator models graph dat
     target_compile_options(test_${folder} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
   if(folder STREQUAL "cli" AND TARGET tune-cli)
-    add_dependencies(test_cli tune-cli)
+    add_dependencies(test_cli tune-cli fleet_device)  # the latter stands in for wrong workers
   endif()
   gtest_discover_tests(test_${folder} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
     DISCOVERY_TIMEOUT 60
@@ -294,6 +294,16 @@ if(TARGET onnx_layers AND TARGET onnx_graph AND TARGET tune-cli)
     set_tests_properties(foreign.${test} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT
       "PYTHONPATH=${PROJECT_BINARY_DIR}/python;ONNX_LAYERS=$<TARGET_FILE:onnx_layers>;\
 ONNX_GRAPH=$<TARGET_FILE:onnx_graph>")
+  endforeach()
+endif()
+
+# Workers over SSH, Slurm and Ray, whose servers a test starts where they are installed.
+if(TARGET tune-cli AND NOT TILEWRIGHT_SANITIZE)
+  foreach(carrier ssh slurm ray)
+    add_test(NAME foreign.fleet_${carrier} COMMAND ${Python3_EXECUTABLE}
+      ${PROJECT_SOURCE_DIR}/tests/foreign/fleet_test.py ${carrier} $<TARGET_FILE:tune-cli>)
+    set_tests_properties(foreign.fleet_${carrier} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77
+      ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python")
   endforeach()
 endif()
 

@@ -25,7 +25,7 @@ nlohmann::ordered_json rebuild_kernels(const CommonOptions& options, database::S
   for (int count : threads) {
     MeasureOptions measure;
     measure.threads = count;
-    Measurer measurer(worker_command(), target, measure);
+    LocalMeasurer measurer(worker_command(), target, measure);
     RebuildReport r =
         rebuild(target, identity, count, TILEWRIGHT_VERSION, store, measurer, interrupted);
     all.rebuilt += r.rebuilt;

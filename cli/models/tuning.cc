@@ -161,11 +161,15 @@ void Tuning::tune_at(std::vector<size_t> which, TuneOptions o, Goal goal) {
   } else {
     note_confinement(a_.common, lookup_.target);
   }
-  Measurer measurer(worker_command(), lookup_.target, o.measure);
+  LocalMeasurer measurer(worker_command(), lookup_.target, o.measure);
   ProgressLine line(a_.common.quiet, {});
-  const auto search = a_.offline ? rank_offline : tune;
-  search(workloads, lookup_.target, lookup_.identity, store_, measurer, o, interrupted_,
-         [&](const TuneProgress& p) { line.show(p); });
+  const auto show = [&](const TuneProgress& p) { line.show(p); };
+  if (a_.offline) {
+    rank_offline(workloads, lookup_.target, lookup_.identity, store_, measurer, o, interrupted_,
+                 show);
+  } else {
+    tune(workloads, lookup_.target, lookup_.identity, store_, measurer, o, interrupted_, show);
+  }
   line.finish();
 }
 

@@ -17,6 +17,7 @@
 #include "cli/output/dispatch.h"
 #include "cli/output/progress.h"
 #include "cli/output/table.h"
+#include "cli/tune/fleet_tuning.h"
 #include "cli/tune/own_config.h"
 #include "cli/tune/proposer.h"
 #include "runtime/machine/cpus.h"
@@ -45,10 +46,11 @@ struct TuneArguments {
   int batch = TuneOptions().batch;
   std::vector<std::string> configs;  // files
   std::string proposer;              // a shell command
+  std::vector<std::string> workers;  // places of a fleet
   DispatchOptions dispatch;
 };
 
-TuneOptions options_of(const TuneArguments& a, const Target& target) {
+TuneOptions options_of(const TuneArguments& a, const Target& target, int threads) {
   TuneOptions o;
   // Candidates that are only looked at cost little.
   const Backend& backend = Backend::of(target);
@@ -59,7 +61,7 @@ TuneOptions options_of(const TuneArguments& a, const Target& target) {
   o.measures_default = o.trials > 1;
   o.seconds = a.time.empty() ? 0 : parse_time_limit(a.time);
   o.seed = a.seed;
-  o.threads = target.has_threads ? thread_count(a.common) : 1;
+  o.threads = target.has_threads ? threads : 1;
   o.batch = a.batch;
   auto kind = parse_search_kind(a.search);
   if (!kind) {
@@ -71,6 +73,12 @@ TuneOptions options_of(const TuneArguments& a, const Target& target) {
     throw UsageError(
         "--proposer: expected neither --offline nor --trials 0, which measure nothing that a "
         "proposer could learn from");
+  }
+  if (!a.workers.empty() && a.offline) {
+    throw UsageError("--workers: expected no --offline, which measures nothing");
+  }
+  if (!a.workers.empty() && !a.proposer.empty()) {
+    throw UsageError("--workers: expected no --proposer, which one search leads");
   }
   o.resume = a.resume;
   o.first_batch = std::max(o.first_batch, a.batch);
@@ -88,7 +96,8 @@ TuneOptions options_of(const TuneArguments& a, const Target& target) {
   o.tool_version = TILEWRIGHT_VERSION;
   Json run = {{"specs", a.common.specs}, {"trials", o.trials}, {"threads", o.threads}};
   if (!a.proposer.empty()) run["proposer"] = a.proposer;
-  if (!a.offline && runs_on_gpu_here(target)) {
+  if (!a.workers.empty()) run["workers"] = a.workers;
+  if (!a.offline && a.workers.empty() && runs_on_gpu_here(target)) {
     o.driver_version = gpu_here().facts->driver();
     run["device"] = json_of(*gpu_here().facts);
   }
@@ -115,7 +124,20 @@ Json predicted(double seconds, Json best) {
   return best;
 }
 
-Json result_json(const TuneResult& r, const Target& target, int threads) {
+// The results of one machine, or of machines that are alike.
+using Machines = GroupResults;
+
+// The share of the roofline that a winner reaches where it was measured.
+RooflineShare share_of(const TuneResult& r, const Machines& m) {
+  if (m.workers == 0) {
+    return roofline_share(*r.workload, as_measured(m.target), m.threads, r.best_seconds);
+  }
+  const double share = m.roofs.at(r.workload->hash()) / r.best_seconds;
+  return {share, share > 1 ? kLeavesOut : ""};
+}
+
+Json result_json(const TuneResult& r, const Machines& machines) {
+  const Target& target = machines.target;
   Json invalid = Json::object();
   for (TrialVerdict v : {TrialVerdict::CompileError, TrialVerdict::RuntimeError,
                          TrialVerdict::Timeout, TrialVerdict::Wrong, TrialVerdict::Illegal}) {
@@ -124,8 +146,7 @@ Json result_json(const TuneResult& r, const Target& target, int threads) {
   }
   Json best = nullptr;
   if (r.best_seconds > 0) {
-    const RooflineShare share =
-        roofline_share(*r.workload, as_measured(target), threads, r.best_seconds);
+    const RooflineShare share = share_of(r, machines);
     best = {{"seconds", r.best_seconds},
             {"gflops", r.workload->flops / r.best_seconds * 1e-9},
             {"roofline_fraction", share.fraction},
@@ -138,6 +159,10 @@ Json result_json(const TuneResult& r, const Target& target, int threads) {
           {"name", r.workload->label},
           {"workload", r.workload->hash()},
           {"target", target.name},
+          {"machine", machines.workers == 0 ? Json(nullptr)
+                                            : Json{{"chip", machines.machine},
+                                                   {"workers", machines.workers},
+                                                   {"threads", machines.threads}}},
           {"trials", r.trials},
           {"valid", r.valid},
           {"invalid", invalid},
@@ -159,9 +184,8 @@ Json result_json(const TuneResult& r, const Target& target, int threads) {
           {"interrupted", r.interrupted}};
 }
 
-void print_table(const std::vector<TuneResult>& results) {
-  Table table({"workload", "trials", "valid", "best", "GFLOP/s", "default"});
-  for (const TuneResult& r : results) {
+void add_rows(Table& table, const Machines& machines) {
+  for (const TuneResult& r : machines.results) {
     const double best = r.best_seconds;
     const bool compared = best > 0 && r.default_seconds > 0 && !r.predicted;
     std::string gain = compared ? fmt::format("{:.1f}x", r.default_seconds / best) : "-";
@@ -178,6 +202,18 @@ void print_table(const std::vector<TuneResult>& results) {
                              r.proposals.refused, r.proposals.proposed, r.proposals.first_reason));
     }
     for (const std::string& line : dispatch_lines(r.dispatch)) table.note(line);
+    if (machines.workers > 0) {
+      table.note(fmt::format("{} workers, {}, {}", machines.workers, machines.machine,
+                             database::threads_text(machines.threads)));
+    }
+  }
+}
+
+void print_table(const FleetResults& results) {
+  Table table({"workload", "trials", "valid", "best", "GFLOP/s", "default"});
+  for (const Machines& m : results.groups) add_rows(table, m);
+  if (results.workers > 0) {
+    for (const std::string& line : fleet_lines(results)) table.note(line);
   }
   fmt::print("{}", table.text(terminal_width(STDOUT_FILENO)));
 }
@@ -230,12 +266,14 @@ std::vector<std::vector<Draft>> wanted_configs(const std::vector<std::string>& f
 }
 
 // Where the time went.
-void print_spent(const std::vector<TuneResult>& results) {
+void print_spent(const FleetResults& results) {
   SecondsSpent spent;
   double elapsed = 0;
-  for (const TuneResult& r : results) {
-    spent += r.spent;
-    elapsed += r.elapsed;
+  for (const Machines& m : results.groups) {
+    for (const TuneResult& r : m.results) {
+      spent += r.spent;
+      elapsed += r.elapsed;
+    }
   }
   if (spent.checks + spent.timing == 0) return;
   fmt::print(
@@ -244,10 +282,12 @@ void print_spent(const std::vector<TuneResult>& results) {
       elapsed, spent.proposing, spent.building, spent.reference, spent.checks, spent.timing);
 }
 
-int exit_code(const std::vector<TuneResult>& results, bool interrupted, bool timed) {
+int exit_code(const FleetResults& results, bool interrupted, bool timed) {
   if (interrupted) return kInterrupted;
-  for (const TuneResult& r : results) {
-    if (r.best_seconds == 0) return timed ? kBudgetEnded : kNoValidCandidate;
+  for (const Machines& m : results.groups) {
+    for (const TuneResult& r : m.results) {
+      if (r.best_seconds == 0) return timed ? kBudgetEnded : kNoValidCandidate;
+    }
   }
   return kDone;
 }
@@ -268,6 +308,54 @@ int show_plan(const TuneArguments& a, const std::vector<Workload>& workloads,
   return kDone;
 }
 
+// The least time of each workload on this machine, for the progress line.
+std::map<std::string, double> roofs_here(const TuneArguments& a, const Target& target,
+                                         const std::vector<Workload>& workloads, int threads) {
+  std::map<std::string, double> roofs;
+  if (a.common.quiet || !a.workers.empty()) return roofs;
+  for (const Workload& w : workloads) {
+    roofs[w.hash()] = roofline_of(w, a.offline ? target : as_measured(target), threads).seconds;
+  }
+  return roofs;
+}
+
+// On this machine, or predicted for it.
+FleetResults tune_here(const TuneArguments& a, const Target& target, const TuneOptions& options,
+                       const std::vector<Workload>& workloads, database::Store& store,
+                       const std::atomic<bool>& interrupted, const ProgressFn& show) {
+  const database::TargetIdentity identity =
+      a.offline ? described_identity(target) : target_identity(target);
+  LocalMeasurer measurer(worker_command(), target, options.measure);
+  if (!a.offline) note_confinement(a.common, target);
+  const auto results =
+      a.offline
+          ? rank_offline(workloads, target, identity, store, measurer, options, interrupted, show)
+          : tune(workloads, target, identity, store, measurer, options, interrupted, show);
+  FleetResults found;
+  found.groups.push_back({identity.chip, 0, target, options.threads, {}, results});
+  return found;
+}
+
+void print_results(const TuneArguments& a, const TuneOptions& options, const FleetResults& results) {
+  for (const Machines& m : results.groups) {
+    for (const TuneResult& r : m.results) {
+      note_not_resumed(a.common, r);
+      note_enough_trials(a, options, r);
+    }
+  }
+  if (!a.common.json) {
+    print_table(results);
+    print_spent(results);
+    return;
+  }
+  Json list = Json::array();
+  for (const Machines& m : results.groups) {
+    for (const TuneResult& r : m.results) list.push_back(result_json(r, m));
+  }
+  print_json(
+      {{"results", list}, {"fleet", results.workers == 0 ? Json(nullptr) : json_of(results)}});
+}
+
 int run_tune(TuneArguments a) {
   if (a.trials == 0) {
     a.offline = true;
@@ -279,57 +367,38 @@ int run_tune(TuneArguments a) {
   }
   std::vector<Workload> workloads;
   for (const Spec& spec : specs) workloads.push_back(make_workload(spec));
-  Target target = Target::parse(a.common.target);
-  TuneOptions options = options_of(a, target);
-  options.uses = uses_of(specs);
-  options.wanted = wanted_configs(a.configs, workloads, target, options.threads);
-  if (a.dry_run) return show_plan(a, workloads, target);
   const std::atomic<bool>& interrupted = catch_interrupts();
+  const double seconds = a.time.empty() ? 0 : parse_time_limit(a.time);
+  ProposerProcess proposer(a.proposer, seconds, interrupted);
+  const auto options_for = [&](const Target& target, int threads) {
+    TuneOptions options = options_of(a, target, threads);
+    options.uses = uses_of(specs);
+    options.wanted = wanted_configs(a.configs, workloads, target, options.threads);
+    if (!a.proposer.empty()) {
+      options.proposer = [&](const ProposalRequest& request) { return proposer.ask(request); };
+    }
+    return options;
+  };
+  const Target target = Target::parse(a.common.target);
+  const TuneOptions options = options_for(target, thread_count(a.common));
+  if (a.dry_run) return show_plan(a, workloads, target);
   if (a.parent > 0) end_with_parent(a.parent);
   database::Store store = database::Store::open(a.common.db, database::Mode::Create);
   if (!store.distrust().empty()) {
     note(a.common,
          fmt::format("kernels that are stored here will not be run: {}", store.distrust()));
   }
-  database::TargetIdentity identity =
-      a.offline ? described_identity(target) : target_identity(target);
-  std::map<std::string, double> roofs;  // before anything is measured: the probe wants the machine
-  if (!a.common.quiet) {
-    for (const Workload& w : workloads) {
-      roofs[w.hash()] =
-          roofline_of(w, a.offline ? target : as_measured(target), options.threads).seconds;
-    }
-  }
-  ProposerProcess proposer(a.proposer, options.seconds, interrupted);
-  if (!a.proposer.empty()) {
-    options.proposer = [&](const ProposalRequest& request) { return proposer.ask(request); };
-  }
-  ProgressLine line(a.common.quiet, std::move(roofs));
-  auto show = [&](const TuneProgress& p) { line.show(p); };
-  std::vector<TuneResult> results;
-  Measurer measurer(worker_command(), target, options.measure);
-  if (a.offline) {
-    results =
-        rank_offline(workloads, target, identity, store, measurer, options, interrupted, show);
-  } else {
-    note_confinement(a.common, target);
-    results = tune(workloads, target, identity, store, measurer, options, interrupted, show);
-  }
+  // Before anything is measured: the probe wants the machine.
+  ProgressLine line(a.common.quiet, roofs_here(a, target, workloads, options.threads));
+  const auto show = [&](const TuneProgress& p) { line.show(p); };
+  const FleetResults results =
+      a.workers.empty()
+          ? tune_here(a, target, options, workloads, store, interrupted, show)
+          : tune_on_fleet({a.workers, a.common, options_for, show}, workloads, interrupted);
   line.finish();
-  for (const TuneResult& r : results) {
-    note_not_resumed(a.common, r);
-    note_enough_trials(a, options, r);
-  }
-  if (a.common.json) {
-    Json list = Json::array();
-    for (const TuneResult& r : results) list.push_back(result_json(r, target, options.threads));
-    print_json({{"results", list}});
-  } else {
-    print_table(results);
-    print_spent(results);
-  }
+  print_results(a, options, results);
   if (interrupted && a.parent == 0) say_how_to_resume(a);  // else a program has asked
-  return exit_code(results, interrupted, options.seconds > 0);
+  return exit_code(results, interrupted, seconds > 0);
 }
 
 }  // namespace
@@ -364,6 +433,13 @@ void add_tune(CLI::App& app, Runners& runners) {
       ->check([](const std::string& command) {
         return command.empty() ? "expected a command, such as 'python3 proposer.py'" : "";
       });
+  sub->add_option(
+         "--workers", a->workers,
+         "Where candidates are measured: local:COUNT, ssh:HOST,HOST, srun:OPTIONS, ray:COUNT "
+         "or command:COMMAND; once for each")
+      ->type_name("PLACES")
+      ->take_all()
+      ->allow_extra_args(false);
   sub->add_flag("--resume", a->resume, "Resume the search from the records in the database");
   sub->add_flag("--no-warm-start", a->no_warm_start,
                 "Do not seed the search or the cost model from the database");
@@ -389,6 +465,7 @@ void add_tune(CLI::App& app, Runners& runners) {
       "  tune-cli tune operators.json --time 10m --db kernels.db --resume\n"
       "  tune-cli tune matmul:m=1..4096,n=4096,k=4096 --kernels 4 --one-order\n"
       "  tune-cli tune operators.json --trials 0 --db kernels.db\n"
+      "  tune-cli tune operators.json --workers ssh:build1,build2 --db kernels.db\n"
       "  tune-cli tune operators.json --offline --trials 1000 --db kernels.db\n"
       "  tune-cli tune matmul:m=4096,n=4096,k=4096,dtype=f16 --target cuda:sm_80 --offline");
   runners["tune"] = [a] { return run_tune(*a); };

@@ -197,6 +197,27 @@ double Machine::roofline_seconds(double flops, double bytes, int threads, ElemTy
 
 std::string Machine::to_json() const { return describe(*this).dump(); }
 
+std::optional<Machine> Machine::from_json(const std::string& text) {
+  const json j = json::parse(text, nullptr, false);
+  if (!j.is_object()) return std::nullopt;
+  try {
+    Machine m;
+    const auto one = rates_from_json(j.at("one")), all = rates_from_json(j.at("all"));
+    if (!one || !all) return std::nullopt;
+    m.chip = j.at("chip");
+    m.cpus = j.at("cpus");
+    m.cores = j.at("cores");
+    m.caches.l1 = j.at("caches").at("l1");
+    m.caches.l2 = j.at("caches").at("l2");
+    m.caches.l3 = j.at("caches").at("l3");
+    m.one = *one;
+    m.all = *all;
+    return m;
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
 namespace {
 
 MeasuredRates measure_rates_on(const HostArray& words, int threads) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,9 @@ struct Machine {
                           ElemType factors = ElemType::f32) const;
 
   std::string to_json() const;
+  // The machine that to_json() describes, with what a roofline needs: caches and rates. Nothing for
+  // another text.
+  static std::optional<Machine> from_json(const std::string& text);
 };
 
 // This machine, with rates that the cache directory remembers for its identity or that are measured

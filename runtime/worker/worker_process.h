@@ -17,7 +17,7 @@ namespace tilewright {
 
 struct WorkerOptions {
   // The command to execute: the program (found on the PATH) and its arguments, such as
-  // {"/proc/self/exe", "worker"}.
+  // {"/proc/self/exe", "job-worker"}.
   std::vector<std::string> command;
   int64_t memory_limit_bytes = 0;  // of data segment and private mappings; 0: none
   std::vector<int> cpus = {};      // the processors it may run on; empty: all

@@ -5,7 +5,7 @@
 // command must end with a documented exit code, a kernel that runs must give the right integers, and
 // the library must refuse with an error or compute them. Ends with 1 when one does not, prints its
 // seed, and keeps the damaged file. Commands run in forked children of this process, which spares
-// them the program's start; "worker" as first word serves jobs as in tune-cli.
+// them the program's start; "job-worker" as first word serves jobs as in tune-cli.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -246,7 +246,7 @@ class Campaign {
 
 int main(int argc, char** argv) {
   using namespace tilewright;
-  if (argc > 1 && std::strcmp(argv[1], "worker") == 0) return cli::run(argc, argv);
+  if (argc > 1 && std::strcmp(argv[1], "job-worker") == 0) return cli::run(argc, argv);
   std::vector<std::string> numbers;
   std::string keep = "damaged";
   for (int i = 1; i < argc; ++i) {

@@ -67,7 +67,7 @@ TEST_F(GpuDevice, AWorkerThatLosesItsDeviceDiesAlone) {
   std::ofstream(script) << "fh";
   ScopedEnv driver("TILEWRIGHT_CUDA_DRIVER", (dir_ / "driver.so").c_str());
   ScopedEnv faults("FAKE_CUDA_SCRIPT", script.c_str());
-  WorkerPool pool(WorkerOptions{{TILEWRIGHT_BINARY_DIR "/tune-cli", "worker"}, 0, {}}, 1);
+  WorkerPool pool(WorkerOptions{{TILEWRIGHT_BINARY_DIR "/tune-cli", "job-worker"}, 0, {}}, 1);
   Workload w = parse_workload("elementwise:shape=64,fn=relu");
   CommonOptions options;
   options.target = "cuda:sm_80";

@@ -129,7 +129,7 @@ TEST_F(OnDevice, WrongKernelsAreFoundOut) {
   // Beside this program, also where the tree has moved.
   const std::string tool =
       std::filesystem::read_symlink("/proc/self/exe").replace_filename("tune-cli");
-  WorkerPool pool(WorkerOptions{{tool, "worker"}, 0, {}}, 1);
+  WorkerPool pool(WorkerOptions{{tool, "job-worker"}, 0, {}}, 1);
   auto measured = [&](const std::string& body, double timeout = kPatience) {
     MeasureJob job = job_for(w, handmade(w, target_, body));
     pool.submit("measure", to_json(job), timeout);

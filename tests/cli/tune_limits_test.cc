@@ -20,7 +20,7 @@ class Limits : public testing::Test {
     CandidateMaker maker(workload_, target_, 1);
     std::vector<Candidate> batch = {maker.make_default()};
     batch.push_back(*maker.make(cpu_sketches()[0], Trial::first()));
-    Measurer measurer({TILEWRIGHT_BINARY_DIR "/tune-cli", "worker"}, target_, options);
+    LocalMeasurer measurer({TILEWRIGHT_BINARY_DIR "/tune-cli", "job-worker"}, target_, options);
     std::vector<Measurement> results = measurer.measure(workload_, batch, limits, 0);
     if (results[1].verdict == TrialVerdict::Valid) {
       medians_ = measurer.compare(workload_, results, limits).medians;
@@ -56,7 +56,7 @@ TEST_F(Limits, OnlyCandidatesThatMayBeKeptAreCheckedInFull) {
     CandidateMaker maker(workload_, target_, 1);
     std::vector<Candidate> batch = {*maker.make(cpu_sketches()[0], Trial::first())};
     batch.push_back(maker.make_default());
-    Measurer measurer({TILEWRIGHT_BINARY_DIR "/tune-cli", "worker"}, target_, {});
+    LocalMeasurer measurer({TILEWRIGHT_BINARY_DIR "/tune-cli", "job-worker"}, target_, {});
     std::vector<bool> found;
     for (const Measurement& m : measurer.measure(workload_, batch, {cancelled_}, best_seconds)) {
       EXPECT_EQ(m.verdict, TrialVerdict::Valid) << m.reason;
@@ -76,7 +76,7 @@ TEST_F(Limits, WinnersAreComparedOnceHoweverLate) {
   MeasureOptions options;
   std::vector<Measurement> results = measure(options, {cancelled_});
   ASSERT_EQ(medians_.size(), 2u);
-  Measurer late({TILEWRIGHT_BINARY_DIR "/tune-cli", "worker"}, target_, options);
+  LocalMeasurer late({TILEWRIGHT_BINARY_DIR "/tune-cli", "job-worker"}, target_, options);
   for (double median : late.compare(workload_, results, {cancelled_, steady_seconds()}).medians) {
     EXPECT_GT(median, 0);
   }
@@ -110,7 +110,7 @@ exec cc "$@"
   }
   MeasureOptions options;
   options.builders = 1;
-  Measurer measurer({TILEWRIGHT_BINARY_DIR "/tune-cli", "worker"}, target, options);
+  LocalMeasurer measurer({TILEWRIGHT_BINARY_DIR "/tune-cli", "job-worker"}, target, options);
   const std::atomic<bool> cancelled{false};
   const double now = steady_seconds();
   std::vector<TrialVerdict> measured;

@@ -70,7 +70,7 @@ void write(const std::string& path, const std::string& text) {
 struct Mutants::Impl {
   std::string folder;
   Target target = Target::parse("native");
-  std::unique_ptr<Measurer> measurer;
+  std::unique_ptr<LocalMeasurer> measurer;
   std::map<std::pair<std::string, int>, Kernel> kernels;
   std::string text, original;
   std::atomic<bool> cancelled{false};
@@ -84,8 +84,8 @@ struct Mutants::Impl {
     MeasureOptions options;
     options.threads = kMutantsThreads;
     options.builders = 1;
-    measurer = std::make_unique<Measurer>(
-        std::vector<std::string>{programs + "/tune-cli", "worker"}, target, options);
+    measurer = std::make_unique<LocalMeasurer>(
+        std::vector<std::string>{programs + "/tune-cli", "job-worker"}, target, options);
   }
   ~Impl() {
     measurer.reset();

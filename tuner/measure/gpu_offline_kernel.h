@@ -20,7 +20,7 @@ class OfflineKernel {
  public:
   using Sizes = std::map<std::string, int64_t>;
 
-  // A candidate as Measurer::build() has compiled it. The target must outlive it.
+  // A candidate as LocalMeasurer::build() has compiled it. The target must outlive it.
   OfflineKernel(Candidate candidate, Measurement built, const Target& target);
 
   const Candidate& candidate() const { return candidate_; }

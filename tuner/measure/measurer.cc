@@ -86,7 +86,7 @@ bool is_far_behind(const std::vector<std::vector<double>>& seconds, size_t kerne
 
 }  // namespace
 
-struct Measurer::Impl {
+struct LocalMeasurer::Impl {
   Target target;
   MeasureOptions options;
   WorkerPool builders;
@@ -115,10 +115,11 @@ struct Measurer::Impl {
   MeasureJob job_for(const Workload& workload, const Measurement& m);
 };
 
-Measurer::Measurer(std::vector<std::string> worker_command, Target target, MeasureOptions options)
+LocalMeasurer::LocalMeasurer(std::vector<std::string> worker_command, Target target,
+                             MeasureOptions options)
     : impl_(std::make_unique<Impl>(std::move(worker_command), std::move(target), options)) {}
-Measurer::~Measurer() = default;
-const SecondsSpent& Measurer::spent() const { return impl_->spent; }
+LocalMeasurer::~LocalMeasurer() = default;
+const SecondsSpent& LocalMeasurer::spent() const { return impl_->spent; }
 
 SecondsSpent& SecondsSpent::operator+=(const SecondsSpent& other) {
   proposing += other.proposing;
@@ -136,8 +137,8 @@ SecondsSpent SecondsSpent::operator-(const SecondsSpent& other) const {
 
 // Generates each candidate's source text. A candidate that cannot be lowered as scheduled is
 // illegal.
-void Measurer::Impl::generate(const std::vector<Candidate>& batch,
-                              std::vector<Measurement>& results) {
+void LocalMeasurer::Impl::generate(const std::vector<Candidate>& batch,
+                                   std::vector<Measurement>& results) {
   const Stopwatch watch(spent.proposing);
   for_each_in_parallel(batch.size(), [&](size_t i) {
     try {
@@ -149,7 +150,7 @@ void Measurer::Impl::generate(const std::vector<Candidate>& batch,
   });
 }
 
-void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& limits) {
+void LocalMeasurer::Impl::build(std::span<Measurement> results, const MeasureLimits& limits) {
   std::map<int64_t, size_t> owner;
   const double begin = steady_seconds();
   for (size_t i = 0; i < results.size(); ++i) {
@@ -192,7 +193,7 @@ void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& 
   spent.building += steady_seconds() - begin;
 }
 
-MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& m) {
+MeasureJob LocalMeasurer::Impl::job_for(const Workload& workload, const Measurement& m) {
   MeasureJob job;
   job.object = m.object;
   job.description = m.source.description;
@@ -218,8 +219,8 @@ MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& 
   return job;
 }
 
-std::optional<JobResult> Measurer::Impl::run_job(const MeasureJob& job, double timeout,
-                                                 const std::atomic<bool>& cancelled) {
+std::optional<JobResult> LocalMeasurer::Impl::run_job(const MeasureJob& job, double timeout,
+                                                      const std::atomic<bool>& cancelled) {
   // Work that all candidates share is outside of any candidate's time; if done before, it costs a
   // moment. If it fails, the candidate's own job reports that.
   MeasureJob shared = job;
@@ -230,8 +231,9 @@ std::optional<JobResult> Measurer::Impl::run_job(const MeasureJob& job, double t
   return await("measure", to_json(job), timeout, cancelled);
 }
 
-std::optional<JobResult> Measurer::Impl::await(const std::string& type, const std::string& payload,
-                                               double timeout, const std::atomic<bool>& cancelled) {
+std::optional<JobResult> LocalMeasurer::Impl::await(const std::string& type,
+                                                    const std::string& payload, double timeout,
+                                                    const std::atomic<bool>& cancelled) {
   runner.submit(type, payload, timeout);
   while (true) {
     std::vector<Completion> done = cancelled ? runner.cancel_all() : runner.wait(0.2);
@@ -242,7 +244,7 @@ std::optional<JobResult> Measurer::Impl::await(const std::string& type, const st
   }
 }
 
-MeasureResult Measurer::Impl::result_of(const JobResult& job) {
+MeasureResult LocalMeasurer::Impl::result_of(const JobResult& job) {
   if (job.status != JobStatus::Done) return failed_measurement(job);
   MeasureResult result = measure_result_from_json(job.result);
   spent.checks += result.check_seconds;
@@ -250,16 +252,16 @@ MeasureResult Measurer::Impl::result_of(const JobResult& job) {
   return result;
 }
 
-double Measurer::Impl::timeout_of(const Candidate& c, const MeasureLimits& limits) const {
+double LocalMeasurer::Impl::timeout_of(const Candidate& c, const MeasureLimits& limits) const {
   if (!c.is_default) return options.timeout_seconds;
   double half_of_the_rest = (limits.deadline - steady_seconds()) / 2;
   return std::clamp(half_of_the_rest, options.timeout_seconds,
                     std::max(options.timeout_seconds, options.default_timeout_seconds));
 }
 
-void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measurement& m,
-                         const MeasureLimits& limits, double best_seconds,
-                         const std::vector<SizePoint>& points) {
+void LocalMeasurer::Impl::run(const Workload& workload, const Candidate& c, Measurement& m,
+                              const MeasureLimits& limits, double best_seconds,
+                              const std::vector<SizePoint>& points) {
   MeasureJob job = job_for(workload, m);
   if (best_seconds > 0) job.timing.cutoff_seconds = kHopeless * best_seconds;
   job.points = points;
@@ -288,19 +290,19 @@ void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measureme
   m.in_full = r.in_full;
 }
 
-std::vector<Measurement> Measurer::build(const std::vector<Candidate>& batch,
-                                         const MeasureLimits& limits) {
+std::vector<Measurement> LocalMeasurer::build(const std::vector<Candidate>& batch,
+                                              const MeasureLimits& limits) {
   std::vector<Measurement> results(batch.size());
   impl_->generate(batch, results);
   impl_->build(results, limits);
   return results;
 }
 
-std::vector<Measurement> Measurer::measure(const Workload& workload,
-                                           const std::vector<Candidate>& batch,
-                                           const MeasureLimits& limits, double best_seconds,
-                                           const MeasuredFn& measured,
-                                           const std::vector<SizePoint>& points) {
+std::vector<Measurement> LocalMeasurer::measure(const Workload& workload,
+                                                const std::vector<Candidate>& batch,
+                                                const MeasureLimits& limits, double best_seconds,
+                                                const MeasuredFn& measured,
+                                                const std::vector<SizePoint>& points) {
   std::vector<Measurement> results(batch.size());
   impl_->generate(batch, results);
   // With a deadline, builds a few at a time, so that one slow compilation does not keep all other
@@ -344,8 +346,8 @@ double Measurer::compare_seconds(const std::vector<double>& medians) {
   return sum;
 }
 
-Comparison Measurer::compare(const Workload& workload, const std::vector<Measurement>& kernels,
-                             const MeasureLimits& limits) {
+Comparison LocalMeasurer::compare(const Workload& workload, const std::vector<Measurement>& kernels,
+                                  const MeasureLimits& limits) {
   Race race(kernels.size());
   const double began = steady_seconds();
   std::string reason;
@@ -386,10 +388,10 @@ double Measurer::compare_at_seconds(size_t sizes) {
   return kKernels * kRounds * static_cast<double>(sizes) * (kLeastPointSeconds + kJobSeconds / 2);
 }
 
-std::optional<SizeComparison> Measurer::compare_at(const Workload& workload,
-                                                   const std::vector<Measurement>& kernels,
-                                                   const SizeList& sizes, int rounds,
-                                                   const MeasureLimits& limits) {
+std::optional<SizeComparison> LocalMeasurer::compare_at(const Workload& workload,
+                                                        const std::vector<Measurement>& kernels,
+                                                        const SizeList& sizes, int rounds,
+                                                        const MeasureLimits& limits) {
   SizeComparison found;
   found.seconds.assign(kernels.size(), std::vector<double>(sizes.size(), 0));
   found.rows.resize(kernels.size());

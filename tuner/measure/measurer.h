@@ -91,19 +91,16 @@ struct MeasureLimits {
 
 using MeasuredFn = std::function<void(size_t index, const Measurement&)>;
 
-// Owns the worker processes. Not thread-safe.
+// Checks and times candidates of one target, on this machine or on others. Not thread-safe.
 class Measurer {
  public:
-  // `worker_command` starts a worker: {"/path/tune-cli", "worker"}.
-  Measurer(std::vector<std::string> worker_command, Target target, MeasureOptions options);
-  ~Measurer();
+  Measurer() = default;
+  virtual ~Measurer() = default;
+  Measurer(const Measurer&) = delete;
+  Measurer& operator=(const Measurer&) = delete;
 
-  // Compiles candidates side by side in worker processes: a compiler that crashes costs its candidate.
-  // Returns one measurement per candidate, in order, Valid where it has an object. At a limit, the rest
-  // is Illegal with an empty reason.
-  std::vector<Measurement> build(const std::vector<Candidate>& batch, const MeasureLimits& limits);
-  // Returns one measurement per candidate, in order. Builds run in parallel; measurements run one
-  // at a time with nothing else running. At a limit, the rest is Illegal with an empty reason and
+  // Returns one measurement per candidate, in order. Each is timed with nothing else running on its
+  // processors. At a limit, the rest is Illegal with an empty reason and
   // must not be recorded. Only `cancelled` stops a candidate that is running.
   //
   // `measured` is called for each finished candidate with its index in the batch, but not for the
@@ -115,30 +112,56 @@ class Measurer {
   // of the batch so far, where it is the untuned default, and wherever sizes vary: only such a kernel
   // may be kept.
   static constexpr double kKept = 1.1;
-  std::vector<Measurement> measure(const Workload& workload, const std::vector<Candidate>& batch,
-                                   const MeasureLimits& limits, double best_seconds,
-                                   const MeasuredFn& measured = {},
-                                   const std::vector<SizePoint>& points = {});
+  virtual std::vector<Measurement> measure(const Workload& workload,
+                                           const std::vector<Candidate>& batch,
+                                           const MeasureLimits& limits, double best_seconds,
+                                           const MeasuredFn& measured = {},
+                                           const std::vector<SizePoint>& points = {}) = 0;
   // Times correct kernels in turns until the race is decided: at least one round, and no new round after the
   // deadline. All medians are 0 when cancelled. A round in which something else had the processors counts only
   // where a kernel has no other: `disturbed` then has the reason.
-  Comparison compare(const Workload& workload, const std::vector<Measurement>& kernels,
-                     const MeasureLimits& limits);
+  virtual Comparison compare(const Workload& workload, const std::vector<Measurement>& kernels,
+                             const MeasureLimits& limits) = 0;
   // Times correct kernels in turns: one kernel after the other at all sizes. There are `rounds`
   // rounds, unless a limit is reached after the first. Kernels that are far behind everywhere leave
   // after the first round. The least median of a kernel's rounds counts, since disturbances only
   // slow a measurement. A kernel with a much slower median than another is not timed at sizes where
   // one run takes half a second or more. Returns nothing when cancelled.
-  std::optional<SizeComparison> compare_at(const Workload& workload,
-                                           const std::vector<Measurement>& kernels,
-                                           const SizeList& sizes, int rounds,
-                                           const MeasureLimits& limits);
+  virtual std::optional<SizeComparison> compare_at(const Workload& workload,
+                                                   const std::vector<Measurement>& kernels,
+                                                   const SizeList& sizes, int rounds,
+                                                   const MeasureLimits& limits) = 0;
   // Approximate duration of compare_at() with the largest number of finalists.
   static double compare_at_seconds(size_t sizes);
   // Approximate least duration of compare() on kernels with these medians.
   static double compare_seconds(const std::vector<double>& medians);
   // Of all calls so far.
-  const SecondsSpent& spent() const;
+  virtual const SecondsSpent& spent() const = 0;
+};
+
+// Measures on this machine. Owns the worker processes.
+class LocalMeasurer : public Measurer {
+ public:
+  // `worker_command` starts a worker: {"/path/tune-cli", "job-worker"}.
+  LocalMeasurer(std::vector<std::string> worker_command, Target target, MeasureOptions options);
+  ~LocalMeasurer() override;
+
+  // Compiles candidates side by side in worker processes: a compiler that crashes costs its candidate.
+  // Returns one measurement per candidate, in order, Valid where it has an object. At a limit, the rest
+  // is Illegal with an empty reason.
+  std::vector<Measurement> build(const std::vector<Candidate>& batch, const MeasureLimits& limits);
+  // Builds run in parallel; measurements run one at a time.
+  std::vector<Measurement> measure(const Workload& workload, const std::vector<Candidate>& batch,
+                                   const MeasureLimits& limits, double best_seconds,
+                                   const MeasuredFn& measured = {},
+                                   const std::vector<SizePoint>& points = {}) override;
+  Comparison compare(const Workload& workload, const std::vector<Measurement>& kernels,
+                     const MeasureLimits& limits) override;
+  std::optional<SizeComparison> compare_at(const Workload& workload,
+                                           const std::vector<Measurement>& kernels,
+                                           const SizeList& sizes, int rounds,
+                                           const MeasureLimits& limits) override;
+  const SecondsSpent& spent() const override;
 
  private:
   struct Impl;

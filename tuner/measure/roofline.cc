@@ -72,9 +72,12 @@ double least_bytes(const Workload& workload) {
 
 }  // namespace
 
+RooflineWork roofline_work(const Workload& workload) {
+  return {workload.flops, least_bytes(workload), factors_of(workload)};
+}
+
 Roofline roofline_of(const Workload& workload, const Target& target, int threads) {
-  const RooflineWork work{workload.flops, least_bytes(workload), factors_of(workload)};
-  return Backend::of(target).roofline(work, target, threads);
+  return Backend::of(target).roofline(roofline_work(workload), target, threads);
 }
 
 RooflineShare roofline_share(const Workload& workload, const Target& target, int threads,

@@ -21,6 +21,8 @@ struct RooflineWork {
   ElemType factors;  // the type in which most products are computed
 };
 
+RooflineWork roofline_work(const Workload& workload);
+
 // For a CPU by this machine's measured peak and bandwidths, where operands come from the cache that
 // holds them, as in repeated runs. For a GPU by its data sheet; there, `bound_by` is "compute" or
 // "memory".

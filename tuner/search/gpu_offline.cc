@@ -44,7 +44,7 @@ struct RankedAtSizes {
 class GpuOffline {
  public:
   GpuOffline(const Workload& w, const Target& target, const db::TargetIdentity& identity,
-             PatientWriter& writer, Measurer& compilers, const std::string& run_id,
+             PatientWriter& writer, LocalMeasurer& compilers, const std::string& run_id,
              const TuneOptions& options, const std::vector<std::string>& guesses, double until,
              const std::atomic<bool>& cancelled)
       : w_(w), target_(target), identity_(identity), writer_(writer), compilers_(compilers),
@@ -94,7 +94,7 @@ class GpuOffline {
   const Target& target_;
   const db::TargetIdentity& identity_;
   PatientWriter& writer_;
-  Measurer& compilers_;
+  LocalMeasurer& compilers_;
   const std::string& run_id_;
   const TuneOptions& options_;
   const std::vector<std::string>& guesses_;
@@ -472,7 +472,7 @@ TuneResult GpuOffline::run(uint64_t seed) {
 
 TuneResult rank_gpu_offline(const Workload& workload, const Target& target,
                             const database::TargetIdentity& identity, PatientWriter& writer,
-                            Measurer& compilers, const std::string& run_id,
+                            LocalMeasurer& compilers, const std::string& run_id,
                             const TuneOptions& options, const std::vector<std::string>& guesses,
                             uint64_t seed, double until, const std::atomic<bool>& cancelled) {
   return GpuOffline(workload, target, identity, writer, compilers, run_id, options, guesses, until,

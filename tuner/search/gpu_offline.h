@@ -27,7 +27,7 @@ namespace tilewright {
 // processes: one that crashes costs its candidate. Throws ToolchainError without NVRTC or a C++ compiler.
 TuneResult rank_gpu_offline(const Workload& workload, const Target& target,
                             const database::TargetIdentity& identity, PatientWriter& writer,
-                            Measurer& compilers, const std::string& run_id,
+                            LocalMeasurer& compilers, const std::string& run_id,
                             const TuneOptions& options, const std::vector<std::string>& guesses,
                             uint64_t seed, double until, const std::atomic<bool>& cancelled);
 

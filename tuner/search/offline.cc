@@ -31,7 +31,8 @@ struct Ranked {
 class OfflineRun {
  public:
   OfflineRun(const Target& target, const db::TargetIdentity& identity, db::Store& store,
-             Measurer& compilers, const TuneOptions& options, const std::atomic<bool>& cancelled)
+             LocalMeasurer& compilers, const TuneOptions& options,
+             const std::atomic<bool>& cancelled)
       : target_(target), identity_(identity), store_(store), writer_(store), compilers_(compilers),
         options_(options), cancelled_(cancelled), started_(steady_seconds()) {
     if (Backend::of(target).only_predicts()) {
@@ -72,7 +73,7 @@ class OfflineRun {
   const db::TargetIdentity& identity_;
   db::Store& store_;
   PatientWriter writer_;
-  Measurer& compilers_;
+  LocalMeasurer& compilers_;
   const TuneOptions& options_;
   const std::atomic<bool>& cancelled_;
   CostModel model_;
@@ -174,7 +175,7 @@ TuneResult OfflineRun::rank(const Workload& w, uint64_t seed) {
 
 std::vector<TuneResult> rank_offline(const std::vector<Workload>& workloads, const Target& target,
                                      const database::TargetIdentity& identity,
-                                     database::Store& store, Measurer& compilers,
+                                     database::Store& store, LocalMeasurer& compilers,
                                      const TuneOptions& options, const std::atomic<bool>& cancelled,
                                      const ProgressFn& progress) {
   OfflineRun run(target, identity, store, compilers, options, cancelled);

@@ -19,7 +19,7 @@ namespace tilewright {
 // Throws ToolchainError without a compiler.
 std::vector<TuneResult> rank_offline(const std::vector<Workload>& workloads, const Target& target,
                                      const database::TargetIdentity& identity,
-                                     database::Store& store, Measurer& compilers,
+                                     database::Store& store, LocalMeasurer& compilers,
                                      const TuneOptions& options, const std::atomic<bool>& cancelled,
                                      const ProgressFn& progress = {});
 

@@ -129,7 +129,7 @@ class CancelledOffline : public Cancelled {
   std::vector<Workload> workloads_ = {workload_,
                                       make_workload(parse_spec("matmul:m=40,n=64,k=24"))};
   TuneOptions options_;
-  Measurer compilers_{{"no-worker"}, target_, {}};  // of GPUs' kernels
+  LocalMeasurer compilers_{{"no-worker"}, target_, {}};  // of GPUs' kernels
   std::string directory_;
   std::optional<db::Store> store_;
 };
