@@ -34,30 +34,20 @@ struct Matrices {
 
 Matrix gather_a(const MmaRow& row, const std::vector<ThreadState*>& lanes) {
   Matrix a(row.m, row.k);
-  for (int lane = 0; lane < kWarp; ++lane) {
-    const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
-    for (int part = 0; part < row.packed(); ++part) {
-      for (int i = 0; i < row.a_registers(); ++i) {
-        a.at(a_place(row, lane, i, part)) = part_value(row, row.operand, r.a[i], part);
-      }
-    }
-  }
+  each_element(row.a(), lanes, [&](const WarpRequest& r, int e, MatrixPlace at) {
+    a.at(at) = element_value(row, row.operand, r.a, e);
+  });
   return a;
 }
 
 Matrices gather(const MmaRow& row, Matrix a, const std::vector<ThreadState*>& lanes) {
   Matrices x{std::move(a), Matrix(row.k, row.n), Matrix(row.m, row.n)};
-  for (int lane = 0; lane < kWarp; ++lane) {
-    const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
-    for (int part = 0; part < row.packed(); ++part) {
-      for (int i = 0; i < row.b_registers(); ++i) {
-        x.b.at(b_place(row, lane, i, part)) = part_value(row, row.b_operand(), r.b[i], part);
-      }
-    }
-    for (int i = 0; i < row.acc_registers(); ++i) {
-      x.c.at(acc_place(lane, i)) = sum_value(row, r.c, i);
-    }
-  }
+  each_element(row.b(), lanes, [&](const WarpRequest& r, int e, MatrixPlace at) {
+    x.b.at(at) = element_value(row, row.b_operand(), r.b, e);
+  });
+  each_element(row.d(), lanes, [&](const WarpRequest& r, int e, MatrixPlace at) {
+    x.c.at(at) = sum_value(row, r.c, e);
+  });
   return x;
 }
 
@@ -82,12 +72,9 @@ void multiply(const MmaRow& row, const TensorSums& how, Matrices& x) {
 }
 
 void scatter(const MmaRow& row, Matrices& x, const std::vector<ThreadState*>& lanes) {
-  for (int lane = 0; lane < kWarp; ++lane) {
-    const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
-    for (int i = 0; i < row.acc_registers(); ++i) {
-      set_sum(row, r.d, i, x.c.at(acc_place(lane, i)));
-    }
-  }
+  each_element(row.d(), lanes, [&](const WarpRequest& r, int e, MatrixPlace at) {
+    set_sum(row, r.d, e, x.c.at(at));
+  });
 }
 
 // Moves the rows of matrix `q`, each at the address that one lane gives, and counts the access.
@@ -142,16 +129,13 @@ void load_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
       const WarpRequest& r = lane.request;
       memory.load(lane, *r.array, r.offset, kRowBytes, matrix[row].data(), r.line);
     });
-    for (int lane = 0; lane < kWarp; ++lane) {
-      uint32_t word = 0;
-      for (int part = 0; part < 2; ++part) {
-        MatrixPlace at = ldmatrix_place(lane, part, transposed);
-        word |= static_cast<uint32_t>(
-                    matrix[static_cast<size_t>(at.row)][static_cast<size_t>(at.column)])
-                << (16 * part);
-      }
-      static_cast<unsigned*>(lanes[static_cast<size_t>(lane)]->request.d)[q] = word;
-    }
+    each_element(
+        ldmatrix_fragment(transposed), lanes, [&](const WarpRequest& r, int part, MatrixPlace at) {
+          unsigned& word = static_cast<unsigned*>(r.d)[q];
+          if (part == 0) word = 0;
+          word |= unsigned{matrix[static_cast<size_t>(at.row)][static_cast<size_t>(at.column)]}
+                  << (16 * part);
+        });
   }
   ++counters.ldmatrix;
 }
@@ -163,14 +147,11 @@ void store_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
   bool transposed = first.variant % 2 != 0;
   for (int q = 0; q < count; ++q) {
     std::array<std::array<uint16_t, kMatrixRows>, kMatrixRows> matrix;
-    for (int lane = 0; lane < kWarp; ++lane) {
-      unsigned word = lanes[static_cast<size_t>(lane)]->request.a[q];
-      for (int part = 0; part < 2; ++part) {
-        MatrixPlace at = ldmatrix_place(lane, part, transposed);
-        matrix[static_cast<size_t>(at.row)][static_cast<size_t>(at.column)] =
-            static_cast<uint16_t>(word >> (16 * part));
-      }
-    }
+    each_element(ldmatrix_fragment(transposed), lanes,
+                 [&](const WarpRequest& r, int part, MatrixPlace at) {
+                   matrix[static_cast<size_t>(at.row)][static_cast<size_t>(at.column)] =
+                       static_cast<uint16_t>(r.a[q] >> (16 * part));
+                 });
     each_row(lanes, q, "stmatrix writes", counters, [&](ThreadState& lane, size_t row) {
       const WarpRequest& r = lane.request;
       memory.store(lane, *r.array, r.offset, kRowBytes, matrix[row].data(), r.line);

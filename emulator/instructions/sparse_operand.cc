@@ -13,20 +13,23 @@ Matrix gather_places(const SparseMmaRow& row, int selector,
                      const std::vector<ThreadState*>& lanes) {
   Matrix places(row.whole.m, row.kept());
   const uint32_t mask = (1u << row.index_bits) - 1;
+  const Fragment& metadata = row.metadata();
+  const int begin = selector * row.kept();
   for (int lane = 0; lane < kWarp; ++lane) {
     const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
     const auto word = static_cast<uint32_t>(r.value);
     for (int i = 0; i < row.indices_in_word(); ++i) {
-      std::optional<MatrixPlace> of = metadata_place(row, lane, i, selector);
-      if (!of) continue;
+      const MatrixPlace at = metadata.at(lane, i);
+      const int column = at.column - begin;
+      if (column < 0 || column >= row.kept()) continue;
       const uint32_t bits = word >> (i * row.index_bits) & mask;
       std::optional<int> place = place_of_index(row, bits);
       if (!place) {
         fail(FaultKind::BadMetadata, r.line,
              fmt::format("lane {} gives {:#x} as the sparse metadata of element [{}, {}] of A",
-                         lane, bits, of->row, of->column));
+                         lane, bits, at.row, column));
       }
-      places.at(*of) = *place;
+      places.at({at.row, column}) = *place;
     }
   }
   return places;

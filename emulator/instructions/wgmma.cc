@@ -164,15 +164,9 @@ Matrix matrix_a(const WgmmaRow& row, const std::vector<ThreadState*>& lanes,
     }
     return a;
   }
-  for (int lane = 0; lane < kWarpgroup; ++lane) {
-    const unsigned* registers = lanes[static_cast<size_t>(lane)]->request.a;
-    for (int r = 0; r < row.warp.a_registers(); ++r) {
-      for (int part = 0; part < row.warp.packed(); ++part) {
-        a.at(wgmma_a_place(row, lane, r, part)) =
-            part_value(row.warp, row.warp.operand, registers[r], part);
-      }
-    }
-  }
+  each_element(row.a(), lanes, [&](const WarpRequest& r, int e, MatrixPlace at) {
+    a.at(at) = element_value(row.warp, row.warp.operand, r.a, e);
+  });
   return a;
 }
 
@@ -201,8 +195,9 @@ std::vector<uint32_t> new_sums(const WgmmaRow& row, const ThreadState& state, in
   const bool adds = state.request.adds;
   const void* sums = sums_of(state);
   std::vector<uint32_t> words(static_cast<size_t>(row.sum_registers()));
-  for (int r = 0; r < row.warp.acc_registers(); ++r) {
-    const MatrixPlace at = wgmma_acc_place(lane, r);
+  const Fragment& d = row.d();
+  for (int r = 0; r < d.elements(); ++r) {
+    const MatrixPlace at = d.at(lane, r);
     double sum = adds ? sum_value(row.warp, sums, r) : 0;
     sum = products.add_to(sum, at.row, at.column);
     set_sum(row.warp, words.data(), r, sum);

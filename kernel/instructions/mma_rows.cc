@@ -154,23 +154,4 @@ std::string split_mma_text(const MmaRow& row, std::string_view extra, std::strin
                     row.split, with);
 }
 
-// One rule for all shapes: a lane's group selects the row (of A and the accumulators) or the column
-// (of B). Its position in the group selects neighbours along the other axis.
-MatrixPlace a_place(const MmaRow& row, int lane, int r, int part) {
-  int bands = row.m / 8;
-  return {lane / 4 + 8 * (r % bands),
-          lane % 4 * row.packed() + part + r / bands * 4 * row.packed()};
-}
-
-MatrixPlace b_place(const MmaRow& row, int lane, int r, int part) {
-  return {lane % 4 * row.packed() + part + r * 4 * row.packed(), lane / 4};
-}
-
-MatrixPlace acc_place(int lane, int r) { return {lane / 4 + 8 * (r / 2), lane % 4 * 2 + r % 2}; }
-
-MatrixPlace ldmatrix_place(int lane, int part, bool transposed) {
-  int row = lane / 4, column = lane % 4 * 2 + part;
-  return transposed ? MatrixPlace{column, row} : MatrixPlace{row, column};
-}
-
 }  // namespace tilewright

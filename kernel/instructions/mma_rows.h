@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "ir/type.h"
+#include "kernel/instructions/fragment.h"
 
 namespace tilewright {
-
-inline constexpr int kWarp = 32;  ///< lanes that carry out an instruction together
 
 /// How an instruction combines two elements before it sums: it multiplies numbers; of single bits
 /// it takes whether they differ, or whether both are set.
@@ -48,6 +47,12 @@ struct MmaRow {
   int b_registers() const { return k * n / packed() / 32; }
   /// Elements of C or D in a lane.
   int acc_registers() const { return m * n / 32; }
+
+  /// The places of A [m, k], B [k, n], and C and D [m, n]. Lanes hold neighbours along k as a
+  /// register packs them, and pairs of accumulators.
+  const Fragment& a() const { return fragment_of({m, k, packed()}); }
+  const Fragment& b() const { return fragment_of({n, k, packed(), 1, true}); }
+  const Fragment& d() const { return fragment_of({m, n, 2}); }
 };
 
 /// Every row.
@@ -60,24 +65,5 @@ const MmaRow* find_mma(std::string_view name);
 /// that both take after the others: "TW_LINE".
 std::string split_mma_text(const MmaRow& row, std::string_view extra = {},
                            std::string_view argument = {});
-
-/// An element of a matrix.
-struct MatrixPlace {
-  int row, column;
-  bool operator==(const MatrixPlace&) const = default;
-};
-
-/// The element of A [m, k] that lane `lane` holds in part `part` of register `r` (part < packed(),
-/// from the lowest bits). With g = lane / 4 and t = lane % 4, the registers hold rows g, g + 8, …,
-/// then the next columns.
-MatrixPlace a_place(const MmaRow& row, int lane, int r, int part);
-/// The same for B [k, n].
-MatrixPlace b_place(const MmaRow& row, int lane, int r, int part);
-/// The same for C and D [m, n].
-MatrixPlace acc_place(int lane, int r);
-
-/// The element of an 8x8 matrix of 16-bit elements that `ldmatrix` gives to half `part` of lane
-/// `lane`'s register. With `transposed`, an element of the transposed matrix.
-MatrixPlace ldmatrix_place(int lane, int part, bool transposed);
 
 }  // namespace tilewright

@@ -53,15 +53,14 @@ MmaRow SparseMmaRow::stored() const {
 
 // A metadata word of 8-bit elements covers one row; the rows 8 apart stand in neighbouring lanes.
 // Other words hold half a word for row lane / 4, and half for the row 8 further on.
-std::optional<MatrixPlace> metadata_place(const SparseMmaRow& row, int lane, int i, int selector) {
-  const int at = lane % 4 - selector * row.lanes();
-  if (at < 0 || at >= row.lanes()) return std::nullopt;
-  const int group = lane / 4;
-  if (row.whole.operand_bits() == 8) {
-    return MatrixPlace{group + 8 * (at % 2), at / 2 * row.indices_in_word() + i};
-  }
-  const int half = row.indices_in_word() / 2;
-  return MatrixPlace{group + 8 * (i / half), at * half + i % half};
+const Fragment& SparseMmaRow::metadata() const {
+  const int columns = kept() * selectors();
+  if (whole.operand_bits() != 8) return fragment_of({whole.m, columns, indices_in_word() / 2});
+  static const Fragment of_bytes = {
+      16, 32,
+      IndexMap::parse("(i, r) -> (floormod(i, 8) * 4 + floordiv(r, 16) * 2 + floordiv(i, 8), "
+                      "floormod(r, 16))")};
+  return of_bytes;
 }
 
 std::optional<int> place_of_index(const SparseMmaRow& row, uint32_t bits) {

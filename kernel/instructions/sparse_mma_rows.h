@@ -30,6 +30,9 @@ struct SparseMmaRow {
   /// The number of instructions that can take their metadata from one register of each lane.
   int selectors() const { return 4 / lanes(); }
   int indices_in_word() const { return 32 / index_bits; }
+  /// The stored A of all instructions that share metadata, [m, kept() * selectors()]: the lane and
+  /// the position in its word, from the lowest bits on, of each element's index.
+  const Fragment& metadata() const;
 };
 
 /// Every row.
@@ -37,10 +40,6 @@ const std::vector<SparseMmaRow>& sparse_mma_rows();
 
 /// The row of this name; null when there is none.
 const SparseMmaRow* find_sparse_mma(std::string_view name);
-
-/// The element of the stored A [m, kept()] whose index is number `i` in the word of lane `lane`,
-/// counted from the lowest bits. Nothing for lanes that the selector leaves out.
-std::optional<MatrixPlace> metadata_place(const SparseMmaRow& row, int lane, int i, int selector);
 
 /// The position of an element among `of` neighbours, decoded from its index in a word; nothing for
 /// bits that mean no position.

@@ -9,7 +9,6 @@
 namespace tilewright {
 namespace {
 
-constexpr int kCoreRows = 8;  // rows of a core matrix of 8 x 16 bytes
 constexpr int64_t kPiece = 16;
 constexpr int kFirstCapability = 90, kEndCapability = 100;
 
@@ -114,18 +113,6 @@ const WgmmaRow* find_wgmma(std::string_view name) {
   }();
   auto it = by_name.find(name);
   return it == by_name.end() ? nullptr : it->second;
-}
-
-MatrixPlace wgmma_a_place(const WgmmaRow& row, int lane, int r, int part) {
-  MatrixPlace place = a_place(row.warp, lane % kWarp, r, part);
-  place.row += lane / kWarp * kWarpRows;
-  return place;
-}
-
-MatrixPlace wgmma_acc_place(int lane, int r) {
-  constexpr int kOfColumns = 4;  // elements of 8 columns that a lane holds
-  MatrixPlace place = acc_place(lane % kWarp, r % kOfColumns);
-  return {place.row + lane / kWarp * kWarpRows, place.column + r / kOfColumns * kCoreRows};
 }
 
 int span_of(WgmmaSwizzle swizzle) {

@@ -13,9 +13,6 @@
 
 namespace tilewright {
 
-/// Lanes that carry out one of these together, a warpgroup: four warps, the first of which has a
-/// number that is a multiple of four.
-inline constexpr int kWarpgroup = 128;
 /// Rows of A and D that each of its warps has.
 inline constexpr int kWarpRows = 16;
 
@@ -37,6 +34,9 @@ struct WgmmaRow {
   int term_bytes() const { return warp.k * warp.operand_bits() / 8; }
   /// 32-bit registers that hold a lane's accumulators.
   int sum_registers() const { return warp.acc_registers() * bits_of(warp.acc) / 32; }
+  /// The places of A [64, k] and D [64, n]: each warp has its rows as `mma.sync` has them.
+  const Fragment& a() const { return fragment_of({m, k(), warp.packed(), m / kWarpRows}); }
+  const Fragment& d() const { return fragment_of({m, n(), 2, m / kWarpRows}); }
 };
 
 /// Every row: n is a multiple of 8 from 8 to 256, of 16 from 32 on where operands are integers.
@@ -44,11 +44,6 @@ const std::vector<WgmmaRow>& wgmma_rows();
 
 /// The row of this name; null when there is none.
 const WgmmaRow* find_wgmma(std::string_view name);
-
-/// The element of A [64, k] that lane `lane` of the warpgroup holds in register `r`, part `part`.
-MatrixPlace wgmma_a_place(const WgmmaRow& row, int lane, int r, int part);
-/// The same for D [64, n]: element `r` of the n / 2 that a lane holds one by one.
-MatrixPlace wgmma_acc_place(int lane, int r);
 
 /// The swizzle of an operand's 16-byte vectors. Those at the same position of eight rows then lie
 /// in different banks. A row of the swizzle atom has 128, 64 or 32 bytes. The values are the codes

@@ -72,7 +72,7 @@ SparseOperands sparse_operands(const SparseMmaRow& row, int selector, uint32_t s
     for (int r = 0; r < stored.a_registers(); ++r) {
       uint32_t word = 0;
       for (int part = 0; part < stored.packed(); ++part) {
-        MatrixPlace at = a_place(stored, lane, r, part);
+        MatrixPlace at = stored.a().at(lane, r * stored.packed() + part);
         const double value = kept[static_cast<size_t>(at.row * row.kept() + at.column)];
         word |= bits_of_value(stored, stored.operand, value) << (part * stored.operand_bits() % 32);
       }
@@ -81,18 +81,19 @@ SparseOperands sparse_operands(const SparseMmaRow& row, int selector, uint32_t s
     for (int r = 0; r < whole.b_registers(); ++r) {
       uint32_t word = 0;
       for (int part = 0; part < whole.packed(); ++part) {
-        MatrixPlace at = b_place(whole, lane, r, part);
+        MatrixPlace at = whole.b().at(lane, r * whole.packed() + part);
         const double value = o.b[static_cast<size_t>(at.row * whole.n + at.column)];
         word |= bits_of_value(whole, whole.b_operand(), value)
                 << (part * whole.operand_bits() % 32);
       }
       o.b_registers.push_back(word);
     }
-    uint32_t word = metadata_place(row, lane, 0, selector) ? 0 : ~0u;
+    auto is_named = [&](MatrixPlace at) { return at.column / row.kept() == selector; };
+    uint32_t word = is_named(row.metadata().at(lane, 0)) ? 0 : ~0u;
     for (int i = 0; i < row.indices_in_word(); ++i) {
-      std::optional<MatrixPlace> at = metadata_place(row, lane, i, selector);
-      if (!at) continue;
-      const int place = places[static_cast<size_t>(at->row * row.kept() + at->column)];
+      const MatrixPlace at = row.metadata().at(lane, i);
+      if (!is_named(at)) continue;
+      const int place = places[static_cast<size_t>(at.row * row.kept() + at.column % row.kept())];
       const uint32_t bits = row.index_bits == 2 ? static_cast<uint32_t>(place) : place ? 14 : 4;
       word |= bits << (i * row.index_bits);
     }

@@ -2,7 +2,6 @@
 // CUTLASS have of the same instructions (tests/golden/cute, printed by tests/foreign/cute).
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <map>
 #include <set>
 
@@ -22,35 +21,31 @@ using test::golden_words;
 
 using CuteFragments = test::CuteTables;
 
-using PlaceOf = std::function<MatrixPlace(int lane, int value)>;
-
 // A layout (lane, value) -> row + rows * column, against our places of the same values.
-void expect_places(const CuteLayout& theirs, int lanes, int values, int rows, const PlaceOf& ours) {
-  ASSERT_EQ(theirs.extent(0), lanes);
-  ASSERT_EQ(theirs.extent(1), values);
+void expect_places(const CuteLayout& theirs, const Fragment& ours) {
+  ASSERT_EQ(theirs.extent(0), ours.lanes());
+  ASSERT_EQ(theirs.extent(1), ours.elements());
   int differ = 0;
-  for (int lane = 0; lane < lanes; ++lane) {
-    for (int v = 0; v < values; ++v) {
+  for (int lane = 0; lane < ours.lanes(); ++lane) {
+    for (int v = 0; v < ours.elements(); ++v) {
       const auto place = static_cast<int>(theirs(lane, v));
-      differ += ours(lane, v) != MatrixPlace{place % rows, place / rows};
+      differ += ours.at(lane, v) != MatrixPlace{place % ours.rows(), place / ours.rows()};
     }
   }
-  expect_same_table(int64_t{lanes} * values, differ);
+  expect_same_table(int64_t{ours.lanes()} * ours.elements(), differ);
 }
 
 // The same for an operand with a sparse row: its table counts elements as if it were dense, of which
 // `spread` neighbours share the place of a stored one.
-void expect_stored(const CuteLayout& theirs, int lanes, const MmaRow& stored, int rows, int spread,
-                   const std::function<MatrixPlace(int lane, int r, int part)>& ours) {
-  ASSERT_EQ(theirs.extent(0), lanes);
-  ASSERT_EQ(theirs.extent(1), stored.a_registers() * stored.packed() * spread);
+void expect_stored(const CuteLayout& theirs, const Fragment& stored, int spread) {
+  ASSERT_EQ(theirs.extent(0), stored.lanes());
+  ASSERT_EQ(theirs.extent(1), stored.elements() * spread);
   int differ = 0;
-  for (int lane = 0; lane < lanes; ++lane) {
+  for (int lane = 0; lane < stored.lanes(); ++lane) {
     for (int v = 0; v < theirs.extent(1); ++v) {
       const auto place = static_cast<int>(theirs(lane, v));
-      const int value = v / spread;
-      differ += ours(lane, value / stored.packed(), value % stored.packed()) !=
-                MatrixPlace{place % rows, place / rows / spread};
+      differ += stored.at(lane, v / spread) !=
+                MatrixPlace{place % stored.rows(), place / stored.rows() / spread};
     }
   }
   expect_same_table(theirs.size(), differ);
@@ -61,16 +56,13 @@ void expect_stored(const CuteLayout& theirs, int lanes, const MmaRow& stored, in
 void expect_metadata(const CuteLayout& theirs, const SparseMmaRow& row, int lanes, int rows) {
   ASSERT_EQ(theirs.extent(0), lanes);
   int compared = 0, differ = 0;
-  for (int selector = 0; selector < row.selectors(); ++selector) {
-    for (int lane = 0; lane < lanes; ++lane) {
-      for (int i = 0; i < row.indices_in_word(); ++i) {
-        auto ours = metadata_place(row, lane % kWarp, i, selector);
-        if (!ours) continue;
-        const auto place = static_cast<int>(theirs(lane, i / row.keep * row.of));
-        ++compared;
-        differ += place % rows != ours->row + kWarpRows * (lane / kWarp) ||
-                  place / rows / row.of != ours->column / row.keep;
-      }
+  for (int lane = 0; lane < lanes; ++lane) {
+    for (int i = 0; i < row.indices_in_word(); ++i) {
+      const MatrixPlace ours = row.metadata().at(lane % kWarp, i);
+      const auto place = static_cast<int>(theirs(lane, i / row.keep * row.of));
+      ++compared;
+      differ += place % rows != ours.row + kWarpRows * (lane / kWarp) ||
+                place / rows / row.of != ours.column % row.kept() / row.keep;
     }
   }
   expect_same_table(compared, differ);
@@ -93,18 +85,13 @@ struct Name {
 void expect_mma(const Name& name, const CuteLayout& theirs) {
   const MmaRow* row = find_mma(name.row);
   ASSERT_NE(row, nullptr);
-  const int packed = row->packed();
   if (name.operand == "A") {
-    expect_places(theirs, kWarp, row->a_registers() * packed, row->m,
-                  [&](int lane, int v) { return a_place(*row, lane, v / packed, v % packed); });
+    expect_places(theirs, row->a());
   } else if (name.operand == "B") {
-    expect_places(theirs, kWarp, row->b_registers() * packed, row->n, [&](int lane, int v) {
-      const MatrixPlace at = b_place(*row, lane, v / packed, v % packed);
-      return MatrixPlace{at.column, at.row};
-    });
+    expect_places(theirs, row->b().transposed());
   } else {
     ASSERT_EQ(name.operand, "C");
-    expect_places(theirs, kWarp, row->acc_registers(), row->m, acc_place);
+    expect_places(theirs, row->d());
   }
 }
 
@@ -117,7 +104,7 @@ void expect_matrices(const CuteLayout& theirs, bool transposed) {
   for (int lane = 0; lane < kWarp; ++lane) {
     for (int v = 0; v < 8; ++v) {
       const auto bit = static_cast<int>(theirs(lane, v * kElement));
-      MatrixPlace ours = ldmatrix_place(lane, v % 2, transposed);
+      MatrixPlace ours = ldmatrix_fragment(transposed).at(lane, v % 2);
       ours.row += v / 2 * kMatrixRows;
       differ += ours != MatrixPlace{bit / kRow, bit % kRow / kElement};
     }
@@ -147,9 +134,7 @@ void expect_wgmma_operand(const Name& name, const CuteLayout& theirs) {
   const WgmmaRow* row = find_wgmma(name.row);
   ASSERT_NE(row, nullptr);
   ASSERT_EQ(name.operand, "A");
-  const int packed = row->warp.packed();
-  expect_places(theirs, kWarpgroup, row->warp.a_registers() * packed, WgmmaRow::m,
-                [&](int lane, int v) { return wgmma_a_place(*row, lane, v / packed, v % packed); });
+  expect_places(theirs, row->a());
 }
 
 void expect_sparse_wgmma(const Name& name, const CuteLayout& theirs) {
@@ -159,9 +144,7 @@ void expect_sparse_wgmma(const Name& name, const CuteLayout& theirs) {
     return expect_metadata(theirs, row->warp, kWarpgroup, WgmmaRow::m);
   }
   ASSERT_EQ(name.operand, "A");
-  const WgmmaRow stored = row->stored();
-  expect_stored(theirs, kWarpgroup, stored.warp, WgmmaRow::m, row->warp.of / row->warp.keep,
-                [&](int lane, int r, int part) { return wgmma_a_place(stored, lane, r, part); });
+  expect_stored(theirs, row->stored().a(), row->warp.of / row->warp.keep);
 }
 
 TEST_F(CuteFragments, HoldForWarpgroups) {
@@ -174,7 +157,7 @@ TEST_F(CuteFragments, HoldForWarpgroups) {
     if (name.operand == "C") {
       const int n = std::stoi(name.row.substr(name.row.find('.') + 1));
       columns.insert(n);
-      expect_places(theirs, kWarpgroup, n / 2, WgmmaRow::m, wgmma_acc_place);
+      expect_places(theirs, fragment_of({WgmmaRow::m, n, 2, WgmmaRow::m / kWarpRows}));
     } else if (name.row.starts_with("sp_")) {
       expect_sparse_wgmma(name, theirs);
       const MmaRow& row = find_sparse_wgmma(name.row)->warp.whole;
@@ -215,28 +198,21 @@ int differing_indices(const SparseMmaRow& row, const std::vector<std::string>& l
   const int indices = row.indices_in_word() / (row.whole.operand_bits() == 8 ? 1 : 2);
   int differ = 0;
   for (int i = 0; i < indices; ++i) {
-    differ += metadata_place(row, lane, part * indices + i, at / kWarpRows) !=
-              MatrixPlace{at % kWarpRows, column * indices + i};
+    differ += row.metadata().at(lane, part * indices + i) !=
+              MatrixPlace{at % kWarpRows, at / kWarpRows * row.kept() + column * indices + i};
   }
   return differ;
 }
 
 void expect_sparse_mma(const SparseMmaRow& row, const Name& name, const CuteLayout& theirs) {
-  const MmaRow stored = row.stored();
   if (name.operand == "E") {
     expect_metadata(theirs, row, kWarp, row.whole.m);
   } else if (name.operand == "A") {
-    expect_stored(theirs, kWarp, stored, stored.m, row.of / row.keep,
-                  [&](int lane, int r, int part) { return a_place(stored, lane, r, part); });
+    expect_stored(theirs, row.stored().a(), row.of / row.keep);
   } else if (name.operand == "B") {
-    const int packed = row.whole.packed();
-    expect_places(theirs, kWarp, row.whole.b_registers() * packed, row.whole.n,
-                  [&](int lane, int v) {
-                    const MatrixPlace at = b_place(row.whole, lane, v / packed, v % packed);
-                    return MatrixPlace{at.column, at.row};
-                  });
+    expect_places(theirs, row.whole.b().transposed());
   } else {
-    expect_places(theirs, kWarp, row.whole.acc_registers(), row.whole.m, acc_place);
+    expect_places(theirs, row.whole.d());
   }
 }
 

@@ -3,9 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "kernel/prelude/cuda_prelude.h"
+#include "tests/kernel/instructions/fragments.h"
 
 namespace tilewright {
 namespace {
@@ -14,28 +13,20 @@ using testing::HasSubstr;
 
 TEST(SparseMmaRows, EveryKeptElementHasOnePlaceInMetadata) {
   for (const SparseMmaRow& row : sparse_mma_rows()) {
-    for (int selector = 0; selector < row.selectors(); ++selector) {
-      std::set<std::pair<int, int>> seen;
-      for (int lane = 0; lane < 32; ++lane) {
-        for (int i = 0; i < row.indices_in_word(); ++i) {
-          auto at = metadata_place(row, lane, i, selector);
-          if (!at) continue;
-          EXPECT_TRUE(seen.insert({at->row, at->column}).second) << row.whole.name;
-        }
-      }
-      EXPECT_EQ(seen.size(), static_cast<size_t>(16 * row.kept())) << row.whole.name;
-      EXPECT_EQ(*seen.rbegin(), std::pair(15, row.kept() - 1)) << row.whole.name;
-    }
+    SCOPED_TRACE(row.whole.name);
+    test::expect_fragment(row.metadata(), 16, row.kept() * row.selectors(), kWarp,
+                          row.indices_in_word());
   }
 }
 
-// Groups of lanes that supply metadata follow one another, and none is left over.
+// The lanes that supply metadata with one selector follow those of the selector before.
 TEST(SparseMmaRows, SelectorsNameEveryLaneOnce) {
   for (const SparseMmaRow& row : sparse_mma_rows()) {
-    for (int lane = 0; lane < 32; ++lane) {
-      int named = 0;
-      for (int s = 0; s < row.selectors(); ++s) named += metadata_place(row, lane, 0, s) ? 1 : 0;
-      EXPECT_EQ(named, 1) << row.whole.name;
+    for (int lane = 0; lane < kWarp; ++lane) {
+      for (int i = 0; i < row.indices_in_word(); ++i) {
+        EXPECT_EQ(row.metadata().at(lane, i).column / row.kept(), lane % 4 / row.lanes())
+            << row.whole.name;
+      }
     }
   }
 }
@@ -46,19 +37,18 @@ TEST(SparseMmaRows, MetadataLieAsThePtxManualDrawsThem) {
   EXPECT_EQ(f16.selectors(), 2);
   // Lane 4 has columns 0 to 15 of row 1 in its low half, of row 9 in the high one. Lane 5 has the
   // others.
-  EXPECT_EQ(metadata_place(f16, 4, 3, 0), (MatrixPlace{1, 3}));
-  EXPECT_EQ(metadata_place(f16, 4, 8, 0), (MatrixPlace{9, 0}));
-  EXPECT_EQ(metadata_place(f16, 5, 15, 0), (MatrixPlace{9, 15}));
-  EXPECT_EQ(metadata_place(f16, 6, 0, 0), std::nullopt);
-  EXPECT_EQ(metadata_place(f16, 7, 0, 1), (MatrixPlace{1, 8}));
+  EXPECT_EQ(f16.metadata().at(4, 3), (MatrixPlace{1, 3}));
+  EXPECT_EQ(f16.metadata().at(4, 8), (MatrixPlace{9, 0}));
+  EXPECT_EQ(f16.metadata().at(5, 15), (MatrixPlace{9, 15}));
+  EXPECT_EQ(f16.metadata().at(7, 0), (MatrixPlace{1, 16 + 8}));
   const SparseMmaRow& s8 = *find_sparse_mma("sp_m16n8k64_s32_s8");
   EXPECT_EQ(s8.selectors(), 1);
-  EXPECT_EQ(metadata_place(s8, 4, 15, 0), (MatrixPlace{1, 15}));
-  EXPECT_EQ(metadata_place(s8, 5, 0, 0), (MatrixPlace{9, 0}));
-  EXPECT_EQ(metadata_place(s8, 6, 0, 0), (MatrixPlace{1, 16}));
-  EXPECT_EQ(metadata_place(s8, 7, 15, 0), (MatrixPlace{9, 31}));
+  EXPECT_EQ(s8.metadata().at(4, 15), (MatrixPlace{1, 15}));
+  EXPECT_EQ(s8.metadata().at(5, 0), (MatrixPlace{9, 0}));
+  EXPECT_EQ(s8.metadata().at(6, 0), (MatrixPlace{1, 16}));
+  EXPECT_EQ(s8.metadata().at(7, 15), (MatrixPlace{9, 31}));
   const SparseMmaRow& tf32 = *find_sparse_mma("sp_m16n8k16_f32_tf32");
-  EXPECT_EQ(metadata_place(tf32, 5, 5, 0), (MatrixPlace{9, 5}));
+  EXPECT_EQ(tf32.metadata().at(5, 5), (MatrixPlace{9, 5}));
   EXPECT_EQ(place_of_index(tf32, 0b1110), 1);
   EXPECT_EQ(place_of_index(tf32, 0b0100), 0);
   EXPECT_EQ(place_of_index(tf32, 0b1000), std::nullopt);
@@ -70,8 +60,8 @@ TEST(SparseMmaRows, MetadataLieAsThePtxManualDrawsThem) {
 TEST(SparseMmaRows, KeptElementsLieAsThoseOfTheRowOfHalfTheLength) {
   const MmaRow stored = find_sparse_mma("sp_m16n8k32_f32_f16")->stored();
   EXPECT_EQ(stored.a_registers(), 4);
-  EXPECT_EQ(a_place(stored, 5, 0, 0), (MatrixPlace{1, 2}));
-  EXPECT_EQ(a_place(stored, 5, 3, 1), (MatrixPlace{9, 11}));
+  EXPECT_EQ(stored.a().at(5, 0 * 2 + 0), (MatrixPlace{1, 2}));
+  EXPECT_EQ(stored.a().at(5, 3 * 2 + 1), (MatrixPlace{9, 11}));
 }
 
 TEST(SparseMmaRows, FunctionsTakeTheSelectorAsAConstant) {

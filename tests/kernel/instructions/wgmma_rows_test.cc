@@ -8,6 +8,7 @@
 #include <set>
 
 #include "kernel/prelude/cuda_prelude.h"
+#include "tests/kernel/instructions/fragments.h"
 
 namespace tilewright {
 namespace {
@@ -44,23 +45,18 @@ TEST(WgmmaRows, HaveTheShapesOfTheirTypes) {
 
 // Figures "WGMMA .m64nNk16 register fragment layout" for matrices A and D.
 TEST(WgmmaRows, PlaceElementsAmongTheLanesOfAWarpgroup) {
-  EXPECT_EQ(wgmma_acc_place(0, 0), (MatrixPlace{0, 0}));
-  EXPECT_EQ(wgmma_acc_place(0, 3), (MatrixPlace{8, 1}));
-  EXPECT_EQ(wgmma_acc_place(1, 4), (MatrixPlace{0, 10}));
-  EXPECT_EQ(wgmma_acc_place(37, 2), (MatrixPlace{25, 2}));
-  EXPECT_EQ(wgmma_acc_place(127, 127), (MatrixPlace{63, 255}));
-  const WgmmaRow& row = *find_wgmma("m64n8k16_f32_f16");
-  EXPECT_EQ(wgmma_a_place(row, 0, 1, 1), (MatrixPlace{8, 1}));
-  EXPECT_EQ(wgmma_a_place(row, 33, 2, 0), (MatrixPlace{16, 10}));
-  EXPECT_EQ(wgmma_a_place(*find_wgmma("m64n8k32_s32_s8"), 127, 3, 3), (MatrixPlace{63, 31}));
-  std::set<std::pair<int, int>> seen;
-  for (int lane = 0; lane < kWarpgroup; ++lane) {
-    for (int r = 0; r < 4; ++r) {
-      MatrixPlace at = wgmma_acc_place(lane, r);
-      EXPECT_TRUE(seen.insert({at.row, at.column}).second);
-    }
-  }
-  EXPECT_EQ(seen.size(), 64u * 8u);
+  const Fragment& d = find_wgmma("m64n256k16_f32_f16")->d();
+  test::expect_fragment(d, 64, 256, kWarpgroup, 128);
+  EXPECT_EQ(d.at(0, 0), (MatrixPlace{0, 0}));
+  EXPECT_EQ(d.at(0, 3), (MatrixPlace{8, 1}));
+  EXPECT_EQ(d.at(1, 4), (MatrixPlace{0, 10}));
+  EXPECT_EQ(d.at(37, 2), (MatrixPlace{25, 2}));
+  EXPECT_EQ(d.at(127, 127), (MatrixPlace{63, 255}));
+  const Fragment& a = find_wgmma("m64n8k16_f32_f16")->a();
+  test::expect_fragment(a, 64, 16, kWarpgroup, 8);
+  EXPECT_EQ(a.at(0, 1 * 2 + 1), (MatrixPlace{8, 1}));
+  EXPECT_EQ(a.at(33, 2 * 2), (MatrixPlace{16, 10}));
+  EXPECT_EQ(find_wgmma("m64n8k32_s32_s8")->a().at(127, 3 * 4 + 3), (MatrixPlace{63, 31}));
 }
 
 // The layout that an array's offsets, a function of row and k, give.
