@@ -37,8 +37,4 @@ IndexMap word_map(ElemType codes, ElemType elements, int64_t vector, int rank, i
 // Maps such positions, the last of `rank` dimensions, back to the order of k.
 IndexMap word_order_map(ElemType codes, ElemType elements, int64_t vector, int rank);
 
-// Maps [.., k, n] or [.., n, k] to [.., n / 16, k / row.k, lane, element of the lane]: fragment
-// order.
-IndexMap fragment_map(const MmaRow& row, int rank, int column, int k);
-
 }  // namespace tilewright

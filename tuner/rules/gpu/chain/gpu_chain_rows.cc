@@ -94,12 +94,12 @@ void ChainRows::bind_sums(const Block& block, int64_t columns) const {
   std::vector<Loop> i = split(loops[loops.size() - 2]);
   std::vector<Loop> j = c_.s.split(loops.back(), {columns / kFragmentColumns, kFragmentColumns});
   c_.s.reorder({i[0], i[1], j[0], i[2], j[1]});
-  gpu_bind_lanes(c_, i[0], {i[1], j[0]}, i[2], j[1], kFragment);
+  gpu_bind_lanes(c_, accumulators(kFragment), i[0], {i[1], j[0]}, i[2], j[1]);
 }
 
 void ChainRows::lay_out_operand(const Block& block, const MmaRow& row) const {
   const int rank = c_.s.output(block)->rank();
-  c_.s.transform_layout(c_.s.output(block)->name, fragment_map(row, rank, rank - 2, rank - 1));
+  gpu_lay_out(c_, c_.s.output(block)->name, row.a(), rank - 2, rank - 1);
 }
 
 void ChainRows::hold(const Block& copy, const MmaRow& row) const {
@@ -107,7 +107,7 @@ void ChainRows::hold(const Block& copy, const MmaRow& row) const {
   const std::vector<Loop> loops = c_.s.loops(copy);
   const std::vector<Loop> i = split(loops[loops.size() - 2]);
   const std::vector<Loop> k = c_.s.split(loops.back(), {-1, kFragmentColumns});
-  gpu_bind_lanes(c_, i[0], {i[1], k[0]}, i[2], k[1], row.m);
+  gpu_bind_lanes(c_, accumulators(row.m), i[0], {i[1], k[0]}, i[2], k[1]);
 }
 
 void ChainRows::multiply(const Block& block, const MmaRow& row) const {
@@ -137,8 +137,8 @@ void ChainRows::begin(const Block& block, const Loop& warp) const {
     loops[0] = parts[1];
     loops.insert(loops.begin(), parts[0]);
   }
-  gpu_bind_lanes(c_, loops[0], {loops.begin() + 1, loops.end() - 2}, loops.end()[-2], loops.back(),
-                 kFragment);
+  gpu_bind_lanes(c_, accumulators(kFragment), loops[0], {loops.begin() + 1, loops.end() - 2},
+                 loops.end()[-2], loops.back());
 }
 
 ChainRows::RowLoops ChainRows::split_teams(const Loop& i) const {

@@ -184,8 +184,7 @@ class WgmmaChainKernel {
     if (held) operands.push_back(*held);
     for (const Block& b : operands) {
       const int rank = c_.s.output(b)->rank();
-      c_.s.transform_layout(c_.s.output(b)->name,
-                            fragment_map(t_.row(chain_.columns).warp, rank, rank - 2, rank - 1));
+      gpu_lay_out(c_, c_.s.output(b)->name, t_.row(chain_.columns).warp.a(), rank - 2, rank - 1);
     }
   }
 
@@ -218,7 +217,7 @@ class WgmmaChainKernel {
     // Loops of one iteration are not copied.
     loops.erase(loops.begin(), loops.begin() + around);
     std::vector<Loop> j = c_.s.split(loops.back(), {-1, kFragmentColumns});
-    gpu_bind_lanes(c_, loops[0], {j[0]}, loops[1], j[1], kWarpRows);
+    gpu_bind_lanes(c_, accumulators(kWarpRows), loops[0], {j[0]}, loops[1], j[1]);
   }
 
   RuleContext& c_;

@@ -197,8 +197,8 @@ class TensorTiler {
 
   void finish_init(const Block& init) {
     std::vector<Loop> loops = c_.s.loops(init);
-    gpu_bind_lanes(c_, loops[1], {loops.begin() + 2, loops.end() - 2}, loops[loops.size() - 2],
-                   loops.back(), row_.m);
+    gpu_bind_lanes(c_, accumulators(row_.m), loops[1], {loops.begin() + 2, loops.end() - 2},
+                   loops[loops.size() - 2], loops.back());
   }
 
   void finish_result() {
@@ -221,7 +221,7 @@ class TensorTiler {
       fragments = {i[1], pairs[0], pairs[1]};
       c_.s.annotate(pairs[1], kStmatrixKey, int64_t{1});
     }
-    gpu_bind_lanes(c_, c_.s.fuse({i[0], j[0]}), fragments, i[2], j[2], row_.m);
+    gpu_bind_lanes(c_, accumulators(row_.m), c_.s.fuse({i[0], j[0]}), fragments, i[2], j[2]);
     if (is_through_shared()) gpu_store_rows(c_, copy, tile_);
   }
 

@@ -230,7 +230,8 @@ class WgmmaTiler {
     std::vector<Loop> j = c_.s.split(loops.back(), {-1, 8});
     std::vector<Loop> fragments(loops.begin() + static_cast<long>(around) + 1, loops.end() - 2);
     fragments.push_back(j[0]);
-    gpu_bind_lanes(c_, loops[around], fragments, loops[loops.size() - 2], j[1], kWarpRows);
+    gpu_bind_lanes(c_, accumulators(kWarpRows), loops[around], fragments, loops[loops.size() - 2],
+                   j[1]);
   }
 
   // Accumulates each tile on its own, then adds in f32: tensor cores add with fewer bits.
@@ -266,7 +267,8 @@ class WgmmaTiler {
       fragments = {i[1], pairs[0], pairs[1]};
       c_.s.annotate(pairs[1], kStmatrixKey, int64_t{1});
     }
-    gpu_bind_lanes(c_, c_.s.fuse({i[0], j[0], i[2]}), fragments, i[3], j[2], kWarpRows);
+    gpu_bind_lanes(c_, accumulators(kWarpRows), c_.s.fuse({i[0], j[0], i[2]}), fragments, i[3],
+                   j[2]);
     if (in_boxes) {
       gpu_store_boxes(c_, copy, box_columns_);
     } else if (is_through_shared()) {

@@ -46,7 +46,7 @@ class WgmmaTurnedTiler {
     for (const GpuSibling& w : weights) {
       const std::string sums = c_.s.output(w.block)->name;
       if (through_shared_) staged_.push_back(c_.s.cache_read(last_, sums, Scope::Shared));
-      gpu_lay_out_packed_sums(c_, w.block);
+      gpu_lay_out_sums(c_, w.block, kWeightRows, true);
       loops.push_back(tile_loops(w.block));
     }
     gpu_join_loops(c_, r_, loops);

@@ -44,27 +44,10 @@ bool gpu_gathers(const WeightFormat& format, int64_t k, ElemType operand) {
 
 int64_t gpu_sparse_terms(const SparseMmaRow& row) { return int64_t{row.whole.k} * row.selectors(); }
 
-// The order of metadata_place(); the selectors of a register's instructions follow one another.
 IndexMap metadata_map(const SparseMmaRow& row, int rank, int column, int k, int64_t tile_n,
                       int64_t tile_r) {
-  const int64_t in_word = row.indices_in_word(), half = in_word / 2;
-  const int64_t terms = int64_t{row.kept()} * row.selectors();
-  return IndexMap::make(rank, [&](const std::vector<Var>& x) {
-    const Expr &n = x[static_cast<size_t>(column)], &r = x[static_cast<size_t>(k)];
-    Expr band = digit(n, kBand, 2), in_group, index;
-    if (row.whole.operand_bits() == 8) {
-      in_group = digit(r, in_word, terms / in_word) * Expr(2) + band;
-      index = digit(r, 1, in_word);
-    } else {
-      in_group = digit(r, half, terms / half);
-      index = band * Expr(half) + digit(r, 1, half);
-    }
-    Expr place = digit(n, kWeightColumns, tile_n / kWeightColumns);
-    place = place * Expr(tile_r / terms) + digit(r, terms, tile_r / terms);
-    place = (place * Expr(kBand) + digit(n, 1, kBand)) * Expr(4) + in_group;
-    place = place * Expr(in_word) + index;
-    return std::vector<Expr>{floordiv(n, Expr(tile_n)), floordiv(r, Expr(tile_r)), place};
-  });
+  return on_dimensions(row.metadata().packed(tile_n, tile_r, IndexMap::parse("(i) -> (i)")), rank,
+                       column, k);
 }
 
 IndexMap places_map(int rank, int column, int k, int64_t vector, int64_t tile_n, int64_t tile_r) {
