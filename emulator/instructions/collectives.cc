@@ -9,7 +9,6 @@
 #include "emulator/instructions/sparse_operand.h"
 #include "emulator/instructions/tensor_sums.h"
 #include "kernel/instructions/mma_rows.h"
-#include "kernel/instructions/sparse_mma_rows.h"
 
 namespace tilewright::emulator {
 namespace {
@@ -24,23 +23,23 @@ void require_shared(const WarpRequest& r, const char* what) {
 }
 
 // The summand of two bits.
-double product(MmaProduct how, double a, double b) {
-  return how == MmaProduct::Xor ? a + b - 2 * a * b : a * b;
+double product(std::string_view computes, double a, double b) {
+  return computes == kCountsXor ? a + b - 2 * a * b : a * b;
 }
 
 struct Matrices {
   Matrix a, b, c;
 };
 
-Matrix gather_a(const MmaRow& row, const std::vector<ThreadState*>& lanes) {
-  Matrix a(row.m, row.k);
+Matrix gather_a(const Instruction& row, const std::vector<ThreadState*>& lanes) {
+  Matrix a(row.m, row.kept());
   each_element(row.a(), lanes, [&](const WarpRequest& r, int e, MatrixPlace at) {
     a.at(at) = element_value(row, row.operand, r.a, e);
   });
   return a;
 }
 
-Matrices gather(const MmaRow& row, Matrix a, const std::vector<ThreadState*>& lanes) {
+Matrices gather(const Instruction& row, Matrix a, const std::vector<ThreadState*>& lanes) {
   Matrices x{std::move(a), Matrix(row.k, row.n), Matrix(row.m, row.n)};
   each_element(row.b(), lanes, [&](const WarpRequest& r, int e, MatrixPlace at) {
     x.b.at(at) = element_value(row, row.b_operand(), r.b, e);
@@ -51,18 +50,18 @@ Matrices gather(const MmaRow& row, Matrix a, const std::vector<ThreadState*>& la
   return x;
 }
 
-void multiply_bits(const MmaRow& row, Matrices& x) {
+void multiply_bits(const Instruction& row, Matrices& x) {
   for (int i = 0; i < row.m; ++i) {
     for (int j = 0; j < row.n; ++j) {
       double& sum = x.c.at({i, j});
-      for (int k = 0; k < row.k; ++k) sum += product(row.product, x.a.at({i, k}), x.b.at({k, j}));
+      for (int k = 0; k < row.k; ++k) sum += product(row.computes, x.a.at({i, k}), x.b.at({k, j}));
     }
   }
 }
 
-void multiply(const MmaRow& row, const TensorSums& how, Matrices& x) {
-  if (row.product != MmaProduct::Numbers) return multiply_bits(row, x);
-  const SumsOfProducts products(row, how, x.a, x.b, row.m);
+void multiply(const Instruction& row, const TensorSums& how, Matrices& x) {
+  if (row.computes != kMultiplies) return multiply_bits(row, x);
+  const SumsOfProducts products(row, how, x.a, x.b);
   for (int i = 0; i < row.m; ++i) {
     for (int j = 0; j < row.n; ++j) {
       double& sum = x.c.at({i, j});
@@ -71,7 +70,7 @@ void multiply(const MmaRow& row, const TensorSums& how, Matrices& x) {
   }
 }
 
-void scatter(const MmaRow& row, Matrices& x, const std::vector<ThreadState*>& lanes) {
+void scatter(const Instruction& row, Matrices& x, const std::vector<ThreadState*>& lanes) {
   each_element(row.d(), lanes, [&](const WarpRequest& r, int e, MatrixPlace at) {
     set_sum(row, r.d, e, x.c.at(at));
   });
@@ -162,7 +161,7 @@ void store_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
 
 void multiply_matrices(const std::vector<ThreadState*>& lanes, int compute_capability,
                        EmulatorCounters& counters) {
-  const MmaRow& row = mma_rows()[static_cast<size_t>(lanes[0]->request.variant)];
+  const Instruction& row = mma_rows()[static_cast<size_t>(lanes[0]->request.variant)];
   Matrices x = gather(row, gather_a(row, lanes), lanes);
   multiply(row, tensor_sums(row, compute_capability), x);
   scatter(row, x, lanes);
@@ -173,15 +172,14 @@ void multiply_matrices(const std::vector<ThreadState*>& lanes, int compute_capab
 void multiply_sparse(const std::vector<ThreadState*>& lanes, int compute_capability,
                      EmulatorCounters& counters) {
   const WarpRequest& first = lanes[0]->request;
-  const SparseMmaRow& row = sparse_mma_rows()[static_cast<size_t>(first.variant / kSelectors)];
-  const MmaRow& whole = row.whole;
-  Matrix stored = gather_a(row.stored(), lanes);
+  const Instruction& row = sparse_mma_rows()[static_cast<size_t>(first.variant / kSelectors)];
+  Matrix stored = gather_a(row, lanes);
   Matrices x =
-      gather(whole, spread_by_metadata(row, first.variant % kSelectors, lanes, stored), lanes);
-  multiply(whole, tensor_sums(row.stored(), compute_capability), x);
-  scatter(whole, x, lanes);
+      gather(row, spread_by_metadata(row, first.variant % kSelectors, lanes, stored), lanes);
+  multiply(row, tensor_sums(row, compute_capability), x);
+  scatter(row, x, lanes);
   ++counters.mma;
-  counters.mma_operations += int64_t{2} * whole.m * whole.n * row.kept();
+  counters.mma_operations += int64_t{2} * row.m * row.n * row.kept();
 }
 
 }  // namespace tilewright::emulator

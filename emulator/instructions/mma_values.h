@@ -15,19 +15,20 @@ namespace tilewright::emulator {
 inline constexpr uint32_t kTf32Mask = 0xffffe000u;
 
 // The element of an operand of this type whose bits these are.
-inline double operand_value(const MmaRow& row, ElemType type, uint32_t bits) {
+inline double operand_value(const Instruction& row, ElemType type, uint32_t bits) {
   if (row.tf32) return static_cast<double>(std::bit_cast<float>(bits & kTf32Mask));
   return decode_element(type, bits);
 }
 
 // The element of that number among those in a lane's registers.
-inline double element_value(const MmaRow& row, ElemType type, const unsigned* registers, int e) {
+inline double element_value(const Instruction& row, ElemType type, const unsigned* registers,
+                            int e) {
   const int bits = row.operand_bits(), part = e % row.packed();
   const uint32_t mask = bits == 32 ? ~0u : (1u << bits) - 1;
   return operand_value(row, type, registers[e / row.packed()] >> (part * bits) & mask);
 }
 
-inline double sum_value(const MmaRow& row, const void* sums, int i) {
+inline double sum_value(const Instruction& row, const void* sums, int i) {
   if (row.acc == ElemType::i32) return static_cast<const int32_t*>(sums)[i];
   if (row.acc == ElemType::f16) {
     return decode_element(row.acc, static_cast<const uint16_t*>(sums)[i]);
@@ -35,7 +36,7 @@ inline double sum_value(const MmaRow& row, const void* sums, int i) {
   return static_cast<double>(static_cast<const float*>(sums)[i]);
 }
 
-inline void set_sum(const MmaRow& row, void* sums, int i, double value) {
+inline void set_sum(const Instruction& row, void* sums, int i, double value) {
   if (row.acc == ElemType::i32) {
     static_cast<int32_t*>(sums)[i] =
         static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value)));

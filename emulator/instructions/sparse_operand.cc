@@ -7,11 +7,12 @@
 namespace tilewright::emulator {
 namespace {
 
+constexpr int kRows = 16;  // of a warp
+
 // Where each kept element of A stood among its neighbours, by the words of the lanes that the
 // selector names.
-Matrix gather_places(const SparseMmaRow& row, int selector,
-                     const std::vector<ThreadState*>& lanes) {
-  Matrix places(row.whole.m, row.kept());
+Matrix gather_places(const Instruction& row, int selector, const std::vector<ThreadState*>& lanes) {
+  Matrix places(kRows, row.kept());
   const uint32_t mask = (1u << row.index_bits) - 1;
   const Fragment& metadata = row.metadata();
   const int begin = selector * row.kept();
@@ -23,7 +24,7 @@ Matrix gather_places(const SparseMmaRow& row, int selector,
       const int column = at.column - begin;
       if (column < 0 || column >= row.kept()) continue;
       const uint32_t bits = word >> (i * row.index_bits) & mask;
-      std::optional<int> place = place_of_index(row, bits);
+      std::optional<int> place = row.place_of_index(bits);
       if (!place) {
         fail(FaultKind::BadMetadata, r.line,
              fmt::format("lane {} gives {:#x} as the sparse metadata of element [{}, {}] of A",
@@ -36,9 +37,9 @@ Matrix gather_places(const SparseMmaRow& row, int selector,
 }
 
 // A with all its terms.
-Matrix spread(const SparseMmaRow& row, Matrix& stored, Matrix& places, int line) {
-  Matrix a(row.whole.m, row.whole.k);
-  for (int i = 0; i < row.whole.m; ++i) {
+Matrix spread(const Instruction& row, Matrix& stored, Matrix& places, int line) {
+  Matrix a(kRows, row.k);
+  for (int i = 0; i < kRows; ++i) {
     for (int r = 0; r < row.kept(); ++r) {
       const auto place = static_cast<int>(places.at({i, r}));
       if (r % row.keep > 0 && places.at({i, r - 1}) >= place) {
@@ -55,7 +56,7 @@ Matrix spread(const SparseMmaRow& row, Matrix& stored, Matrix& places, int line)
 
 }  // namespace
 
-Matrix spread_by_metadata(const SparseMmaRow& row, int selector,
+Matrix spread_by_metadata(const Instruction& row, int selector,
                           const std::vector<ThreadState*>& lanes, Matrix& stored) {
   Matrix places = gather_places(row, selector, lanes);
   return spread(row, stored, places, lanes[0]->request.line);

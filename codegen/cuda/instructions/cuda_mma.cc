@@ -48,12 +48,12 @@ Strides strides_of(const ForNode& loop, const Loops& loops, const Expr& index, A
 }
 
 // Elements in a row of 16 bytes.
-int piece(const MmaRow& row) { return 128 / row.operand_bits(); }
+int piece(const Instruction& row) { return 128 / row.operand_bits(); }
 
 // The distance to the next 16 bytes of an operand that runs along k. Within 16 bytes its elements
 // are neighbours.
-int64_t next_piece(const ForNode& loop, const Loops& loops, const MmaRow& row, const Expr& index,
-                   Analyzer& known) {
+int64_t next_piece(const ForNode& loop, const Loops& loops, const Instruction& row,
+                   const Expr& index, Analyzer& known) {
   VarMap at;
   for (const ForNode* l : loops.all) at[l->var.get()] = 0;
   const Expr first = substitute(index, at);
@@ -72,7 +72,7 @@ int64_t next_piece(const ForNode& loop, const Loops& loops, const MmaRow& row, c
 }
 
 // Collects the loops; a loop over one fragment may have gone.
-Loops loops_of(const ForNode& loop, const MmaRow& row) {
+Loops loops_of(const ForNode& loop, const Instruction& row) {
   Loops loops;
   const ForNode* at = &loop;
   while (at) {
@@ -125,7 +125,8 @@ void take_fragments(const ForNode& loop, const Loops& loops, const Strides& a, c
 }
 
 // Requires that one of an operand's strides within an instruction is 1.
-void require_neighbours(const ForNode& loop, const MmaRow& row, int64_t along_k, int64_t across) {
+void require_neighbours(const ForNode& loop, const Instruction& row, int64_t along_k,
+                        int64_t across) {
   if (along_k == 1) return;
   if (across != 1) fail_mma(loop, "an operand runs along neither of its axes");
   if (row.operand_bits() != 16) {
@@ -135,17 +136,15 @@ void require_neighbours(const ForNode& loop, const MmaRow& row, int64_t along_k,
 
 }  // namespace
 
-bool is_printed(const MmaRow& row) {
+bool is_printed(const Instruction& row) {
   auto loads = [](int registers) { return registers == 1 || registers == 2 || registers == 4; };
-  return row.product != MmaProduct::Xor && loads(row.a_registers()) && loads(2 * row.b_registers());
+  return row.computes != kCountsXor && loads(row.a_registers()) && loads(2 * row.b_registers());
 }
 
 MmaNest match_mma(const ForNode& loop, Analyzer& known) {
-  if (const SparseMmaRow* sparse = find_sparse_mma(mma_mark(loop))) {
-    return match_sparse_mma(loop, *sparse, known);
-  }
-  const MmaRow* row = find_mma(mma_mark(loop));
-  if (!row) fail_mma(loop, "there is no such row");
+  const Instruction* row = find_instruction(mma_mark(loop));
+  if (!row || row->is_wgmma()) fail_mma(loop, "there is no such row");
+  if (row->is_sparse()) return match_sparse_mma(loop, *row, known);
   if (!is_printed(*row)) {
     fail_mma(
         loop,
@@ -156,7 +155,7 @@ MmaNest match_mma(const ForNode& loop, Analyzer& known) {
   return match_mma_as(loop, *row, known);
 }
 
-MmaNest match_mma_as(const ForNode& loop, const MmaRow& row, Analyzer& known) {
+MmaNest match_mma_as(const ForNode& loop, const Instruction& row, Analyzer& known) {
   Loops loops = loops_of(loop, row);
   auto* sum = loops.store->value.as<BinaryNode>();
   auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
@@ -295,14 +294,14 @@ std::vector<std::string> gather_lines(MmaNest& nest, const std::string& lane, Cu
 }  // namespace
 
 std::vector<std::string> mma_lines(const MmaNest& given, CudaExpr& expr) {
-  if (given.sparse.row) return sparse_mma_lines(given, expr);
+  if (given.row->is_sparse()) return sparse_mma_lines(given, expr);
   MmaNest nest = given;
   count_in_array(nest.a, expr);
   count_in_array(nest.b, expr);
   std::string lane = expr.fresh("lane"), a = expr.fresh("a"), b = expr.fresh("b");
   std::string f = expr.fresh("f"), g = expr.fresh("g");
   const bool pairs = nest.b_fragments % 2 == 0;
-  const MmaRow& row = *nest.row;
+  const Instruction& row = *nest.row;
   std::string sums = mma_sums(nest, f, g, expr);
   // An A in registers needs no load.
   const bool a_loaded = nest.a.buffer->scope == Scope::Shared;

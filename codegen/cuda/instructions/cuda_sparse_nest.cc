@@ -8,7 +8,7 @@
 #include "ir/visitor.h"
 
 namespace tilewright {
-MmaNest match_sparse_mma(const ForNode& loop, const SparseMmaRow& row, Analyzer& known) {
+MmaNest match_sparse_mma(const ForNode& loop, const Instruction& row, Analyzer& known) {
   const SparseParts p = sparse_parts_of(loop);
   const bool found = p.values && is_private(p.values->buffer) && p.places &&
                      is_private(p.places->buffer) && bits_of(p.places->buffer->elem) == 2;
@@ -18,16 +18,17 @@ MmaNest match_sparse_mma(const ForNode& loop, const SparseMmaRow& row, Analyzer&
   }
   const SparseIndex index(p, known);
   require_sparse_terms(loop, row, p, index);
-  MmaNest nest = match_mma_as(whole_sparse_nest(p, row.whole.k, 1), row.whole, known);
+  MmaNest nest = match_mma_as(whole_sparse_nest(p, row.k, 1), row, known);
   const SparseWords words = sparse_words_of(loop, row, p, index);
-  nest.sparse = {&row, p.places->buffer, words.start, 0, words.next_step};
+  nest.sparse = {p.places->buffer, words.start, 0, words.next_step};
   for (int64_t step : words.steps) {
     if (step != 0) nest.sparse.fragment = step;
   }
   return nest;
 }
 
-std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const MmaRow& row, Analyzer& known) {
+std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const Instruction& row,
+                                          Analyzer& known) {
   const SparseParts p = sparse_parts_of(loop);
   if (!p.values || !is_private(p.values->buffer) || !p.places) return std::nullopt;
   const SparseIndex at(p, known);
@@ -87,7 +88,7 @@ std::vector<std::string> sparse_mma_lines(const MmaNest& nest, CudaExpr& expr) {
     MmaNest step = nest;
     step.b.start = nest.b.start + Expr(s * nest.row->k);
     const std::string a = fmt::format(
-        "*(unsigned(*)[{}])({} + ({} + {} * {}))", nest.a_registers(),
+        "*(unsigned(*)[{}])({} + ({} + {} * {}))", nest.row->a_registers(),
         expr.buffers.at(nest.a.buffer.get()),
         expr.print(simplify(nest.a.start + Expr(s * nest.sparse.next_step))), f, nest.a.fragment);
     const std::vector<std::string> products = {

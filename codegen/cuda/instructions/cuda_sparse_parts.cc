@@ -83,7 +83,7 @@ std::optional<int64_t> SparseIndex::moved(const Expr& index, const Expr& var, in
   return as_int(known_.simplify(at(index, var, value) - first(index)));
 }
 
-void require_sparse_terms(const ForNode& loop, const SparseMmaRow& row, const SparseParts& p,
+void require_sparse_terms(const ForNode& loop, const Instruction& row, const SparseParts& p,
                           const SparseIndex& index) {
   const Var& r = p.terms().var;
   const int64_t terms = int64_t{row.kept()} * row.selectors();
@@ -134,7 +134,7 @@ ForNode whole_sparse_nest(const SparseParts& p, int64_t extent, int64_t step) {
   return *nest.as<ForNode>();
 }
 
-SparseWords sparse_words_of(const ForNode& loop, const SparseMmaRow& row, const SparseParts& p,
+SparseWords sparse_words_of(const ForNode& loop, const Instruction& row, const SparseParts& p,
                             const SparseIndex& index) {
   const Expr &values = p.values->indices[0], &words = p.places->indices[0];
   const Var& r = p.terms().var;

@@ -9,7 +9,7 @@
 #include "ir/arith/simplify.h"
 #include "ir/stmt.h"
 #include "ir/visitor.h"
-#include "kernel/instructions/sparse_mma_rows.h"
+#include "kernel/instructions/mma_rows.h"
 
 namespace tilewright {
 
@@ -49,7 +49,7 @@ class SparseIndex {
 // Requires the innermost loop to run over k of all instructions that share a word of metadata. The
 // gathered operand must be read at `keep` of each `of` neighbours. Element r stands r / keep * of
 // further on, and a place counts once. Throws LoweringError.
-void require_sparse_terms(const ForNode& loop, const SparseMmaRow& row, const SparseParts& parts,
+void require_sparse_terms(const ForNode& loop, const Instruction& row, const SparseParts& parts,
                           const SparseIndex& index);
 
 // The nest as if A were dense, with elements of the gathered operand `step` apart. The loop over k
@@ -64,7 +64,7 @@ struct SparseWords {
 };
 
 // Throws LoweringError where words, or elements of A, do not move with their fragments.
-SparseWords sparse_words_of(const ForNode& loop, const SparseMmaRow& row, const SparseParts& parts,
+SparseWords sparse_words_of(const ForNode& loop, const Instruction& row, const SparseParts& parts,
                             const SparseIndex& index);
 
 }  // namespace tilewright

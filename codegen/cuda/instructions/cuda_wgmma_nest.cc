@@ -44,7 +44,7 @@ class Matcher {
     if (in_registers ? !is_private(x->buffer) : !uses_var(x->indices[0], row_loop()->var)) {
       std::swap(x, y);
     }
-    const MmaRow& types = nest_.row->warp;
+    const Instruction& types = *nest_.row;
     const bool typed = x->buffer->elem == types.operand && y->buffer->elem == types.b_operand() &&
                        acc->buffer->elem == types.acc;
     const bool shared =
@@ -81,8 +81,8 @@ class Matcher {
     const bool nested = loops_.size() >= 3 && loops_.size() <= 6 && store_ &&
                         !store_->predicate.defined() && thread_.defined();
     if (!nested) fail("it must be three to six loops around one store, in one over warps");
-    const MmaRow& types = nest_.row->warp;
-    const int64_t sizes[] = {types.m, types.n, types.k};
+    const Instruction& types = *nest_.row;
+    const int64_t sizes[] = {kWarpRows, types.n, types.k};
     for (size_t l = 0; l < loops_.size(); ++l) {
       auto extent = as_int(loops_[l]->extent);
       const bool fits =
@@ -129,7 +129,7 @@ class Matcher {
   void take_sums(const LoadNode& acc) {
     const Expr offset = from_start(acc.indices[0], nest_.sums_start);
     constexpr int64_t kColumns = 8, kHeld = 4;  // a lane has 4 elements of 8 columns
-    for (int64_t j = 0; j < nest_.row->n(); ++j) {
+    for (int64_t j = 0; j < nest_.row->n; ++j) {
       if (at(offset, {{column_loop()->var.get(), Expr(j)}}, "a sum") != j / kColumns * kHeld) {
         fail("its sums must lie by columns of 8, lane and register");
       }
@@ -153,7 +153,7 @@ class Matcher {
       }
     }
     take_steps(offset, result, true, what);
-    const int64_t packed = nest_.row->warp.packed();
+    const int64_t packed = nest_.row->packed();
     const bool whole = result.step % packed == 0 && result.fragment % packed == 0 &&
                        is_int(known_.simplify(floormod(result.start, Expr(packed))), 0);
     if (!whole) fail("operand A does not lie in whole registers");
@@ -166,19 +166,18 @@ class Matcher {
     const Expr offset = from_start(read.indices[0], result.start);
     const bool is_a = name == 'A';
     std::vector<int64_t> across, along;
-    const int bits = nest_.row->warp.operand_bits();
-    const int64_t rows = is_a ? WgmmaRow::m : nest_.row->n();
+    const int bits = nest_.row->operand_bits();
+    const int64_t rows = is_a ? kWarpgroupRows : nest_.row->n;
     for (int64_t x = 0; x < rows; ++x) {
       VarMap values;
       if (is_a) {
-        values = {{row_loop()->var.get(), Expr(x % nest_.row->warp.m)},
-                  {warp_.get(), Expr(x / nest_.row->warp.m)}};
+        values = {{row_loop()->var.get(), Expr(x % kWarpRows)}, {warp_.get(), Expr(x / kWarpRows)}};
       } else {
         values = {{column_loop()->var.get(), Expr(x)}};
       }
       across.push_back(at(offset, values, what) * bits / 8);
     }
-    for (int64_t k = 0; k < nest_.row->k(); ++k) {
+    for (int64_t k = 0; k < nest_.row->k; ++k) {
       along.push_back(at(offset, {{term_loop()->var.get(), Expr(k)}}, what) * bits / 8);
     }
     require_sum(offset, is_a, what);
@@ -272,7 +271,7 @@ std::string operand_text(const WgmmaNest& nest, const WgmmaOperand& o, int64_t f
     return at;
   };
   if (is_private(o.buffer)) {
-    return fmt::format("*(unsigned(*)[{}])({} + ({} + {}))", nest.stored().a_registers(), array,
+    return fmt::format("*(unsigned(*)[{}])({} + ({} + {}))", nest.row->a_registers(), array,
                        expr.print(o.start), ahead(bits));
   }
   const WgmmaLayout& layout = o.layout;
@@ -291,21 +290,21 @@ std::string sums_text(const WgmmaNest& nest, const std::string& f, CudaExpr& exp
 // The instruction of a step and a fragment that takes the metadata of these lanes.
 std::vector<std::string> instruction_lines(const WgmmaNest& nest, int selector,
                                            const Counters& loops, CudaExpr& expr) {
-  const WgmmaRow& row = *nest.row;
+  const Instruction& row = *nest.row;
   std::vector<std::string> ways;
-  if (nest.sparse.row) ways.push_back(std::to_string(selector));
+  if (nest.row->is_sparse()) ways.push_back(std::to_string(selector));
   if (row.may_be_transposed()) {
     for (const WgmmaOperand* o : {&nest.a, &nest.b}) {
       ways.emplace_back(o->layout.along_k ? "0" : "1");
     }
   }
   std::vector<std::string> lines = {
-      fmt::format("tw_wgmma_{}{}({},", row.warp.name,
+      fmt::format("tw_wgmma_{}{}({},", row.name,
                   ways.empty() ? "" : fmt::format("<{}>", fmt::join(ways, ", ")),
                   sums_text(nest, loops.fragment, expr)),
       fmt::format("    {},", operand_text(nest, nest.a, selector * nest.sparse.next, loops, expr))};
-  std::string last = operand_text(nest, nest.b, int64_t{selector} * row.k(), loops, expr);
-  if (nest.sparse.row) {
+  std::string last = operand_text(nest, nest.b, int64_t{selector} * row.k, loops, expr);
+  if (nest.row->is_sparse()) {
     lines.push_back(fmt::format("    {},", last));
     const int64_t in_byte = 8 / bits_of(nest.sparse.words->elem);
     last = fmt::format("tw_word_at({} + ({} + {} * {} + {} * {}))",
@@ -325,10 +324,9 @@ bool leaves_wgmma_pending(const ForNode& loop) {
   return loop.annotations.count(kWgmmaPendingKey) != 0;
 }
 
-const WgmmaRow* wgmma_mark(const ForNode& loop) {
-  const std::string name = mma_mark(loop);
-  const SparseWgmmaRow* sparse = find_sparse_wgmma(name);
-  return sparse ? &sparse->whole() : find_wgmma(name);
+const Instruction* wgmma_mark(const ForNode& loop) {
+  const Instruction* row = find_instruction(mma_mark(loop));
+  return row && row->is_wgmma() ? row : nullptr;
 }
 
 bool has_wgmma(const Stmt& kernel) {
@@ -357,9 +355,8 @@ bool stores_wgmma_operands(const Stmt& kernel) {
 
 WgmmaNest match_wgmma(const ForNode& loop, const Expr& thread, const SwizzledRow& swizzled_row,
                       Analyzer& known) {
-  if (const SparseWgmmaRow* sparse = find_sparse_wgmma(mma_mark(loop))) {
-    return match_sparse_wgmma(loop, *sparse, thread, swizzled_row, known);
-  }
+  const Instruction& row = *wgmma_mark(loop);
+  if (row.is_sparse()) return match_sparse_wgmma(loop, row, thread, swizzled_row, known);
   return match_whole_wgmma(loop, thread, swizzled_row, known);
 }
 

@@ -6,8 +6,6 @@
 #include <set>
 
 #include "kernel/instructions/mma_rows.h"
-#include "kernel/instructions/sparse_mma_rows.h"
-#include "kernel/instructions/sparse_wgmma_rows.h"
 #include "kernel/instructions/wgmma_rows.h"
 #include "tests/golden.h"
 #include "tests/kernel/instructions/cute_tables.h"
@@ -53,7 +51,7 @@ void expect_stored(const CuteLayout& theirs, const Fragment& stored, int spread)
 
 // Metadata: (lane, value) -> row + rows * k of the elements that a lane's word tells of. Two of four
 // neighbours share four bits, one of two 32-bit elements four.
-void expect_metadata(const CuteLayout& theirs, const SparseMmaRow& row, int lanes, int rows) {
+void expect_metadata(const CuteLayout& theirs, const Instruction& row, int lanes, int rows) {
   ASSERT_EQ(theirs.extent(0), lanes);
   int compared = 0, differ = 0;
   for (int lane = 0; lane < lanes; ++lane) {
@@ -83,7 +81,7 @@ struct Name {
 };
 
 void expect_mma(const Name& name, const CuteLayout& theirs) {
-  const MmaRow* row = find_mma(name.row);
+  const Instruction* row = find_instruction(name.row);
   ASSERT_NE(row, nullptr);
   if (name.operand == "A") {
     expect_places(theirs, row->a());
@@ -125,26 +123,26 @@ TEST_F(CuteFragments, HoldForWarps) {
       expect_mma(name, theirs);
     }
   }
-  for (const MmaRow& row : mma_rows()) {
+  for (const Instruction& row : mma_rows()) {
     EXPECT_TRUE(seen.count(std::string(row.name)) || !row.split.empty()) << row.name;
   }
 }
 
 void expect_wgmma_operand(const Name& name, const CuteLayout& theirs) {
-  const WgmmaRow* row = find_wgmma(name.row);
+  const Instruction* row = find_instruction(name.row);
   ASSERT_NE(row, nullptr);
   ASSERT_EQ(name.operand, "A");
   expect_places(theirs, row->a());
 }
 
 void expect_sparse_wgmma(const Name& name, const CuteLayout& theirs) {
-  const SparseWgmmaRow* row = find_sparse_wgmma(name.row);
+  const Instruction* row = find_instruction(name.row);
   ASSERT_NE(row, nullptr);
   if (name.operand == "E") {
-    return expect_metadata(theirs, row->warp, kWarpgroup, WgmmaRow::m);
+    return expect_metadata(theirs, *row, kWarpgroup, kWarpgroupRows);
   }
   ASSERT_EQ(name.operand, "A");
-  expect_stored(theirs, row->stored().a(), row->warp.of / row->warp.keep);
+  expect_stored(theirs, row->a(), row->of / row->keep);
 }
 
 TEST_F(CuteFragments, HoldForWarpgroups) {
@@ -157,45 +155,44 @@ TEST_F(CuteFragments, HoldForWarpgroups) {
     if (name.operand == "C") {
       const int n = std::stoi(name.row.substr(name.row.find('.') + 1));
       columns.insert(n);
-      expect_places(theirs, fragment_of({WgmmaRow::m, n, 2, WgmmaRow::m / kWarpRows}));
+      expect_places(theirs, fragment_of({kWarpgroupRows, n, 2, kWarpgroupRows / kWarpRows}));
     } else if (name.row.starts_with("sp_")) {
       expect_sparse_wgmma(name, theirs);
-      const MmaRow& row = find_sparse_wgmma(name.row)->warp.whole;
+      const Instruction& row = *find_instruction(name.row);
       sparse.insert({row.operand, row.tf32});
     } else {
       expect_wgmma_operand(name, theirs);
-      const MmaRow& row = find_wgmma(name.row)->warp;
+      const Instruction& row = *find_instruction(name.row);
       operands.insert({row.operand, row.tf32});
     }
   }
   // A fragment depends on an operand's bits alone; each type but those of mixed signs has a table.
-  for (const WgmmaRow& row : wgmma_rows()) {
-    EXPECT_TRUE(columns.count(row.n())) << row.warp.name;
-    EXPECT_TRUE(operands.count({row.warp.operand, row.warp.tf32})) << row.warp.name;
+  for (const Instruction& row : wgmma_rows()) {
+    EXPECT_TRUE(columns.count(row.n)) << row.name;
+    EXPECT_TRUE(operands.count({row.operand, row.tf32})) << row.name;
   }
   std::set<int> bits;
   for (const auto& [type, tf32] : sparse) bits.insert(bits_of(type));
-  for (const SparseWgmmaRow& row : sparse_wgmma_rows()) {
-    EXPECT_TRUE(bits.count(row.warp.whole.operand_bits())) << row.warp.whole.name;
+  for (const Instruction& row : sparse_wgmma_rows()) {
+    EXPECT_TRUE(bits.count(row.operand_bits())) << row.name;
   }
 }
 
 // "counts NAME A B C KEPT_OF INDEX_BITS".
-void expect_counts(const SparseMmaRow& row, const std::vector<std::string>& line) {
-  const MmaRow stored = row.stored();
-  EXPECT_EQ(stored.a_registers() * stored.packed(), std::stoi(line.at(2)));
-  EXPECT_EQ(row.whole.b_registers() * row.whole.packed(), std::stoi(line.at(3)));
-  EXPECT_EQ(row.whole.acc_registers(), std::stoi(line.at(4)));
+void expect_counts(const Instruction& row, const std::vector<std::string>& line) {
+  EXPECT_EQ(row.a_registers() * row.packed(), std::stoi(line.at(2)));
+  EXPECT_EQ(row.b_registers() * row.packed(), std::stoi(line.at(3)));
+  EXPECT_EQ(row.acc_registers(), std::stoi(line.at(4)));
   EXPECT_EQ(row.of / row.keep, std::stoi(line.at(5)));
   EXPECT_EQ(row.index_bits, std::stoi(line.at(6)));
 }
 
 // "meta NAME LANE PART ROW COLUMN": rows from 16 on are the next instruction's, which takes the
 // next sparsity selector. Returns how many indices are elsewhere.
-int differing_indices(const SparseMmaRow& row, const std::vector<std::string>& line) {
+int differing_indices(const Instruction& row, const std::vector<std::string>& line) {
   const int lane = std::stoi(line.at(2)), part = std::stoi(line.at(3));
   const int at = std::stoi(line.at(4)), column = std::stoi(line.at(5));
-  const int indices = row.indices_in_word() / (row.whole.operand_bits() == 8 ? 1 : 2);
+  const int indices = row.indices_in_word() / (row.operand_bits() == 8 ? 1 : 2);
   int differ = 0;
   for (int i = 0; i < indices; ++i) {
     differ += row.metadata().at(lane, part * indices + i) !=
@@ -204,15 +201,15 @@ int differing_indices(const SparseMmaRow& row, const std::vector<std::string>& l
   return differ;
 }
 
-void expect_sparse_mma(const SparseMmaRow& row, const Name& name, const CuteLayout& theirs) {
+void expect_sparse_mma(const Instruction& row, const Name& name, const CuteLayout& theirs) {
   if (name.operand == "E") {
-    expect_metadata(theirs, row, kWarp, row.whole.m);
+    expect_metadata(theirs, row, kWarp, row.m);
   } else if (name.operand == "A") {
-    expect_stored(theirs, row.stored().a(), row.of / row.keep);
+    expect_stored(theirs, row.a(), row.of / row.keep);
   } else if (name.operand == "B") {
-    expect_places(theirs, row.whole.b().transposed());
+    expect_places(theirs, row.b().transposed());
   } else {
-    expect_places(theirs, row.whole.d());
+    expect_places(theirs, row.d());
   }
 }
 
@@ -225,7 +222,7 @@ TEST_F(CuteFragments, HoldForSparseWarps) {
   for (const auto& line : golden_words("cute/sparse.txt")) {
     SCOPED_TRACE(line[1]);
     const bool is_layout = line[0] == "layout";
-    const SparseMmaRow* row = find_sparse_mma(is_layout ? Name(line[1]).row : line[1]);
+    const Instruction* row = find_instruction(is_layout ? Name(line[1]).row : line[1]);
     ASSERT_NE(row, nullptr);
     if (is_layout) {
       expect_sparse_mma(*row, Name(line[1]), layout_of(line));
@@ -245,7 +242,7 @@ TEST_F(CuteFragments, HoldForSparseWarps) {
   EXPECT_EQ(words.size(), 5u);
   for (const auto& [name, table] : words) {
     SCOPED_TRACE(name);
-    const bool bytes = find_sparse_mma(name)->whole.operand_bits() == 8;
+    const bool bytes = find_instruction(name)->operand_bits() == 8;
     EXPECT_EQ(table.count, bytes ? kWarp : 2 * kWarp);
     expect_same_table(table.count, table.differ);
   }

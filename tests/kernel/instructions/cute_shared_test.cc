@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "kernel/instructions/wgmma_rows.h"
+#include "kernel/instructions/wgmma_layout.h"
 #include "kernel/tensor_map.h"
 #include "tests/golden.h"
 #include "tests/kernel/instructions/cute_tables.h"

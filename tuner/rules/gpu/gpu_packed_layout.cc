@@ -26,7 +26,7 @@ IndexMap PackedLayout::map(int rank, int column, int k) const {
   return on_dimensions(chunk.packed(tile_n, tile_k, order), rank, column, k);
 }
 
-PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const MmaRow& row) {
+PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const Instruction& row) {
   PackedLayout layout{tile_n, tile_k, 1, bits, &row};
   auto fits = [&](int64_t fragments) {
     return fragments * row.a_registers() * row.packed() * bits <= kAccessBits &&

@@ -162,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(All, GpuGathered, ::testing::ValuesIn(gathered_specs())
 // instruction expects it.
 TEST(GpuSparse, MetadataLieAsTheInstructionTakesThem) {
   for (const char* name : {"sp_m16n8k32_f32_f16", "sp_m16n8k64_s32_s8"}) {
-    const SparseMmaRow& row = *find_sparse_mma(name);
+    const Instruction& row = *find_instruction(name);
     const int64_t terms = row.kept() * row.selectors();
     IndexMap map = metadata_map(row, 2, 1, 0, 32, 2 * terms);
     auto at = [&](int64_t r, int64_t n) {

@@ -44,8 +44,8 @@ std::optional<ElemType> chain_operand_elem(const Schedule& s, const SoftmaxChain
   return is_one ? std::optional(elem) : std::nullopt;
 }
 
-const MmaRow* chained_row(ElemType elem, ElemType sums, const Target& target) {
-  for (const MmaRow& row : mma_rows()) {
+const Instruction* chained_row(ElemType elem, ElemType sums, const Target& target) {
+  for (const Instruction& row : mma_rows()) {
     const bool fits = row.operand == elem && row.b_operand() == elem && row.acc == sums &&
                       !row.tf32 && row.split.empty() && row.k == 2 * kFragmentColumns &&
                       row.m == kFragment;
@@ -97,12 +97,12 @@ void ChainRows::bind_sums(const Block& block, int64_t columns) const {
   gpu_bind_lanes(c_, accumulators(kFragment), i[0], {i[1], j[0]}, i[2], j[1]);
 }
 
-void ChainRows::lay_out_operand(const Block& block, const MmaRow& row) const {
+void ChainRows::lay_out_operand(const Block& block, const Instruction& row) const {
   const int rank = c_.s.output(block)->rank();
   gpu_lay_out(c_, c_.s.output(block)->name, row.a(), rank - 2, rank - 1);
 }
 
-void ChainRows::hold(const Block& copy, const MmaRow& row) const {
+void ChainRows::hold(const Block& copy, const Instruction& row) const {
   lay_out_operand(copy, row);
   const std::vector<Loop> loops = c_.s.loops(copy);
   const std::vector<Loop> i = split(loops[loops.size() - 2]);
@@ -110,7 +110,7 @@ void ChainRows::hold(const Block& copy, const MmaRow& row) const {
   gpu_bind_lanes(c_, accumulators(row.m), i[0], {i[1], k[0]}, i[2], k[1]);
 }
 
-void ChainRows::multiply(const Block& block, const MmaRow& row) const {
+void ChainRows::multiply(const Block& block, const Instruction& row) const {
   std::vector<Loop> loops = own_loops(c_.s, block);
   const size_t n = loops.size();
   std::vector<Loop> i = split(loops[n - 3]);

@@ -77,8 +77,7 @@ class PackedTiler {
     copies.carry_out(c_, r_.a, a_row);
     for (size_t p = 0; p < products_.size(); ++p) {
       copies.carry_out(c_, c_.s.output(products_[p].shared)->name, 128 / bits_of(w_.codes));
-      c_.s.annotate(loops[p].marked, kMmaKey,
-                    std::string(w_.sparse ? w_.sparse->whole.name : row_.name));
+      c_.s.annotate(loops[p].marked, kMmaKey, std::string(w_.sparse ? w_.sparse->name : row_.name));
       c_.s.bind(loops[p].warp, ForKind::Warp);
     }
     if (stages_ > 1) c_.s.annotate(k_outer_, kPipelineStagesKey, stages_);
@@ -343,7 +342,7 @@ class PackedTiler {
   Block block_, last_, staged_;
   GpuRoles r_;
   Packable w_;
-  const MmaRow& row_;
+  const Instruction& row_;
   std::vector<Product> products_;
   PackedTile tile_{};
   PackedLayout layout_{};

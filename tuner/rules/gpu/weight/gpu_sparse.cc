@@ -15,19 +15,18 @@ constexpr int64_t kWeightColumns = 16;  // weight columns per fragment
 
 // Whether a pattern keeps no more in each group of the instruction than that allows, whatever its
 // own groups.
-bool takes(const SparseMmaRow& row, const WeightFormat& format) {
+bool takes(const Instruction& row, const WeightFormat& format) {
   return format.sparse() && format.keep <= row.keep && format.of % row.of == 0;
 }
 
 }  // namespace
 
-const SparseMmaRow* gpu_sparse_row(const WeightFormat& format, int64_t k, ElemType operand,
-                                   ElemType sums, bool scaled, const Target& target) {
-  for (const SparseMmaRow& row : sparse_mma_rows()) {
-    const MmaRow& whole = row.whole;
-    bool typed = whole.operand == operand && whole.b_operand() == operand && !whole.tf32 &&
-                 (whole.acc == sums || (scaled && whole.acc == ElemType::i32));
-    bool here = whole.runs_on(target.gpu.compute_capability);
+const Instruction* gpu_sparse_row(const WeightFormat& format, int64_t k, ElemType operand,
+                                  ElemType sums, bool scaled, const Target& target) {
+  for (const Instruction& row : sparse_mma_rows()) {
+    bool typed = row.operand == operand && row.b_operand() == operand && !row.tf32 &&
+                 (row.acc == sums || (scaled && row.acc == ElemType::i32));
+    bool here = row.runs_on(target.gpu.compute_capability);
     if (typed && here && takes(row, format) && k % row.of == 0) return &row;
   }
   return nullptr;
@@ -42,9 +41,9 @@ bool gpu_gathers(const WeightFormat& format, int64_t k, ElemType operand) {
          format.vector >= kWeightColumns && k % format.of == 0 && bits_of(operand) == 16;
 }
 
-int64_t gpu_sparse_terms(const SparseMmaRow& row) { return int64_t{row.whole.k} * row.selectors(); }
+int64_t gpu_sparse_terms(const Instruction& row) { return int64_t{row.k} * row.selectors(); }
 
-IndexMap metadata_map(const SparseMmaRow& row, int rank, int column, int k, int64_t tile_n,
+IndexMap metadata_map(const Instruction& row, int rank, int column, int k, int64_t tile_n,
                       int64_t tile_r) {
   return on_dimensions(row.metadata().packed(tile_n, tile_r, IndexMap::parse("(i) -> (i)")), rank,
                        column, k);

@@ -189,7 +189,7 @@ class WgmmaPackedTiler {
   // The least number of registers per thread: a warpgroup has 64 columns and all rows.
   int64_t registers() const {
     return gpu_registers_with_copies(c_, copies_, tile_.threads(),
-                                     sets_of_sums() * tile_.m * WgmmaRow::m / kWarpgroup);
+                                     sets_of_sums() * tile_.m * kWarpgroupRows / kWarpgroup);
   }
 
   // Packed weights have the same layout in memory and in shared memory; the activations' rows need
@@ -421,7 +421,7 @@ class WgmmaPackedTiler {
   void mark() {
     c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
     for (const Product& p : products_) {
-      c_.s.annotate(p.marked, kMmaKey, std::string(row_->warp.name));
+      c_.s.annotate(p.marked, kMmaKey, std::string(row_->name));
       c_.s.bind(p.warp, ForKind::Warp);
       c_.s.unroll(p.k_chunk);
       if (p.halves) c_.s.unroll(*p.halves);
@@ -440,7 +440,7 @@ class WgmmaPackedTiler {
   Packable w_;
   int64_t chunk_;
   std::vector<Product> products_;
-  const WgmmaRow* row_ = nullptr;
+  const Instruction* row_ = nullptr;
   PackedTile tile_{};
   PackedLayout layout_{};
   int64_t k_ = 0, stages_ = 1;
