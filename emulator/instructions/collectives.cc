@@ -161,21 +161,14 @@ void store_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
 
 void multiply_matrices(const std::vector<ThreadState*>& lanes, int compute_capability,
                        EmulatorCounters& counters) {
-  const Instruction& row = mma_rows()[static_cast<size_t>(lanes[0]->request.variant)];
-  Matrices x = gather(row, gather_a(row, lanes), lanes);
-  multiply(row, tensor_sums(row, compute_capability), x);
-  scatter(row, x, lanes);
-  ++counters.mma;
-  counters.mma_operations += int64_t{2} * row.m * row.n * row.k;
-}
-
-void multiply_sparse(const std::vector<ThreadState*>& lanes, int compute_capability,
-                     EmulatorCounters& counters) {
   const WarpRequest& first = lanes[0]->request;
-  const Instruction& row = sparse_mma_rows()[static_cast<size_t>(first.variant / kSelectors)];
-  Matrix stored = gather_a(row, lanes);
-  Matrices x =
-      gather(row, spread_by_metadata(row, first.variant % kSelectors, lanes, stored), lanes);
+  const bool is_sparse = first.kind == WarpRequest::Kind::SparseMma;
+  const Instruction& row = is_sparse
+                               ? sparse_mma_rows()[static_cast<size_t>(first.variant / kSelectors)]
+                               : mma_rows()[static_cast<size_t>(first.variant)];
+  Matrix a = gather_a(row, lanes);
+  if (is_sparse) a = spread_by_metadata(row, first.variant % kSelectors, lanes, a);
+  Matrices x = gather(row, std::move(a), lanes);
   multiply(row, tensor_sums(row, compute_capability), x);
   scatter(row, x, lanes);
   ++counters.mma;

@@ -7,30 +7,28 @@
 namespace tilewright::emulator {
 namespace {
 
-constexpr int kRows = 16;  // of a warp
-
 // Where each kept element of A stood among its neighbours, by the words of the lanes that the
 // selector names.
 Matrix gather_places(const Instruction& row, int selector, const std::vector<ThreadState*>& lanes) {
-  Matrix places(kRows, row.kept());
+  Matrix places(row.m, row.kept());
   const uint32_t mask = (1u << row.index_bits) - 1;
   const Fragment& metadata = row.metadata();
   const int begin = selector * row.kept();
-  for (int lane = 0; lane < kWarp; ++lane) {
+  for (int lane = 0; lane < row.lanes; ++lane) {
     const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
     const auto word = static_cast<uint32_t>(r.value);
     for (int i = 0; i < row.indices_in_word(); ++i) {
-      const MatrixPlace at = metadata.at(lane, i);
-      const int column = at.column - begin;
-      if (column < 0 || column >= row.kept()) continue;
+      const MatrixPlace in_warp = metadata.at(lane % kWarp, i);
+      const MatrixPlace at = {in_warp.row + lane / kWarp * metadata.rows(), in_warp.column - begin};
+      if (at.column < 0 || at.column >= row.kept()) continue;
       const uint32_t bits = word >> (i * row.index_bits) & mask;
       std::optional<int> place = row.place_of_index(bits);
       if (!place) {
         fail(FaultKind::BadMetadata, r.line,
              fmt::format("lane {} gives {:#x} as the sparse metadata of element [{}, {}] of A",
-                         lane, bits, at.row, column));
+                         lane, bits, at.row, at.column));
       }
-      places.at({at.row, column}) = *place;
+      places.at(at) = *place;
     }
   }
   return places;
@@ -38,8 +36,8 @@ Matrix gather_places(const Instruction& row, int selector, const std::vector<Thr
 
 // A with all its terms.
 Matrix spread(const Instruction& row, Matrix& stored, Matrix& places, int line) {
-  Matrix a(kRows, row.k);
-  for (int i = 0; i < kRows; ++i) {
+  Matrix a(row.m, row.k);
+  for (int i = 0; i < row.m; ++i) {
     for (int r = 0; r < row.kept(); ++r) {
       const auto place = static_cast<int>(places.at({i, r}));
       if (r % row.keep > 0 && places.at({i, r - 1}) >= place) {

@@ -9,7 +9,7 @@
 
 namespace tilewright::emulator {
 
-// A [m, k] of one warp, of which `stored` has the kept elements: each stands where the words of the
+// A [m, k], of which `stored` has the kept elements: each stands where the words of the
 // lanes that the selector names say (of their request's `value` the low 32 bits). Throws Fault where
 // they name no place, or places that do not ascend.
 Matrix spread_by_metadata(const Instruction& row, int selector,

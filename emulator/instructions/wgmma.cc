@@ -171,25 +171,6 @@ Matrix matrix_a(const Instruction& row, const std::vector<ThreadState*>& lanes,
   return a;
 }
 
-// A with all its terms, by the metadata of each warp.
-Matrix spread(const Instruction& row, int selector, const std::vector<ThreadState*>& lanes,
-              Matrix& stored) {
-  Matrix a(kWarpgroupRows, row.k);
-  for (size_t warp = 0; warp < kWarps; ++warp) {
-    const auto first = lanes.begin() + static_cast<std::ptrdiff_t>(warp * kWarp);
-    const int begin = static_cast<int>(warp) * kRowsOfWarp;
-    Matrix own(kRowsOfWarp, row.kept());
-    for (int i = 0; i < kRowsOfWarp; ++i) {
-      for (int r = 0; r < row.kept(); ++r) own.at({i, r}) = stored.at({begin + i, r});
-    }
-    Matrix all = spread_by_metadata(row, selector, {first, first + kWarp}, own);
-    for (int i = 0; i < kRowsOfWarp; ++i) {
-      for (int k = 0; k < row.k; ++k) a.at({begin + i, k}) = all.at({i, k});
-    }
-  }
-  return a;
-}
-
 // A lane's new accumulators, as bits of its registers.
 std::vector<uint32_t> new_sums(const Instruction& row, const ThreadState& state, int lane,
                                const SumsOfProducts& products) {
@@ -262,7 +243,7 @@ void multiply_warpgroup(const std::vector<ThreadState*>& lanes, Memory& memory,
     lane.wgmma.reads.push_back(b.begin_reading(memory, lane, 0, row.n, first.line));
   }
   Matrix x = matrix_a(stored, lanes, a ? &*a : nullptr), y(row.k, row.n);
-  if (row.is_sparse()) x = spread(row, first.selector, lanes, x);
+  if (row.is_sparse()) x = spread_by_metadata(row, first.selector, lanes, x);
   for (int k = 0; k < row.k; ++k) {
     for (int j = 0; j < row.n; ++j) y.at({k, j}) = b.value(j, k);
   }

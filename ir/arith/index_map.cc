@@ -216,6 +216,14 @@ IndexMap IndexMap::inverse(const std::vector<Expr>& shape) const {
 
 IndexMap compose(const IndexMap& f, const IndexMap& g) { return {g.inputs, f.apply(g.outputs)}; }
 
+bool same_digits(const IndexMap& f, const IndexMap& g, const std::vector<int64_t>& shape) {
+  try {
+    return f.digits(shape) == g.digits(shape);
+  } catch (const IrError&) {
+    return false;
+  }
+}
+
 IndexMap repeat(const IndexMap& f, const std::vector<int64_t>& shape) {
   if (f.inputs.size() != shape.size()) {
     throw IrError(fmt::format("index map {}: it takes {} indices, the shape has {} dimensions",

@@ -44,6 +44,8 @@ struct IndexMap {
 
 // The map x -> f(g(x)). Throws IrError unless f takes as many indices as g gives.
 IndexMap compose(const IndexMap& f, const IndexMap& g);
+// Whether two maps give the same digits over a box of `shape`. False for a map that has none.
+bool same_digits(const IndexMap& f, const IndexMap& g, const std::vector<int64_t>& shape);
 // A map of a box of `shape`, repeated over larger boxes: (x, …) -> (floordiv(x, shape), …,
 // f(floormod(x, shape), …)). Each copy of the box is numbered along each of its dimensions.
 IndexMap repeat(const IndexMap& f, const std::vector<int64_t>& shape);

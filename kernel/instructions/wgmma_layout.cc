@@ -7,22 +7,26 @@ namespace {
 
 constexpr int64_t kPiece = 16;
 
-// A K-major (`along_k`) or MN-major layout of a descriptor; its offsets are read from the
-// distances.
-WgmmaLayout guess(int bits, WgmmaSwizzle swizzle, bool along_k, const std::vector<int64_t>& across,
-                  const std::vector<int64_t>& along) {
-  auto at = [](const std::vector<int64_t>& places, int64_t i) {
-    return i < static_cast<int64_t>(places.size()) ? places[static_cast<size_t>(i)] : kPiece;
+int64_t quotient(int64_t x, int64_t y) { return x / y; }
+int64_t rest(int64_t x, int64_t y) { return x % y; }
+Expr quotient(const Expr& x, int64_t y) { return floordiv(x, y); }
+Expr rest(const Expr& x, int64_t y) { return floormod(x, y); }
+
+// A K-major (`along_k`) or MN-major layout of a descriptor; its offsets are those of single
+// elements.
+WgmmaLayout guess(int bits, WgmmaSwizzle swizzle, bool along_k, const IndexMap& place, int rows,
+                  int terms) {
+  auto at = [&](int64_t x, int64_t k) {
+    return x < rows && k < terms ? place.at({x, k})[0] : kPiece;
   };
   const bool is_plain = swizzle == WgmmaSwizzle::None;
-  const int64_t piece = kPiece * 8 / bits;
   WgmmaLayout layout{swizzle, along_k, kPiece, kPiece};
   if (along_k) {
-    if (is_plain) layout.leading = at(along, piece);
-    layout.stride = at(across, kCoreRows);
+    if (is_plain) layout.leading = at(0, kPiece * 8 / bits);
+    layout.stride = at(kCoreRows, 0);
   } else {
-    const int64_t of_rows = at(across, int64_t{span_of(swizzle)} * 8 / bits);
-    const int64_t of_terms = at(along, kCoreRows);
+    const int64_t of_rows = at(int64_t{span_of(swizzle)} * 8 / bits, 0),
+                  of_terms = at(0, kCoreRows);
     layout.leading = is_plain ? of_terms : of_rows;
     layout.stride = is_plain ? of_rows : of_terms;
   }
@@ -61,32 +65,36 @@ int64_t swizzled(WgmmaSwizzle swizzle, int64_t address) {
   return address ^ address / kLine % pieces * kPiece;
 }
 
-int64_t WgmmaLayout::place(int bits, int64_t x, int64_t k) const {
-  const int64_t span = span_of(swizzle), along = k * bits / 8;
+template <class T>
+T WgmmaLayout::place_of(int bits, const T& x, const T& k) const {
+  const int64_t span = span_of(swizzle), bytes = bits / 8;
   const bool is_plain = swizzle == WgmmaSwizzle::None;
   if (along_k) {
-    const int64_t of_terms = is_plain ? along / kPiece * leading + along % kPiece : along;
-    return x % kCoreRows * span + x / kCoreRows * stride + of_terms;
+    const T along = k * bytes, rows = rest(x, kCoreRows) * span + quotient(x, kCoreRows) * stride;
+    if (!is_plain) return rows + along;
+    return rows + quotient(along, kPiece) * leading + rest(along, kPiece);
   }
-  const int64_t across = x * bits / 8;
-  return across % span + across / span * (is_plain ? stride : leading) + k % kCoreRows * span +
-         k / kCoreRows * (is_plain ? leading : stride);
+  const T across = x * bytes;
+  return rest(across, span) + quotient(across, span) * (is_plain ? stride : leading) +
+         rest(k, kCoreRows) * span + quotient(k, kCoreRows) * (is_plain ? leading : stride);
+}
+
+int64_t WgmmaLayout::place(int bits, int64_t x, int64_t k) const { return place_of(bits, x, k); }
+
+IndexMap WgmmaLayout::place(int bits) const {
+  return IndexMap::make(2, [&](const std::vector<Var>& x) {
+    return std::vector<Expr>{place_of<Expr>(bits, x[0], x[1])};
+  });
 }
 
 std::optional<WgmmaLayout> derive_wgmma_layout(int bits, WgmmaSwizzle swizzle,
-                                               const std::vector<int64_t>& across,
-                                               const std::vector<int64_t>& along) {
+                                               const IndexMap& place, int rows, int terms) {
+  if (!same_digits(place, place, {rows, terms})) return std::nullopt;
   for (bool along_k : {true, false}) {
     if (!along_k && bits != 16) continue;
-    const WgmmaLayout layout = guess(bits, swizzle, along_k, across, along);
-    bool fits = fits_descriptor(layout.leading) && fits_descriptor(layout.stride);
-    for (size_t x = 0; x < across.size() && fits; ++x) {
-      fits = across[x] == layout.place(bits, static_cast<int64_t>(x), 0);
-    }
-    for (size_t k = 0; k < along.size() && fits; ++k) {
-      fits = along[k] == layout.place(bits, 0, static_cast<int64_t>(k));
-    }
-    if (fits) return layout;
+    const WgmmaLayout layout = guess(bits, swizzle, along_k, place, rows, terms);
+    const bool fits = fits_descriptor(layout.leading) && fits_descriptor(layout.stride);
+    if (fits && same_digits(place, layout.place(bits), {rows, terms})) return layout;
   }
   return std::nullopt;
 }

@@ -3,7 +3,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
+
+#include "ir/arith/index_map.h"
 
 namespace tilewright {
 
@@ -38,14 +39,18 @@ struct WgmmaLayout {
   /// The location of the element of row (or column) x and index k, in bytes from the first one,
   /// before the swizzle.
   int64_t place(int bits, int64_t x, int64_t k) const;
+  IndexMap place(int bits) const;
+
+ private:
+  template <class T>
+  T place_of(int bits, const T& x, const T& k) const;
 };
 
-/// The layout in which the element (x, 0) lies `across[x]` bytes from the first one and (0, k)
-/// `along[k]`; the two distances add up. Descriptors come from index maps by this. Nothing where
-/// the instruction has no such layout. `bits` is the size of an element.
+/// The layout in which `place`, (x, k) -> bytes from the first element, puts the elements of `rows`
+/// x `terms`. Descriptors come from index maps by this. Nothing where the instruction has no such
+/// layout. `bits` is the size of an element.
 std::optional<WgmmaLayout> derive_wgmma_layout(int bits, WgmmaSwizzle swizzle,
-                                               const std::vector<int64_t>& across,
-                                               const std::vector<int64_t>& along);
+                                               const IndexMap& place, int rows, int terms);
 
 /// Whether a descriptor can hold an address or an offset: a multiple of 16 below 2^18.
 bool fits_descriptor(int64_t bytes);

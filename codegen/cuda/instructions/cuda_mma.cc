@@ -7,6 +7,7 @@
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"
+#include "ir/arith/index_map.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
 
@@ -54,20 +55,19 @@ int piece(const Instruction& row) { return 128 / row.operand_bits(); }
 // are neighbours.
 int64_t next_piece(const ForNode& loop, const Loops& loops, const Instruction& row,
                    const Expr& index, Analyzer& known) {
+  if (row.k <= piece(row)) return piece(row);
+  const Var& k = loops.all.back()->var;
   VarMap at;
   for (const ForNode* l : loops.all) at[l->var.get()] = 0;
   const Expr first = substitute(index, at);
-  auto moved = [&](int64_t k) {
-    at[loops.all.back()->var.get()] = k;
-    return as_int(known.simplify(substitute(index, at) - first));
-  };
-  if (row.k <= piece(row)) return piece(row);
-  auto step = moved(piece(row));
-  bool steady = step.has_value();
-  for (int64_t k = 0; k < row.k && steady; ++k) {
-    steady = moved(k) == k / piece(row) * *step + k % piece(row);
+  at[k.get()] = piece(row);
+  auto step = as_int(known.simplify(substitute(index, at) - first));
+  at[k.get()] = k;
+  const IndexMap lies{{k}, {known.simplify(substitute(index, at) - first)}},
+      wanted{{k}, {floordiv(k, piece(row)) * step.value_or(0) + floormod(k, piece(row))}};
+  if (!step || !same_digits(lies, wanted, {row.k})) {
+    fail_mma(loop, "an operand does not run along its terms 16 bytes at a time");
   }
-  if (!steady) fail_mma(loop, "an operand does not run along its terms 16 bytes at a time");
   return *step;
 }
 

@@ -107,11 +107,15 @@ class Matcher {
   }
 
   // `offset` with values for some variables and 0 for the rest.
-  int64_t at(const Expr& offset, VarMap values, const std::string& what) {
+  Expr with(const Expr& offset, VarMap values) const {
     for (const ForNode* l : loops_) values.try_emplace(l->var.get(), 0);
     values.try_emplace(warp_.get(), 0);
     values.try_emplace(lane_.get(), 0);
-    auto distance = as_int(known_.simplify(substitute(offset, values)));
+    return substitute(offset, values);
+  }
+
+  int64_t at(const Expr& offset, VarMap values, const std::string& what) {
+    auto distance = as_int(known_.simplify(with(offset, std::move(values))));
     if (!distance) fail(fmt::format("where {} lies depends on more than its loops", what));
     return *distance;
   }
@@ -128,11 +132,12 @@ class Matcher {
 
   void take_sums(const LoadNode& acc) {
     const Expr offset = from_start(acc.indices[0], nest_.sums_start);
-    constexpr int64_t kColumns = 8, kHeld = 4;  // a lane has 4 elements of 8 columns
-    for (int64_t j = 0; j < nest_.row->n; ++j) {
-      if (at(offset, {{column_loop()->var.get(), Expr(j)}}, "a sum") != j / kColumns * kHeld) {
-        fail("its sums must lie by columns of 8, lane and register");
-      }
+    const Fragment& d = accumulators(kWarpRows);
+    const Var j = column_loop()->var;
+    const IndexMap held{{j}, {known_.simplify(with(offset, {{j.get(), j}}))}},
+        wanted{{j}, {floordiv(j, d.columns()) * d.elements()}};
+    if (!same_digits(held, wanted, {nest_.row->n})) {
+      fail("its sums must lie by columns of 8, lane and register");
     }
     nest_.sums = acc.buffer;
     for (size_t l = 0; l < outer(); ++l) sums_steps_.push_back(step_of(offset, l, "a sum"));
@@ -165,26 +170,23 @@ class Matcher {
     const std::string what = fmt::format("operand {}", name);
     const Expr offset = from_start(read.indices[0], result.start);
     const bool is_a = name == 'A';
-    std::vector<int64_t> across, along;
     const int bits = nest_.row->operand_bits();
-    const int64_t rows = is_a ? kWarpgroupRows : nest_.row->n;
-    for (int64_t x = 0; x < rows; ++x) {
-      VarMap values;
+    const IndexMap place = IndexMap::make(2, [&](const std::vector<Var>& x) {
+      VarMap values = {{term_loop()->var.get(), x[1]}};
       if (is_a) {
-        values = {{row_loop()->var.get(), Expr(x % kWarpRows)}, {warp_.get(), Expr(x / kWarpRows)}};
+        values[row_loop()->var.get()] = floormod(x[0], kWarpRows);
+        values[warp_.get()] = floordiv(x[0], kWarpRows);
       } else {
-        values = {{column_loop()->var.get(), Expr(x)}};
+        values[column_loop()->var.get()] = x[0];
       }
-      across.push_back(at(offset, values, what) * bits / 8);
-    }
-    for (int64_t k = 0; k < nest_.row->k; ++k) {
-      along.push_back(at(offset, {{term_loop()->var.get(), Expr(k)}}, what) * bits / 8);
-    }
+      return std::vector<Expr>{simplify(with(offset, values)) * (bits / 8)};
+    });
     require_sum(offset, is_a, what);
     const int64_t span = swizzled_row_(read.buffer) * bits / 8;
     auto swizzle = swizzle_of_span(span == 0 ? span_of(WgmmaSwizzle::None) : span);
     if (!swizzle) fail(fmt::format("{} has swizzled rows of {} bytes, more than 128", what, span));
-    auto layout = derive_wgmma_layout(bits, *swizzle, across, along);
+    const int rows = is_a ? kWarpgroupRows : nest_.row->n;
+    auto layout = derive_wgmma_layout(bits, *swizzle, place, rows, nest_.row->k);
     if (!layout) {
       fail(fmt::format(
           "'{}' lies as no matrix descriptor says: rows of 32, 64 or 128 swizzled bytes "
@@ -199,17 +201,12 @@ class Matcher {
 
   // Row (or column), k and outer loops must each add a distance of their own.
   void require_sum(const Expr& offset, bool is_a, const std::string& what) {
-    auto only = [&](const std::vector<const ExprNode*>& kept) {
-      VarMap zero;
-      for (const ForNode* l : loops_) zero[l->var.get()] = 0;
-      zero[warp_.get()] = 0;
-      for (const ExprNode* v : kept) zero.erase(v);
-      return substitute(offset, zero);
-    };
-    Expr rest = offset - only({term_loop()->var.get()});
+    auto only = [&](const ForNode* l) { return with(offset, {{l->var.get(), l->var}}); };
+    Expr rest = offset - only(term_loop());
     rest = rest -
-           (is_a ? only({row_loop()->var.get(), warp_.get()}) : only({column_loop()->var.get()}));
-    for (size_t l = 0; l < outer(); ++l) rest = rest - only({loops_[l]->var.get()});
+           (is_a ? with(offset, {{row_loop()->var.get(), row_loop()->var}, {warp_.get(), warp_}})
+                 : only(column_loop()));
+    for (size_t l = 0; l < outer(); ++l) rest = rest - only(loops_[l]);
     KnowledgeScope inside(known_);
     for (const ForNode* l : loops_) known_.bind(l->var, l->min, l->extent);
     if (!is_int(known_.simplify(rest), 0)) {

@@ -322,6 +322,19 @@ TEST(IndexMap, DigitsComeHighestFirst) {
   EXPECT_THROW(cut.digits({3, 10}), IrError);
 }
 
+TEST(IndexMap, SameDigitsAreSeenThroughOtherTexts) {
+  auto same = [](const char* f, const char* g) {
+    return same_digits(IndexMap::parse(f), IndexMap::parse(g), {16, 8});
+  };
+  EXPECT_TRUE(
+      same("(i, j) -> (i * 8 + j)", "(i, j) -> (floordiv(j, 2) * 2 + floormod(j, 2) + i * 8)"));
+  EXPECT_TRUE(same("(i, j) -> (floormod(i, 16))", "(i, j) -> (i)"));
+  EXPECT_TRUE(same("(i, j) -> (floormod(j, 64) + floordiv(j, 64) * 512)", "(i, j) -> (j)"));
+  EXPECT_FALSE(same("(i, j) -> (i * 8 + j)", "(i, j) -> (i * 16 + j)"));
+  EXPECT_FALSE(same("(i, j) -> (i * 8 + j)", "(i, j) -> (i * 8 + floormod(j, 4))"));
+  EXPECT_FALSE(same("(i, j) -> (i * i)", "(i, j) -> (i * i)"));
+}
+
 TEST(IndexMap, CompositionWantsAsManyIndicesAsThereAre) {
   const IndexMap swap = IndexMap::parse("(i, j) -> (j, i)");
   EXPECT_THROW(compose(swap, IndexMap::parse("(i) -> (i)")), IrError);

@@ -5,42 +5,56 @@
 namespace tilewright {
 namespace {
 
-// The layout that an array's offsets, a function of row and k, give.
-template <class F>
-std::optional<WgmmaLayout> derived(int bits, WgmmaSwizzle swizzle, int rows, F place) {
-  std::vector<int64_t> across, along;
-  for (int x = 0; x < rows; ++x) across.push_back(place(x, 0) * bits / 8);
-  for (int k = 0; k < 256 / bits; ++k) along.push_back(place(0, k) * bits / 8);
-  return derive_wgmma_layout(bits, swizzle, across, along);
+// The layout that the places of elements in an array give.
+std::optional<WgmmaLayout> derived(int bits, WgmmaSwizzle swizzle, int rows, const char* place) {
+  const IndexMap bytes = IndexMap::make(
+      1, [&](const std::vector<Var>& x) { return std::vector<Expr>{x[0] * (bits / 8)}; });
+  return derive_wgmma_layout(bits, swizzle, compose(bytes, IndexMap::parse(place)), rows,
+                             256 / bits);
 }
 
 TEST(WgmmaLayout, DescriptorsComeFromLayouts) {
   using enum WgmmaSwizzle;
   // Rows of 64 elements of 16 bits, side by side.
-  auto rows = [](int x, int k) { return x * 64 + k; };
+  const char* rows = "(x, k) -> (x * 64 + k)";
   EXPECT_EQ(derived(16, Bytes128, 128, rows), (WgmmaLayout{Bytes128, true, 16, 1024}));
   EXPECT_EQ(derived(16, Bytes64, 128, rows), std::nullopt) << "a span is a row";
   EXPECT_EQ(derived(16, None, 128, rows), std::nullopt);
   // Rows of bytes.
-  EXPECT_EQ(derived(8, Bytes64, 64, [](int x, int k) { return x * 64 + k; }),
-            (WgmmaLayout{Bytes64, true, 16, 512}));
+  EXPECT_EQ(derived(8, Bytes64, 64, rows), (WgmmaLayout{Bytes64, true, 16, 512}));
   // MN-major: k outside, spans of 64 rows apart.
-  auto across = [](int x, int k) { return x / 64 * 4096 + k * 64 + x % 64; };
+  const char* across = "(x, k) -> (floordiv(x, 64) * 4096 + k * 64 + floormod(x, 64))";
   EXPECT_EQ(derived(16, Bytes128, 256, across), (WgmmaLayout{Bytes128, false, 8192, 1024}));
-  EXPECT_EQ(derived(16, Bytes128, 256, [](int x, int k) { return k * 256 + x; }), std::nullopt)
+  EXPECT_EQ(derived(16, Bytes128, 256, "(x, k) -> (k * 256 + x)"), std::nullopt)
       << "rows longer than a span";
-  EXPECT_EQ(derived(8, Bytes128, 128, [](int x, int k) { return k * 128 + x; }), std::nullopt)
+  EXPECT_EQ(derived(8, Bytes128, 128, "(x, k) -> (k * 128 + x)"), std::nullopt)
       << "bytes run along their terms";
   // Core matrices.
   EXPECT_EQ(derived(16, None, 64,
-                    [](int x, int k) { return (x / 8 * 4 + k / 8) * 64 + x % 8 * 8 + k % 8; }),
+                    "(x, k) -> ((floordiv(x, 8) * 4 + floordiv(k, 8)) * 64 + floormod(x, 8) * 8 + "
+                    "floormod(k, 8))"),
             (WgmmaLayout{None, true, 128, 512}));
   EXPECT_EQ(derived(16, None, 64,
-                    [](int x, int k) { return (k / 8 * 8 + x / 8) * 64 + k % 8 * 8 + x % 8; }),
+                    "(x, k) -> ((floordiv(k, 8) * 8 + floordiv(x, 8)) * 64 + floormod(k, 8) * 8 + "
+                    "floormod(x, 8))"),
             (WgmmaLayout{None, false, 1024, 128}));
-  EXPECT_EQ(derived(32, Bytes32, 8, [](int x, int k) { return x * 8 + k; }),
-            (WgmmaLayout{Bytes32, true, 16, 16}))
+  EXPECT_EQ(derived(32, Bytes32, 8, "(x, k) -> (x * 8 + k)"), (WgmmaLayout{Bytes32, true, 16, 16}))
       << "of one group of rows the stride does not matter";
+}
+
+// One text says where elements lie, as numbers and as a map.
+TEST(WgmmaLayout, PlacesAreThoseOfTheirMaps) {
+  using enum WgmmaSwizzle;
+  for (const WgmmaLayout& layout :
+       {WgmmaLayout{Bytes128, true, 16, 1024}, WgmmaLayout{None, true, 128, 512},
+        WgmmaLayout{Bytes64, false, 4096, 512}, WgmmaLayout{None, false, 1024, 128}}) {
+    const IndexMap map = layout.place(16);
+    for (int64_t x : {0, 5, 8, 63}) {
+      for (int64_t k : {0, 7, 8, 15}) {
+        EXPECT_EQ(map.at({x, k})[0], layout.place(16, x, k)) << map.str();
+      }
+    }
+  }
 }
 
 // PTX ISA, "Matrix descriptor format" and "Swizzling modes".
