@@ -96,8 +96,10 @@ Loops loops_of(const ForNode& loop, const Instruction& row) {
 }  // namespace
 
 void fail_mma(const ForNode& loop, const std::string& reason) {
-  throw LoweringError(
-      fmt::format("loop '{}' is marked as mma '{}': {}", loop.var.name(), mma_mark(loop), reason));
+  const Instruction* row = find_instruction(mma_mark(loop));
+  throw LoweringError(fmt::format("loop '{}' is marked as {} '{}': {}", loop.var.name(),
+                                  row && row->is_wgmma() ? "wgmma" : "mma", mma_mark(loop),
+                                  reason));
 }
 
 std::string mma_mark(const ForNode& loop) {

@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "codegen/cuda/cuda_expr.h"
+#include "codegen/cuda/instructions/cuda_sparse_parts.h"
 #include "ir/arith/simplify.h"
 #include "ir/stmt.h"
 #include "kernel/instructions/mma_rows.h"
@@ -51,14 +52,6 @@ struct MmaOperand {
   int64_t piece = 0;  // for one that runs along k: the distance to its next 16 bytes along k
 };
 
-// The sparse metadata of a sparse A.
-struct MmaMetadata {
-  Buffer words;
-  Expr start;             // this lane's word for the first fragment of A
-  int64_t fragment = 0;   // the distance between words of neighbouring fragments
-  int64_t next_step = 0;  // the distance between elements of A for neighbouring instructions
-};
-
 // A gathered B: the location of the element with index `row` along k and column 0.
 struct MmaGather {
   Expr row;  // undefined where B's rows lie in equal steps
@@ -73,7 +66,7 @@ struct MmaNest {
   Expr sums_start;
   int64_t sums_a = 0, sums_b = 0;  // distances between the accumulators of neighbouring fragments
   MmaOperand a, b;                 // for an `a` in registers only `fragment` counts
-  MmaMetadata sparse = {};
+  SparseWords sparse = {};         // of a sparse A
   MmaGather gather = {};
 
   // Instructions along k.

@@ -63,10 +63,7 @@ class Matcher {
  private:
   static constexpr int64_t kMostGroups = 8;  // warpgroups of a block
 
-  [[noreturn]] void fail(const std::string& reason) const {
-    throw LoweringError(fmt::format("loop '{}' is marked as wgmma '{}': {}", loop_.var.name(),
-                                    mma_mark(loop_), reason));
-  }
+  [[noreturn]] void fail(const std::string& reason) const { fail_mma(loop_, reason); }
 
   const ForNode* row_loop() const { return loops_[loops_.size() - 3]; }
   const ForNode* column_loop() const { return loops_[loops_.size() - 2]; }
@@ -303,11 +300,9 @@ std::vector<std::string> instruction_lines(const WgmmaNest& nest, int selector,
   std::string last = operand_text(nest, nest.b, int64_t{selector} * row.k, loops, expr);
   if (nest.row->is_sparse()) {
     lines.push_back(fmt::format("    {},", last));
-    const int64_t in_byte = 8 / bits_of(nest.sparse.words->elem);
-    last = fmt::format("tw_word_at({} + ({} + {} * {} + {} * {}))",
-                       expr.buffers.at(nest.sparse.words.get()),
-                       expr.print(simplify(floordiv(nest.sparse.start, Expr(in_byte)))), loops.step,
-                       nest.sparse.step / in_byte, loops.fragment, nest.sparse.fragment / in_byte);
+    last =
+        sparse_word(nest.sparse,
+                    {{loops.step, nest.sparse.step}, {loops.fragment, nest.sparse.fragment}}, expr);
   }
   lines.push_back(fmt::format("    {}, 1);", last));
   return lines;

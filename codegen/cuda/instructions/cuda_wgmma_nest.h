@@ -42,6 +42,7 @@
 #include <vector>
 
 #include "codegen/cuda/cuda_expr.h"
+#include "codegen/cuda/instructions/cuda_sparse_parts.h"
 #include "ir/arith/simplify.h"
 #include "ir/stmt.h"
 #include "kernel/instructions/wgmma_layout.h"
@@ -59,14 +60,6 @@ struct WgmmaOperand {
   int64_t step = 0, fragment = 0, span = 0;
 };
 
-// The sparse metadata of a sparse A.
-struct WgmmaMetadata {
-  Buffer words;
-  Expr start;                      // this lane's word for the first step and fragment
-  int64_t step = 0, fragment = 0;  // distances to the words of others
-  int64_t next = 0;  // the distance between elements of A for the instructions of one word
-};
-
 // The parts of a marked nest over flat buffers.
 struct WgmmaNest {
   const Instruction* row;
@@ -76,7 +69,7 @@ struct WgmmaNest {
   Expr sums_start;
   int64_t sums_fragment = 0;  // the distance between the accumulators of neighbouring fragments
   WgmmaOperand a, b;
-  WgmmaMetadata sparse = {};
+  SparseWords sparse = {};  // of a sparse A
 
   bool a_in_registers() const;
   // Instructions per step and fragment: those that share a word of metadata.

@@ -5,9 +5,24 @@
 #include "tuner/rules/gpu/gpu_units.h"
 
 namespace tilewright {
-Expr digit(const Expr& x, int64_t unit, int64_t count) {
-  return floordiv(floormod(x, Expr(unit * count)), Expr(unit));
+namespace {
+
+// Maps the number of an element among those of several registers to its position in packed words.
+// Registers of `packed` elements fill the positions of a word up to `stride`, then the next word.
+IndexMap word_order(int64_t packed, int64_t stride) {
+  return IndexMap::make(1, [&](const std::vector<Var>& element) {
+    const Expr r = floordiv(element[0], packed), part = floormod(element[0], packed);
+    return std::vector<Expr>{floordiv(r, stride) * (stride * packed) + part * stride +
+                             floormod(r, stride)};
+  });
 }
+
+IndexMap word_order(ElemType codes, ElemType elements) {
+  const int64_t packed = kWordBits / bits_of(elements);
+  return word_order(packed, kWordBits / bits_of(codes) / packed);
+}
+
+}  // namespace
 
 int64_t PackedLayout::stride() const {
   const int64_t registers = fragments * row->a_registers();
@@ -15,15 +30,9 @@ int64_t PackedLayout::stride() const {
 }
 
 IndexMap PackedLayout::map(int rank, int column, int k) const {
-  // A lane's registers fill the positions of a packed word up to the stride, then the next word.
-  const int64_t packed = row->packed();
-  const IndexMap order = IndexMap::make(1, [&](const std::vector<Var>& element) {
-    const Expr r = floordiv(element[0], packed), part = floormod(element[0], packed);
-    return std::vector<Expr>{floordiv(r, stride()) * (stride() * packed) + part * stride() +
-                             floormod(r, stride())};
-  });
   const Fragment chunk = repeat(row->a(), 1, static_cast<int>(fragments));
-  return on_dimensions(chunk.packed(tile_n, tile_k, order), rank, column, k);
+  return on_dimensions(chunk.packed(tile_n, tile_k, word_order(row->packed(), stride())), rank,
+                       column, k);
 }
 
 PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const Instruction& row) {
@@ -37,26 +46,19 @@ PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const Instr
 }
 
 IndexMap word_map(ElemType codes, ElemType elements, int64_t vector, int rank, int column, int k) {
-  const int64_t in_word = kWordBits / bits_of(codes), packed = kWordBits / bits_of(elements),
-                stride = in_word / packed;
-  return IndexMap::make(rank, [&](const std::vector<Var>& x) {
-    const Expr &n = x[static_cast<size_t>(column)], &at_k = x[static_cast<size_t>(k)];
-    Expr in_turn = digit(at_k, in_word, vector / in_word) * Expr(in_word) +
-                   digit(at_k, 1, packed) * Expr(stride) + digit(at_k, packed, stride);
-    std::vector<Expr> place(x.begin(), x.begin() + std::min(column, k));
-    for (const Expr& e : {n, floordiv(at_k, Expr(vector)), in_turn}) place.push_back(e);
-    return place;
+  const IndexMap order = word_order(codes, elements);
+  const IndexMap place = IndexMap::make(2, [&](const std::vector<Var>& x) {
+    return std::vector<Expr>{x[0], floordiv(x[1], vector),
+                             order.apply({floormod(x[1], vector)})[0]};
   });
+  return on_dimensions(place, rank, column, k);
 }
 
 IndexMap word_order_map(ElemType codes, ElemType elements, int64_t vector, int rank) {
-  const int64_t in_word = kWordBits / bits_of(codes), packed = kWordBits / bits_of(elements),
-                stride = in_word / packed;
+  const IndexMap back = word_order(codes, elements).inverse({vector});
   return IndexMap::make(rank, [&](const std::vector<Var>& x) {
-    const Expr& place = x.back();
     std::vector<Expr> out(x.begin(), x.end() - 1);
-    out.push_back(digit(place, in_word, vector / in_word) * Expr(in_word) +
-                  digit(place, 1, stride) * Expr(packed) + digit(place, stride, packed));
+    out.push_back(back.apply({x.back()})[0]);
     return out;
   });
 }

@@ -7,9 +7,6 @@
 
 namespace tilewright {
 
-// (x / unit) % count
-Expr digit(const Expr& x, int64_t unit, int64_t count);
-
 struct PackedLayout {
   int64_t tile_n, tile_k;  // the part of the weight that is contiguous
   int64_t fragments;       // fragments along k with adjacent codes in a lane

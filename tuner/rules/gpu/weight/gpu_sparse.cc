@@ -69,9 +69,10 @@ GpuPlaces::GpuPlaces(RuleContext& c, const Block& block, const std::string& rows
   const Buffer words = c_.s.output(*words_);
   const int64_t in_word = kWordBits / bits_of(words->elem);
   c_.s.transform_layout(words->name, IndexMap::make(3, [&](const std::vector<Var>& x) {
-                          return std::vector<Expr>{
-                              x[0], x[1], floordiv(x[2], Expr(in_word * kWarp)),
-                              digit(x[2], in_word, kWarp), floormod(x[2], Expr(in_word))};
+                          return std::vector<Expr>{x[0], x[1],
+                                                   floordiv(x[2], Expr(in_word * kWarp)),
+                                                   floormod(floordiv(x[2], in_word), kWarp),
+                                                   floormod(x[2], Expr(in_word))};
                         }));
 }
 
