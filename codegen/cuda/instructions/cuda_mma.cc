@@ -230,41 +230,52 @@ std::string row_pointer(const MmaOperand& o, const std::string& var, const std::
       expr.place(o.buffer, fmt::format("({} + {} * {} + {})", start, var, o.fragment, at)));
 }
 
-// Loads A's fragments: each register is a matrix of 8 rows by 16 bytes of k, those of all rows
-// first.
+// The distance of the row of 16 bytes that a lane gives to `ldmatrix` from the start of a fragment.
+// Eight lanes give the rows of a register's matrix, further ones those of the next register; lanes
+// behind all of them begin anew. `f` has k as its columns. `across` and `along` are the distances of
+// neighbours of a column and of a row.
+Expr row_of_lane(const Fragment& f, const Instruction& row, const Expr& lane, int64_t across,
+                 int64_t along, int64_t next) {
+  const int registers = f.elements() / row.packed();
+  const Expr r = floormod(floordiv(lane, kCoreRows), registers), line = floormod(lane, kCoreRows);
+  const std::vector<Expr> first =
+      f.place().inverse({f.rows(), f.columns()}).apply({0, r * row.packed()});
+  Analyzer known;
+  known.bind(lane, 0, kWarp);
+  return known.simplify(along == 1
+                            ? (first[0] + line) * across + floordiv(first[1], piece(row)) * next
+                            : (first[1] + line) * along + first[0]);
+}
+
+// Loads A's fragments.
 std::string load_a(const MmaNest& nest, const std::string& a, const std::string& f,
-                   const std::string& lane, CudaExpr& expr) {
-  const int bands = nest.row->m / 8;
-  bool along_k = nest.a.column == 1;
-  std::string at = along_k ? fmt::format("({0} % 8 + {0} / 8 % {1} * 8) * {2} + {0} / {3} * {4}",
-                                         lane, bands, nest.a.row, 8 * bands, nest.a.piece)
-                           : fmt::format("({0} % 8 + {0} / {1} * 8) * {2} + {0} / 8 % {3} * 8",
-                                         lane, 8 * bands, nest.a.column, bands);
+                   const Expr& lane, CudaExpr& expr) {
+  const MmaOperand& o = nest.a;
+  const Expr at = row_of_lane(nest.row->a(), *nest.row, lane, o.row, o.column, o.piece);
   return fmt::format("tw_ldmatrix_x{}{}({}[{}], {});", nest.row->a_registers(),
-                     along_k ? "" : "_trans", a, f, row_pointer(nest.a, f, at, expr));
+                     o.column == 1 ? "" : "_trans", a, f, row_pointer(o, f, expr.print(at), expr));
 }
 
 }  // namespace
 
 // Loads B's fragments, two of them at once where their number is even: `pairs`.
 std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, const std::string& g,
-                       const std::string& lane, CudaExpr& expr) {
+                       const Expr& lane, CudaExpr& expr) {
   const int count = nest.row->b_registers();
-  bool along_k = nest.b.row == 1;
-  std::string at = along_k ? fmt::format("{0} % 8 * {1} + {0} / 8 % {2} * {3}", lane, nest.b.column,
-                                         count, nest.b.piece)
-                           : fmt::format("{} % {} * {}", lane, 8 * count, nest.b.row);
-  if (nest.gather.row.defined()) at = "0";  // the start is already the lane's row
-  const char* suffix = along_k ? "" : "_trans";
+  MmaOperand o = nest.b;
+  Expr at = 0;  // a gathered B begins with the lane's row
+  if (!nest.gather.row.defined()) {
+    at = row_of_lane(nest.row->b().transposed(), *nest.row, lane, o.column, o.row, o.piece);
+  }
+  const char* suffix = o.row == 1 ? "" : "_trans";
   if (!pairs) {
     return fmt::format("tw_ldmatrix_x{}{}({}[{}], {});", count, suffix, b, g,
-                       row_pointer(nest.b, g, at, expr));
+                       row_pointer(o, g, expr.print(at), expr));
   }
-  at += fmt::format(" + {} / {} * {}", lane, 8 * count, nest.b.fragment);
-  MmaOperand two = nest.b;
-  two.fragment *= 2;
+  at = at + floordiv(lane, kCoreRows * count) * o.fragment;
+  o.fragment *= 2;
   return fmt::format("tw_ldmatrix_x{0}{1}(*(unsigned(*)[{0}]){2}[2 * {3}], {4});", 2 * count,
-                     suffix, b, g, row_pointer(two, g, at, expr));
+                     suffix, b, g, row_pointer(o, g, expr.print(at), expr));
 }
 
 namespace {
@@ -300,7 +311,9 @@ std::vector<std::string> mma_lines(const MmaNest& given, CudaExpr& expr) {
   MmaNest nest = given;
   count_in_array(nest.a, expr);
   count_in_array(nest.b, expr);
-  std::string lane = expr.fresh("lane"), a = expr.fresh("a"), b = expr.fresh("b");
+  const Var in_warp("lane");
+  const std::string lane = expr.bind(in_warp, "lane", kWarp), a = expr.fresh("a"),
+                    b = expr.fresh("b");
   std::string f = expr.fresh("f"), g = expr.fresh("g");
   const bool pairs = nest.b_fragments % 2 == 0;
   const Instruction& row = *nest.row;
@@ -318,13 +331,13 @@ std::vector<std::string> mma_lines(const MmaNest& given, CudaExpr& expr) {
   if (a_loaded) {
     lines.push_back(fmt::format("unsigned {}[{}][{}];", a, nest.a_fragments, row.a_registers()));
     lines.push_back(unroll);
-    lines.push_back(mma_loop(f, nest.a_fragments) + load_a(nest, a, f, lane, expr));
+    lines.push_back(mma_loop(f, nest.a_fragments) + load_a(nest, a, f, in_warp, expr));
   }
   const std::vector<std::string> products = {
       fmt::format("unsigned {}[{}][{}];", b, nest.b_fragments, row.b_registers()),
       unroll,
       mma_loop(g, pairs ? nest.b_fragments / 2 : nest.b_fragments) +
-          mma_load_b(nest, pairs, b, g, lane, expr),
+          mma_load_b(nest, pairs, b, g, in_warp, expr),
       unroll,
       mma_loop(f, nest.a_fragments) + "{",
       "  " + unroll,

@@ -98,7 +98,7 @@ std::vector<std::string> sparse_mma_lines(const MmaNest& nest, CudaExpr& expr);
 // product of fragments `f` and `g`.
 std::string mma_loop(const std::string& var, int64_t extent);
 std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, const std::string& g,
-                       const std::string& lane, CudaExpr& expr);
+                       const Expr& lane, CudaExpr& expr);
 std::string mma_sums(const MmaNest& nest, const std::string& f, const std::string& g,
                      CudaExpr& expr);
 

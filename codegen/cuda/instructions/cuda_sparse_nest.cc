@@ -53,8 +53,9 @@ std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const Instruction
 }
 
 std::vector<std::string> sparse_mma_lines(const MmaNest& nest, CudaExpr& expr) {
-  const std::string lane = expr.fresh("lane"), b = expr.fresh("b"), f = expr.fresh("f"),
-                    g = expr.fresh("g"), e = expr.fresh("e");
+  const Var in_warp("lane");
+  const std::string lane = expr.bind(in_warp, "lane", kWarp), b = expr.fresh("b"),
+                    f = expr.fresh("f"), g = expr.fresh("g"), e = expr.fresh("e");
   const std::string unroll = "#pragma unroll", sums = mma_sums(nest, f, g, expr);
   std::vector<std::string> lines = {
       fmt::format("const int {} = threadIdx.x % 32;", lane),
@@ -72,7 +73,7 @@ std::vector<std::string> sparse_mma_lines(const MmaNest& nest, CudaExpr& expr) {
         expr.print(simplify(nest.a.start + Expr(s * nest.sparse.next))), f, nest.a.fragment);
     const std::vector<std::string> products = {
         unroll,
-        mma_loop(g, nest.b_fragments) + mma_load_b(step, false, b, g, lane, expr),
+        mma_loop(g, nest.b_fragments) + mma_load_b(step, false, b, g, in_warp, expr),
         unroll,
         mma_loop(f, nest.a_fragments) + "{",
         "  " + unroll,
