@@ -10,9 +10,8 @@
 #include "base/error.h"
 #include "emulator/instructions/wgmma.h"
 #include "kernel/instructions/mma_rows.h"
-#include "kernel/instructions/sparse_mma_rows.h"
+#include "kernel/prelude/cuda_mma.h"
 #include "kernel/prelude/cuda_prelude.h"
-#include "kernel/prelude/cuda_sparse_mma.h"
 
 // The headers as they are, each between two labels; the build says where they lie.
 #define TW_EMBED(name, path)     \
@@ -50,32 +49,19 @@ constexpr std::string_view kTypesMark = "\nTW_EMU_TYPES\n";
 constexpr std::string_view kCodesMark = "\nTW_EMU_CODES\n";
 constexpr std::string_view kTablesMark = "\nTW_EMU_TABLES\n";
 
-std::string mma_functions() {
+std::string mma_functions(const std::vector<Instruction>& rows) {
   std::string text;
-  int index = 0;
-  for (const MmaRow& row : mma_rows()) {
+  for (const Instruction& row : rows) {
     if (!row.split.empty()) {
       text += split_mma_text(row, "TW_LINE", "line");
-      ++index;
       continue;
     }
-    const char* type = row.acc == ElemType::f16 ? "tw_f16" : is_float(row.acc) ? "float" : "int";
-    int d = row.acc_registers();
-    text += fmt::format(
-        "TW_FN void tw_mma_{}({} (&d)[{}], const unsigned (&a)[{}], const unsigned (&b)[{}],\n"
-        "    const {} (&c)[{}], TW_LINE) {{\n  tw_emu.host->mma({}, d, a, b, c, line);\n}}\n",
-        row.name, type, d, row.a_registers(), row.b_registers(), type, d, index++);
-  }
-  return text;
-}
-
-std::string sparse_mma_functions() {
-  std::string text;
-  int index = 0;
-  for (const SparseMmaRow& row : sparse_mma_rows()) {
-    text += fmt::format(
-        "{}, TW_LINE) {{\n{}  tw_emu.host->mma_sp({}, SELECTOR, d, a, b, c, e, line);\n}}\n",
-        sparse_mma_head(row), sparse_mma_check(row), index++);
+    const auto number = &row - rows.data();
+    const std::string call = row.is_sparse()
+                                 ? fmt::format("mma_sp({}, SELECTOR, d, a, b, c, e, line)", number)
+                                 : fmt::format("mma({}, d, a, b, c, line)", number);
+    text += fmt::format("{}, TW_LINE) {{\n{}  tw_emu.host->{};\n}}\n", mma_head(row),
+                        row.is_sparse() ? selector_check(row) : "", call);
   }
   return text;
 }
@@ -97,7 +83,7 @@ std::string make_header() {
   }
   text += header;
   text.append(tilewright_cuda_async_on_cpu_begin, tilewright_cuda_async_on_cpu_end);
-  return text + mma_functions() + sparse_mma_functions();
+  return text + mma_functions(mma_rows()) + mma_functions(sparse_mma_rows());
 }
 
 }  // namespace

@@ -376,8 +376,9 @@ bool Scheduler::perform(ThreadState& by) {
   if (kind == Kind::Shuffle) shuffle(lanes, counters_);
   if (kind == Kind::LdMatrix) load_matrices(lanes, memory_, counters_);
   if (kind == Kind::StMatrix) store_matrices(lanes, memory_, counters_);
-  if (kind == Kind::Mma) multiply_matrices(lanes, options_.compute_capability, counters_);
-  if (kind == Kind::SparseMma) multiply_sparse(lanes, options_.compute_capability, counters_);
+  if (kind == Kind::Mma || kind == Kind::SparseMma) {
+    multiply_matrices(lanes, options_.compute_capability, counters_);
+  }
   if (kind == Kind::WgmmaFence) fence_registers(lanes);
   if (kind == Kind::WgmmaCommit) commit_group(lanes);
   if (kind == Kind::WgmmaWait) wait_for_groups(lanes, memory_);

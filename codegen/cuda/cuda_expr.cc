@@ -117,6 +117,11 @@ std::string CudaExpr::bind(const Expr& var, const std::string& wanted) {
   return vars_[var.get()] = fresh(wanted);
 }
 
+std::string CudaExpr::bind(const Expr& var, const std::string& wanted, int64_t extent) {
+  known_.bind(var, 0, extent);
+  return bind(var, wanted);
+}
+
 std::string CudaExpr::index_type(Interval range) const {
   return fits_int(range) ? "int" : "long long";
 }

@@ -52,7 +52,9 @@ class CudaExpr {
   std::vector<std::string> store(const StoreNode& n);
 
   std::string bind(const Expr& var, const std::string& wanted);  // gives a variable its name
-  std::string fresh(const std::string& wanted);                  // an identifier not used yet
+  // The same for one that is less than `extent`.
+  std::string bind(const Expr& var, const std::string& wanted, int64_t extent);
+  std::string fresh(const std::string& wanted);  // an identifier not used yet
   // Quotients of the variable by multiples of `divisor` are printed by `name`, which holds
   // var / divisor.
   void name_quotient(const Expr& var, int64_t divisor, const std::string& name) {

@@ -56,7 +56,7 @@ class KernelPrinter {
   void prefetch_maps();
   void reduce_lanes(const ForNode& loop);
   void store_matrices(const ForNode& n);
-  void multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row, const Stmt& next);
+  void multiply_by_warpgroups(const ForNode& n, const Instruction& row, const Stmt& next);
   void if_stmt(const IfNode& n);
   void let_stmt(const LetNode& n);
   void store_stmt(const StoreNode& n);
@@ -245,11 +245,11 @@ void KernelPrinter::store_matrices(const ForNode& n) {
   }
 }
 
-void KernelPrinter::multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row,
+void KernelPrinter::multiply_by_warpgroups(const ForNode& n, const Instruction& row,
                                            const Stmt& next) {
-  if (!row.warp.runs_on(target_.gpu.compute_capability)) {
+  if (!row.runs_on(target_.gpu.compute_capability)) {
     throw LoweringError(fmt::format("loop '{}' is marked as wgmma '{}', which {} does not have",
-                                    n.var.name(), row.warp.name, target_.name));
+                                    n.var.name(), row.name, target_.name));
   }
   auto swizzled_row = [&](const Buffer& b) {
     auto it = swizzled_rows_.find(b->name);

@@ -9,7 +9,6 @@
 #include "emulator/instructions/sparse_operand.h"
 #include "emulator/instructions/tensor_sums.h"
 #include "kernel/instructions/mma_rows.h"
-#include "kernel/instructions/sparse_mma_rows.h"
 
 namespace tilewright::emulator {
 namespace {
@@ -24,55 +23,45 @@ void require_shared(const WarpRequest& r, const char* what) {
 }
 
 // The summand of two bits.
-double product(MmaProduct how, double a, double b) {
-  return how == MmaProduct::Xor ? a + b - 2 * a * b : a * b;
+double product(std::string_view computes, double a, double b) {
+  return computes == kCountsXor ? a + b - 2 * a * b : a * b;
 }
 
 struct Matrices {
   Matrix a, b, c;
 };
 
-Matrix gather_a(const MmaRow& row, const std::vector<ThreadState*>& lanes) {
-  Matrix a(row.m, row.k);
-  for (int lane = 0; lane < kWarp; ++lane) {
-    const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
-    for (int part = 0; part < row.packed(); ++part) {
-      for (int i = 0; i < row.a_registers(); ++i) {
-        a.at(a_place(row, lane, i, part)) = part_value(row, row.operand, r.a[i], part);
-      }
-    }
-  }
+Matrix gather_a(const Instruction& row, const std::vector<ThreadState*>& lanes) {
+  Matrix a(row.m, row.kept());
+  each_element(row.a(), lanes, [&](const WarpRequest& r, int e, MatrixPlace at) {
+    a.at(at) = element_value(row, row.operand, r.a, e);
+  });
   return a;
 }
 
-Matrices gather(const MmaRow& row, Matrix a, const std::vector<ThreadState*>& lanes) {
+Matrices gather(const Instruction& row, Matrix a, const std::vector<ThreadState*>& lanes) {
   Matrices x{std::move(a), Matrix(row.k, row.n), Matrix(row.m, row.n)};
-  for (int lane = 0; lane < kWarp; ++lane) {
-    const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
-    for (int part = 0; part < row.packed(); ++part) {
-      for (int i = 0; i < row.b_registers(); ++i) {
-        x.b.at(b_place(row, lane, i, part)) = part_value(row, row.b_operand(), r.b[i], part);
-      }
-    }
-    for (int i = 0; i < row.acc_registers(); ++i) {
-      x.c.at(acc_place(lane, i)) = sum_value(row, r.c, i);
-    }
-  }
+  each_element(row.b(), lanes, [&](const WarpRequest& r, int e, MatrixPlace at) {
+    x.b.at(at) = element_value(row, row.b_operand(), r.b, e);
+  });
+  each_element(row.d(), lanes, [&](const WarpRequest& r, int e, MatrixPlace at) {
+    x.c.at(at) = sum_value(row, r.c, e);
+  });
   return x;
 }
 
-void multiply_bits(const MmaRow& row, Matrices& x) {
+void multiply_bits(const Instruction& row, Matrices& x) {
   for (int i = 0; i < row.m; ++i) {
     for (int j = 0; j < row.n; ++j) {
       double& sum = x.c.at({i, j});
-      for (int k = 0; k < row.k; ++k) sum += product(row.product, x.a.at({i, k}), x.b.at({k, j}));
+      for (int k = 0; k < row.k; ++k) sum += product(row.computes, x.a.at({i, k}), x.b.at({k, j}));
     }
   }
 }
 
-void multiply(const MmaRow& row, const TensorSums& how, Matrices& x) {
-  if (row.product != MmaProduct::Numbers) return multiply_bits(row, x);
-  const SumsOfProducts products(row, how, x.a, x.b, row.m);
+void multiply(const Instruction& row, const TensorSums& how, Matrices& x) {
+  if (row.computes != kMultiplies) return multiply_bits(row, x);
+  const SumsOfProducts products(row, how, x.a, x.b);
   for (int i = 0; i < row.m; ++i) {
     for (int j = 0; j < row.n; ++j) {
       double& sum = x.c.at({i, j});
@@ -81,13 +70,10 @@ void multiply(const MmaRow& row, const TensorSums& how, Matrices& x) {
   }
 }
 
-void scatter(const MmaRow& row, Matrices& x, const std::vector<ThreadState*>& lanes) {
-  for (int lane = 0; lane < kWarp; ++lane) {
-    const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
-    for (int i = 0; i < row.acc_registers(); ++i) {
-      set_sum(row, r.d, i, x.c.at(acc_place(lane, i)));
-    }
-  }
+void scatter(const Instruction& row, Matrices& x, const std::vector<ThreadState*>& lanes) {
+  each_element(row.d(), lanes, [&](const WarpRequest& r, int e, MatrixPlace at) {
+    set_sum(row, r.d, e, x.c.at(at));
+  });
 }
 
 // Moves the rows of matrix `q`, each at the address that one lane gives, and counts the access.
@@ -142,16 +128,13 @@ void load_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
       const WarpRequest& r = lane.request;
       memory.load(lane, *r.array, r.offset, kRowBytes, matrix[row].data(), r.line);
     });
-    for (int lane = 0; lane < kWarp; ++lane) {
-      uint32_t word = 0;
-      for (int part = 0; part < 2; ++part) {
-        MatrixPlace at = ldmatrix_place(lane, part, transposed);
-        word |= static_cast<uint32_t>(
-                    matrix[static_cast<size_t>(at.row)][static_cast<size_t>(at.column)])
-                << (16 * part);
-      }
-      static_cast<unsigned*>(lanes[static_cast<size_t>(lane)]->request.d)[q] = word;
-    }
+    each_element(
+        ldmatrix_fragment(transposed), lanes, [&](const WarpRequest& r, int part, MatrixPlace at) {
+          unsigned& word = static_cast<unsigned*>(r.d)[q];
+          if (part == 0) word = 0;
+          word |= unsigned{matrix[static_cast<size_t>(at.row)][static_cast<size_t>(at.column)]}
+                  << (16 * part);
+        });
   }
   ++counters.ldmatrix;
 }
@@ -163,14 +146,11 @@ void store_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
   bool transposed = first.variant % 2 != 0;
   for (int q = 0; q < count; ++q) {
     std::array<std::array<uint16_t, kMatrixRows>, kMatrixRows> matrix;
-    for (int lane = 0; lane < kWarp; ++lane) {
-      unsigned word = lanes[static_cast<size_t>(lane)]->request.a[q];
-      for (int part = 0; part < 2; ++part) {
-        MatrixPlace at = ldmatrix_place(lane, part, transposed);
-        matrix[static_cast<size_t>(at.row)][static_cast<size_t>(at.column)] =
-            static_cast<uint16_t>(word >> (16 * part));
-      }
-    }
+    each_element(ldmatrix_fragment(transposed), lanes,
+                 [&](const WarpRequest& r, int part, MatrixPlace at) {
+                   matrix[static_cast<size_t>(at.row)][static_cast<size_t>(at.column)] =
+                       static_cast<uint16_t>(r.a[q] >> (16 * part));
+                 });
     each_row(lanes, q, "stmatrix writes", counters, [&](ThreadState& lane, size_t row) {
       const WarpRequest& r = lane.request;
       memory.store(lane, *r.array, r.offset, kRowBytes, matrix[row].data(), r.line);
@@ -181,26 +161,18 @@ void store_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
 
 void multiply_matrices(const std::vector<ThreadState*>& lanes, int compute_capability,
                        EmulatorCounters& counters) {
-  const MmaRow& row = mma_rows()[static_cast<size_t>(lanes[0]->request.variant)];
-  Matrices x = gather(row, gather_a(row, lanes), lanes);
+  const WarpRequest& first = lanes[0]->request;
+  const bool is_sparse = first.kind == WarpRequest::Kind::SparseMma;
+  const Instruction& row = is_sparse
+                               ? sparse_mma_rows()[static_cast<size_t>(first.variant / kSelectors)]
+                               : mma_rows()[static_cast<size_t>(first.variant)];
+  Matrix a = gather_a(row, lanes);
+  if (is_sparse) a = spread_by_metadata(row, first.variant % kSelectors, lanes, a);
+  Matrices x = gather(row, std::move(a), lanes);
   multiply(row, tensor_sums(row, compute_capability), x);
   scatter(row, x, lanes);
   ++counters.mma;
-  counters.mma_operations += int64_t{2} * row.m * row.n * row.k;
-}
-
-void multiply_sparse(const std::vector<ThreadState*>& lanes, int compute_capability,
-                     EmulatorCounters& counters) {
-  const WarpRequest& first = lanes[0]->request;
-  const SparseMmaRow& row = sparse_mma_rows()[static_cast<size_t>(first.variant / kSelectors)];
-  const MmaRow& whole = row.whole;
-  Matrix stored = gather_a(row.stored(), lanes);
-  Matrices x =
-      gather(whole, spread_by_metadata(row, first.variant % kSelectors, lanes, stored), lanes);
-  multiply(whole, tensor_sums(row.stored(), compute_capability), x);
-  scatter(whole, x, lanes);
-  ++counters.mma;
-  counters.mma_operations += int64_t{2} * whole.m * whole.n * row.kept();
+  counters.mma_operations += int64_t{2} * row.m * row.n * row.kept();
 }
 
 }  // namespace tilewright::emulator

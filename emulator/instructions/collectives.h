@@ -18,11 +18,8 @@ void load_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
 void store_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
                     EmulatorCounters& counters);
 // Products are summed as a device of this compute capability times ten does (kernel/instructions/tensor_sums.h); for
-// 0 in f64, and rounded once.
+// 0 in f64, and rounded once. The elements of a sparse A go where the metadata put them.
 void multiply_matrices(const std::vector<ThreadState*>& lanes, int compute_capability,
                        EmulatorCounters& counters);
-// The same with the elements of A where the metadata put them.
-void multiply_sparse(const std::vector<ThreadState*>& lanes, int compute_capability,
-                     EmulatorCounters& counters);
 
 }  // namespace tilewright::emulator

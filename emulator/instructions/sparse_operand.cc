@@ -9,33 +9,35 @@ namespace {
 
 // Where each kept element of A stood among its neighbours, by the words of the lanes that the
 // selector names.
-Matrix gather_places(const SparseMmaRow& row, int selector,
-                     const std::vector<ThreadState*>& lanes) {
-  Matrix places(row.whole.m, row.kept());
+Matrix gather_places(const Instruction& row, int selector, const std::vector<ThreadState*>& lanes) {
+  Matrix places(row.m, row.kept());
   const uint32_t mask = (1u << row.index_bits) - 1;
-  for (int lane = 0; lane < kWarp; ++lane) {
+  const Fragment& metadata = row.metadata();
+  const int begin = selector * row.kept();
+  for (int lane = 0; lane < row.lanes; ++lane) {
     const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
     const auto word = static_cast<uint32_t>(r.value);
     for (int i = 0; i < row.indices_in_word(); ++i) {
-      std::optional<MatrixPlace> of = metadata_place(row, lane, i, selector);
-      if (!of) continue;
+      const MatrixPlace in_warp = metadata.at(lane % kWarp, i);
+      const MatrixPlace at = {in_warp.row + lane / kWarp * metadata.rows(), in_warp.column - begin};
+      if (at.column < 0 || at.column >= row.kept()) continue;
       const uint32_t bits = word >> (i * row.index_bits) & mask;
-      std::optional<int> place = place_of_index(row, bits);
+      std::optional<int> place = row.place_of_index(bits);
       if (!place) {
         fail(FaultKind::BadMetadata, r.line,
              fmt::format("lane {} gives {:#x} as the sparse metadata of element [{}, {}] of A",
-                         lane, bits, of->row, of->column));
+                         lane, bits, at.row, at.column));
       }
-      places.at(*of) = *place;
+      places.at(at) = *place;
     }
   }
   return places;
 }
 
 // A with all its terms.
-Matrix spread(const SparseMmaRow& row, Matrix& stored, Matrix& places, int line) {
-  Matrix a(row.whole.m, row.whole.k);
-  for (int i = 0; i < row.whole.m; ++i) {
+Matrix spread(const Instruction& row, Matrix& stored, Matrix& places, int line) {
+  Matrix a(row.m, row.k);
+  for (int i = 0; i < row.m; ++i) {
     for (int r = 0; r < row.kept(); ++r) {
       const auto place = static_cast<int>(places.at({i, r}));
       if (r % row.keep > 0 && places.at({i, r - 1}) >= place) {
@@ -52,7 +54,7 @@ Matrix spread(const SparseMmaRow& row, Matrix& stored, Matrix& places, int line)
 
 }  // namespace
 
-Matrix spread_by_metadata(const SparseMmaRow& row, int selector,
+Matrix spread_by_metadata(const Instruction& row, int selector,
                           const std::vector<ThreadState*>& lanes, Matrix& stored) {
   Matrix places = gather_places(row, selector, lanes);
   return spread(row, stored, places, lanes[0]->request.line);

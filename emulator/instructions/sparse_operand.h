@@ -5,14 +5,14 @@
 
 #include "emulator/instructions/mma_values.h"
 #include "emulator/memory/memory.h"
-#include "kernel/instructions/sparse_mma_rows.h"
+#include "kernel/instructions/mma_rows.h"
 
 namespace tilewright::emulator {
 
-// A [m, k] of one warp, of which `stored` has the kept elements: each stands where the words of the
+// A [m, k], of which `stored` has the kept elements: each stands where the words of the
 // lanes that the selector names say (of their request's `value` the low 32 bits). Throws Fault where
 // they name no place, or places that do not ascend.
-Matrix spread_by_metadata(const SparseMmaRow& row, int selector,
+Matrix spread_by_metadata(const Instruction& row, int selector,
                           const std::vector<ThreadState*>& lanes, Matrix& stored);
 
 }  // namespace tilewright::emulator

@@ -14,7 +14,7 @@ constexpr int kLeastOfSums = -126;
 constexpr int kFractionBits = 52;  // of f64
 
 // That of the least number that is stored with a leading one.
-int least_exponent(const MmaRow& row, ElemType type) {
+int least_exponent(const Instruction& row, ElemType type) {
   if (row.tf32) return kLeastOfSums;
   switch (type) {
     case ElemType::f16:
@@ -38,8 +38,7 @@ double cut(double x, int bits) {
 
 }  // namespace
 
-SumsOfProducts::SumsOfProducts(const MmaRow& row, const TensorSums& how, Matrix& a, Matrix& b,
-                               int m)
+SumsOfProducts::SumsOfProducts(const Instruction& row, const TensorSums& how, Matrix& a, Matrix& b)
     : how_(how), k_(row.k), is_cut_(!how.is_exact()) {
   auto take = [&](Operand& operand, double value, int least) {
     operand.values.push_back(value);
@@ -47,9 +46,9 @@ SumsOfProducts::SumsOfProducts(const MmaRow& row, const TensorSums& how, Matrix&
     operand.exponents.push_back(exponent_from(value, least));
     is_cut_ = std::isfinite(value);
   };
-  a_.reserve(static_cast<size_t>(m) * static_cast<size_t>(k_));
+  a_.reserve(static_cast<size_t>(row.m) * static_cast<size_t>(k_));
   b_.reserve(static_cast<size_t>(row.n) * static_cast<size_t>(k_));
-  for (int i = 0; i < m; ++i) {
+  for (int i = 0; i < row.m; ++i) {
     for (int k = 0; k < k_; ++k) {
       take(a_, a.at({i, k}), least_exponent(row, row.operand));
     }

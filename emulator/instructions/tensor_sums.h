@@ -13,7 +13,7 @@ namespace tilewright::emulator {
 // Elements of the products of two matrices, [m, k] and [k, n], as an instruction forms them.
 class SumsOfProducts {
  public:
-  SumsOfProducts(const MmaRow& row, const TensorSums& how, Matrix& a, Matrix& b, int m);
+  SumsOfProducts(const Instruction& row, const TensorSums& how, Matrix& a, Matrix& b);
 
   // Element (i, j) of the product, added to `sum`. Neither infinities nor NaN are cut.
   double add_to(double sum, int i, int j) const;

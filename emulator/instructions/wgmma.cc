@@ -8,14 +8,14 @@
 #include "emulator/instructions/mma_values.h"
 #include "emulator/instructions/sparse_operand.h"
 #include "emulator/instructions/tensor_sums.h"
-#include "kernel/instructions/sparse_wgmma_rows.h"
+#include "kernel/instructions/wgmma_layout.h"
 #include "kernel/instructions/wgmma_rows.h"
 
 namespace tilewright::emulator {
 namespace {
 
 constexpr size_t kWarps = kWarpgroup / kWarp;
-constexpr int kRowsOfWarp = WgmmaRow::m / static_cast<int>(kWarps);
+constexpr int kRowsOfWarp = kWarpgroupRows / static_cast<int>(kWarps);
 // As f32 a signaling NaN, which no arithmetic leaves as it is.
 constexpr uint32_t kPendingWord = 0x7fa0dead;
 
@@ -26,7 +26,8 @@ constexpr uint32_t kPendingWord = 0x7fa0dead;
 // An operand in shared memory. `x` counts rows of A or columns of B.
 class SharedOperand {
  public:
-  SharedOperand(const tw_operand& given, bool across, const MmaRow& row, ElemType type, char name)
+  SharedOperand(const tw_operand& given, bool across, const Instruction& row, ElemType type,
+                char name)
       : given_(given), row_(row), type_(type), name_(name) {
     layout_.along_k = !across;
     layout_.leading = given.leading;
@@ -105,7 +106,7 @@ class SharedOperand {
   }
 
   const tw_operand& given_;
-  const MmaRow& row_;
+  const Instruction& row_;
   ElemType type_;
   char name_;
   WgmmaLayout layout_;
@@ -118,7 +119,7 @@ bool same(const tw_operand* a, const tw_operand* b) {
 }
 
 // All lanes must name the same operands, and have fenced the registers that they give.
-void check_lanes(const WgmmaRow& row, const std::vector<ThreadState*>& lanes) {
+void check_lanes(const Instruction& row, const std::vector<ThreadState*>& lanes) {
   const WarpRequest& first = lanes[0]->request;
   for (const ThreadState* lane : lanes) {
     const WarpRequest& r = lane->request;
@@ -155,57 +156,33 @@ const void* sums_of(const ThreadState& lane) {
   return pending == lane.wgmma.sums.end() ? lane.request.d : pending->second.words.data();
 }
 
-Matrix matrix_a(const WgmmaRow& row, const std::vector<ThreadState*>& lanes,
+Matrix matrix_a(const Instruction& row, const std::vector<ThreadState*>& lanes,
                 const SharedOperand* shared) {
-  Matrix a(WgmmaRow::m, row.k());
+  Matrix a(kWarpgroupRows, row.k);
   if (shared) {
-    for (int i = 0; i < WgmmaRow::m; ++i) {
-      for (int k = 0; k < row.k(); ++k) a.at({i, k}) = shared->value(i, k);
+    for (int i = 0; i < kWarpgroupRows; ++i) {
+      for (int k = 0; k < row.k; ++k) a.at({i, k}) = shared->value(i, k);
     }
     return a;
   }
-  for (int lane = 0; lane < kWarpgroup; ++lane) {
-    const unsigned* registers = lanes[static_cast<size_t>(lane)]->request.a;
-    for (int r = 0; r < row.warp.a_registers(); ++r) {
-      for (int part = 0; part < row.warp.packed(); ++part) {
-        a.at(wgmma_a_place(row, lane, r, part)) =
-            part_value(row.warp, row.warp.operand, registers[r], part);
-      }
-    }
-  }
-  return a;
-}
-
-// A with all its terms, by the metadata of each warp.
-Matrix spread(const SparseWgmmaRow& row, int selector, const std::vector<ThreadState*>& lanes,
-              Matrix& stored) {
-  Matrix a(WgmmaRow::m, row.k());
-  for (size_t warp = 0; warp < kWarps; ++warp) {
-    const auto first = lanes.begin() + static_cast<std::ptrdiff_t>(warp * kWarp);
-    const int begin = static_cast<int>(warp) * kRowsOfWarp;
-    Matrix own(kRowsOfWarp, row.warp.kept());
-    for (int i = 0; i < kRowsOfWarp; ++i) {
-      for (int r = 0; r < row.warp.kept(); ++r) own.at({i, r}) = stored.at({begin + i, r});
-    }
-    Matrix all = spread_by_metadata(row.warp, selector, {first, first + kWarp}, own);
-    for (int i = 0; i < kRowsOfWarp; ++i) {
-      for (int k = 0; k < row.k(); ++k) a.at({begin + i, k}) = all.at({i, k});
-    }
-  }
+  each_element(row.a(), lanes, [&](const WarpRequest& r, int e, MatrixPlace at) {
+    a.at(at) = element_value(row, row.operand, r.a, e);
+  });
   return a;
 }
 
 // A lane's new accumulators, as bits of its registers.
-std::vector<uint32_t> new_sums(const WgmmaRow& row, const ThreadState& state, int lane,
+std::vector<uint32_t> new_sums(const Instruction& row, const ThreadState& state, int lane,
                                const SumsOfProducts& products) {
   const bool adds = state.request.adds;
   const void* sums = sums_of(state);
   std::vector<uint32_t> words(static_cast<size_t>(row.sum_registers()));
-  for (int r = 0; r < row.warp.acc_registers(); ++r) {
-    const MatrixPlace at = wgmma_acc_place(lane, r);
-    double sum = adds ? sum_value(row.warp, sums, r) : 0;
+  const Fragment& d = row.d();
+  for (int r = 0; r < d.elements(); ++r) {
+    const MatrixPlace at = d.at(lane, r);
+    double sum = adds ? sum_value(row, sums, r) : 0;
     sum = products.add_to(sum, at.row, at.column);
-    set_sum(row.warp, words.data(), r, sum);
+    set_sum(row, words.data(), r, sum);
   }
   return words;
 }
@@ -217,10 +194,9 @@ void take_registers(ThreadState& lane, std::vector<uint32_t> words) {
   lane.wgmma.sums[lane.request.d] = {std::move(words), lane.wgmma.groups, lane.request.line};
 }
 
-void begin_reading_registers(const WgmmaRow& row, ThreadState& lane) {
+void begin_reading_registers(const Instruction& row, ThreadState& lane) {
   const WarpRequest& r = lane.request;
-  lane.wgmma.fragments.push_back(
-      {r.a, {r.a, r.a + row.warp.a_registers()}, lane.wgmma.groups, r.line});
+  lane.wgmma.fragments.push_back({r.a, {r.a, r.a + row.a_registers()}, lane.wgmma.groups, r.line});
 }
 
 void end_reading_registers(const ThreadState& lane, const PendingRegisters& pending, int line) {
@@ -248,15 +224,14 @@ void multiply_warpgroup(const std::vector<ThreadState*>& lanes, Memory& memory,
                         int compute_capability, EmulatorCounters& counters) {
   const WarpRequest& first = lanes[0]->request;
   const auto number = static_cast<size_t>(first.variant / kWays);
-  const SparseWgmmaRow* sparse = first.selector >= 0 ? &sparse_wgmma_rows()[number] : nullptr;
-  const WgmmaRow row = sparse ? sparse->whole() : wgmma_rows()[number];
-  const WgmmaRow stored = sparse ? sparse->stored() : row;  // as A is given
+  const Instruction& row = first.selector >= 0 ? sparse_wgmma_rows()[number] : wgmma_rows()[number];
+  const Instruction stored = row.stored();  // as A is given
   check_lanes(row, lanes);
-  SharedOperand b(*first.shared_b, (first.variant & 2) != 0, row.warp, row.warp.b_operand(), 'B');
+  SharedOperand b(*first.shared_b, (first.variant & 2) != 0, row, row.b_operand(), 'B');
   b.check(*lanes[0], first.line);
   std::optional<SharedOperand> a;
   if (first.shared_a) {
-    a.emplace(*first.shared_a, (first.variant & 1) != 0, stored.warp, row.warp.operand, 'A');
+    a.emplace(*first.shared_a, (first.variant & 1) != 0, stored, row.operand, 'A');
     a->check(*lanes[0], first.line);
   }
   for (size_t warp = 0; warp < kWarps; ++warp) {
@@ -265,22 +240,22 @@ void multiply_warpgroup(const std::vector<ThreadState*>& lanes, Memory& memory,
       const auto rows = static_cast<int64_t>(warp) * kRowsOfWarp;
       lane.wgmma.reads.push_back(a->begin_reading(memory, lane, rows, kRowsOfWarp, first.line));
     }
-    lane.wgmma.reads.push_back(b.begin_reading(memory, lane, 0, row.n(), first.line));
+    lane.wgmma.reads.push_back(b.begin_reading(memory, lane, 0, row.n, first.line));
   }
-  Matrix x = matrix_a(stored, lanes, a ? &*a : nullptr), y(row.k(), row.n());
-  if (sparse) x = spread(*sparse, first.selector, lanes, x);
-  for (int k = 0; k < row.k(); ++k) {
-    for (int j = 0; j < row.n(); ++j) y.at({k, j}) = b.value(j, k);
+  Matrix x = matrix_a(stored, lanes, a ? &*a : nullptr), y(row.k, row.n);
+  if (row.is_sparse()) x = spread_by_metadata(row, first.selector, lanes, x);
+  for (int k = 0; k < row.k; ++k) {
+    for (int j = 0; j < row.n; ++j) y.at({k, j}) = b.value(j, k);
   }
-  const SumsOfProducts products(
-      row.warp, compute_capability == 0 ? TensorSums() : wgmma_sums(row.warp), x, y, WgmmaRow::m);
+  const SumsOfProducts products(row, compute_capability == 0 ? TensorSums() : wgmma_sums(row), x,
+                                y);
   for (int lane = 0; lane < kWarpgroup; ++lane) {
     ThreadState& state = *lanes[static_cast<size_t>(lane)];
     if (!a) begin_reading_registers(stored, state);
     take_registers(state, new_sums(row, state, lane, products));
   }
   ++counters.wgmma;
-  counters.mma_operations += int64_t{2} * WgmmaRow::m * row.n() * stored.k();
+  counters.mma_operations += int64_t{2} * kWarpgroupRows * row.n * stored.k;
 }
 
 void fence_registers(const std::vector<ThreadState*>& lanes) {

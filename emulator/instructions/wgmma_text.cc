@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "emulator/instructions/wgmma.h"
-#include "kernel/prelude/cuda_sparse_wgmma.h"
+#include "kernel/instructions/wgmma_rows.h"
 #include "kernel/prelude/cuda_wgmma.h"
 
 namespace tilewright::emulator {
@@ -25,38 +25,22 @@ template <int N>
 TW_FN void tw_wgmma_settle(unsigned (&)[N]) {}
 )";
 
-std::string function_of(const WgmmaRow& row, bool a_in_registers) {
-  const char* across = row.may_be_transposed() ? "A_ACROSS + 2 * B_ACROSS" : "0";
-  const char* check = a_in_registers && row.may_be_transposed()
-                          ? "  static_assert(A_ACROSS == 0, \"an A in registers runs along its "
-                            "terms\");\n"
-                          : "";
+std::string function_of(const Instruction& row, bool a_in_registers) {
+  const auto& rows = row.is_sparse() ? sparse_wgmma_rows() : wgmma_rows();
   return fmt::format(
-      "{}, TW_LINE) {{\n{}  tw_emu.host->wgmma->multiply({}, {}, d, {}, {}, &b, "
-      "scale_d, line);\n}}\n",
-      wgmma_head(row, a_in_registers), check, &row - wgmma_rows().data(), across,
-      a_in_registers ? "a" : "nullptr", a_in_registers ? "nullptr" : "&a");
-}
-
-std::string function_of(const SparseWgmmaRow& row, bool a_in_registers) {
-  const char* across = row.whole().may_be_transposed() ? "A_ACROSS + 2 * B_ACROSS" : "0";
-  return fmt::format(
-      "{}, TW_LINE) {{\n{}  tw_emu.host->wgmma->multiply_sparse({}, SELECTOR, {}, d, {}, {}, &b, "
-      "e, "
-      "scale_d, line);\n}}\n",
-      sparse_wgmma_head(row, a_in_registers), sparse_wgmma_check(row, a_in_registers),
-      &row - sparse_wgmma_rows().data(), across, a_in_registers ? "a" : "nullptr",
-      a_in_registers ? "nullptr" : "&a");
+      "{}, TW_LINE) {{\n{}  tw_emu.host->wgmma->multiply{}({}, {}{}, d, {}, {}, &b, {}scale_d, "
+      "line);\n}}\n",
+      wgmma_head(row, a_in_registers), wgmma_check(row, a_in_registers),
+      row.is_sparse() ? "_sparse" : "", &row - rows.data(), row.is_sparse() ? "SELECTOR, " : "",
+      row.may_be_transposed() ? "A_ACROSS + 2 * B_ACROSS" : "0", a_in_registers ? "a" : "nullptr",
+      a_in_registers ? "nullptr" : "&a", row.is_sparse() ? "e, " : "");
 }
 
 }  // namespace
 
 std::string wgmma_text(const std::string& kernel) {
   std::string text = kBasics;
-  for (const WgmmaRow* row : wgmma_rows_of(kernel)) {
-    text += function_of(*row, false) + function_of(*row, true);
-  }
-  for (const SparseWgmmaRow* row : sparse_wgmma_rows_of(kernel)) {
+  for (const Instruction* row : wgmma_rows_of(kernel)) {
     text += function_of(*row, false) + function_of(*row, true);
   }
   return text;

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <map>
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 #include "ir/arith/mixed_radix.h"
+#include "ir/arith/simplify.h"
 #include "ir/text/expr_parser.h"
 #include "ir/text/lexer.h"
 #include "ir/text/printer.h"
@@ -178,8 +180,64 @@ std::vector<Expr> IndexMap::image(const std::vector<Expr>& shape) const {
   return result;
 }
 
+std::vector<std::vector<IndexMap::Digit>> IndexMap::digits(
+    const std::vector<int64_t>& shape) const {
+  Analysis analysis(inputs, {shape.begin(), shape.end()});
+  std::vector<std::vector<Digit>> result;
+  for (const Expr& e : outputs) {
+    const Number number = analysis.number(e);
+    std::vector<Digit>& digits = result.emplace_back();
+    for (const mixed_radix::Digit& d : number.digits) {
+      auto extent = d.extent.value();
+      if (d.mark->input < 0 || !extent || number.offset != 0) {
+        throw IrError(fmt::format("index map {}: the output {} is no sum of parts of its indices",
+                                  str(), to_string(e)));
+      }
+      // Rounding up may have given the highest digit values that it never has.
+      const int64_t most = ceil_div(shape[static_cast<size_t>(d.mark->input)], d.lower);
+      const int64_t values = std::min(*extent, most);
+      if (values > 1) digits.push_back({d.mark->input, d.lower, values, d.scale});
+    }
+  }
+  return result;
+}
+
+std::vector<int64_t> IndexMap::at(const std::vector<int64_t>& point) const {
+  std::vector<int64_t> result;
+  for (const Expr& e : apply({point.begin(), point.end()})) {
+    result.push_back(as_int(simplify(e)).value());
+  }
+  return result;
+}
+
 IndexMap IndexMap::inverse(const std::vector<Expr>& shape) const {
   return Inverter(*this, shape)();
+}
+
+IndexMap compose(const IndexMap& f, const IndexMap& g) { return {g.inputs, f.apply(g.outputs)}; }
+
+bool same_digits(const IndexMap& f, const IndexMap& g, const std::vector<int64_t>& shape) {
+  try {
+    return f.digits(shape) == g.digits(shape);
+  } catch (const IrError&) {
+    return false;
+  }
+}
+
+IndexMap repeat(const IndexMap& f, const std::vector<int64_t>& shape) {
+  if (f.inputs.size() != shape.size()) {
+    throw IrError(fmt::format("index map {}: it takes {} indices, the shape has {} dimensions",
+                              f.str(), f.inputs.size(), shape.size()));
+  }
+  return IndexMap::make(static_cast<int>(shape.size()), [&](const std::vector<Var>& x) {
+    std::vector<Expr> out, inside;
+    for (size_t d = 0; d < x.size(); ++d) {
+      out.push_back(floordiv(x[d], shape[d]));
+      inside.push_back(floormod(x[d], shape[d]));
+    }
+    for (const Expr& e : f.apply(inside)) out.push_back(e);
+    return out;
+  });
 }
 
 std::string IndexMap::str() const {

@@ -9,13 +9,31 @@ namespace {
 
 // From these compute capabilities on, ptxas replaces 4-bit and single-bit instructions by some 200
 // and some 100 instructions on bytes (read off its cubins).
-constexpr int kNoFourBits = 90, kNoSingleBits = 100;
+constexpr int kNoFourBits = 90, kNoSingleBits = 100, kAnyDevice = 1000;
+
+// 2:4 sparsity of elements of 8 and 16 bits.
+Instruction pairs(std::string_view name, int k, ElemType acc, ElemType a, int min_sm,
+                  std::string_view ptx, std::optional<ElemType> b = {}) {
+  Instruction row{name, 16, 8, k, acc, a, false, min_sm, ptx, b};
+  row.keep = 2;
+  row.of = 4;
+  row.index_bits = 2;
+  return row;
+}
+
+// 1:2 sparsity of 32-bit elements, whose metadata name two 16-bit halves.
+Instruction halves(std::string_view name, int k, std::string_view ptx) {
+  Instruction row{name, 16, 8, k, ElemType::f32, ElemType::f32, true, 80, ptx};
+  row.of = 2;
+  row.index_bits = 4;
+  return row;
+}
 
 }  // namespace
 
-const std::vector<MmaRow>& mma_rows() {
+const std::vector<Instruction>& mma_rows() {
   using enum ElemType;
-  static const std::vector<MmaRow> rows = {
+  static const std::vector<Instruction> rows = {
       {"m16n8k16_f32_f16", 16, 8, 16, f32, f16, false, 80,
        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"},
       {"m16n8k8_f32_f16", 16, 8, 8, f32, f16, false, 75,
@@ -36,8 +54,8 @@ const std::vector<MmaRow>& mma_rows() {
        80,
        "",
        {},
-       MmaProduct::Numbers,
-       1000,
+       kAnyDevice,
+       kMultiplies,
        "m16n8k8_f32_tf32"},
       {"m16n8k32_s32_s8", 16, 8, 32, i32, i8, false, 80,
        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"},
@@ -73,7 +91,6 @@ const std::vector<MmaRow>& mma_rows() {
        80,
        "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32",
        {},
-       MmaProduct::Numbers,
        kNoFourBits},
       {"m16n8k64_s32_u4",
        16,
@@ -85,12 +102,11 @@ const std::vector<MmaRow>& mma_rows() {
        80,
        "mma.sync.aligned.m16n8k64.row.col.s32.u4.u4.s32",
        {},
-       MmaProduct::Numbers,
        kNoFourBits},
       {"m16n8k64_s32_u4_s4", 16, 8, 64, i32, u4, false, 80,
-       "mma.sync.aligned.m16n8k64.row.col.s32.u4.s4.s32", i4, MmaProduct::Numbers, kNoFourBits},
+       "mma.sync.aligned.m16n8k64.row.col.s32.u4.s4.s32", i4, kNoFourBits},
       {"m16n8k64_s32_s4_u4", 16, 8, 64, i32, i4, false, 80,
-       "mma.sync.aligned.m16n8k64.row.col.s32.s4.u4.s32", u4, MmaProduct::Numbers, kNoFourBits},
+       "mma.sync.aligned.m16n8k64.row.col.s32.s4.u4.s32", u4, kNoFourBits},
       {"m16n8k256_s32_b1_xor",
        16,
        8,
@@ -101,8 +117,8 @@ const std::vector<MmaRow>& mma_rows() {
        80,
        "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc",
        {},
-       MmaProduct::Xor,
-       kNoSingleBits},
+       kNoSingleBits,
+       kCountsXor},
       {"m16n8k256_s32_b1_and",
        16,
        8,
@@ -113,20 +129,35 @@ const std::vector<MmaRow>& mma_rows() {
        80,
        "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc",
        {},
-       MmaProduct::And,
-       kNoSingleBits},
+       kNoSingleBits,
+       kCountsAnd},
   };
   return rows;
 }
 
-const MmaRow* find_mma(std::string_view name) {
-  for (const MmaRow& row : mma_rows()) {
-    if (row.name == name) return &row;
-  }
-  return nullptr;
+const std::vector<Instruction>& sparse_mma_rows() {
+  using enum ElemType;
+  static const std::vector<Instruction> rows = {
+      pairs("sp_m16n8k32_f32_f16", 32, f32, f16, 80, ".m16n8k32.row.col.f32.f16.f16.f32"),
+      pairs("sp_m16n8k16_f32_f16", 16, f32, f16, 80, ".m16n8k16.row.col.f32.f16.f16.f32"),
+      pairs("sp_m16n8k32_f32_bf16", 32, f32, bf16, 80, ".m16n8k32.row.col.f32.bf16.bf16.f32"),
+      pairs("sp_m16n8k16_f32_bf16", 16, f32, bf16, 80, ".m16n8k16.row.col.f32.bf16.bf16.f32"),
+      halves("sp_m16n8k16_f32_tf32", 16, ".m16n8k16.row.col.f32.tf32.tf32.f32"),
+      halves("sp_m16n8k8_f32_tf32", 8, ".m16n8k8.row.col.f32.tf32.tf32.f32"),
+      pairs("sp_m16n8k64_s32_s8", 64, i32, i8, 80, ".m16n8k64.row.col.s32.s8.s8.s32"),
+      pairs("sp_m16n8k64_s32_u8", 64, i32, u8, 80, ".m16n8k64.row.col.s32.u8.u8.s32"),
+      pairs("sp_m16n8k64_s32_s8_u8", 64, i32, i8, 80, ".m16n8k64.row.col.s32.s8.u8.s32", u8),
+      pairs("sp_m16n8k64_s32_u8_s8", 64, i32, u8, 80, ".m16n8k64.row.col.s32.u8.s8.s32", i8),
+      pairs("sp_m16n8k32_s32_s8", 32, i32, i8, 80, ".m16n8k32.row.col.s32.s8.s8.s32"),
+      pairs("sp_m16n8k32_s32_u8", 32, i32, u8, 80, ".m16n8k32.row.col.s32.u8.u8.s32"),
+      pairs("sp_m16n8k64_f32_e4m3", 64, f32, f8e4m3, 89, ".m16n8k64.row.col.f32.e4m3.e4m3.f32"),
+      pairs("sp_m16n8k64_f32_e5m2", 64, f32, f8e5m2, 89, ".m16n8k64.row.col.f32.e5m2.e5m2.f32"),
+  };
+  return rows;
 }
 
-std::string split_mma_text(const MmaRow& row, std::string_view extra, std::string_view argument) {
+std::string split_mma_text(const Instruction& row, std::string_view extra,
+                           std::string_view argument) {
   const int d = row.acc_registers(), a = row.a_registers(), b = row.b_registers();
   const std::string more = extra.empty() ? "" : fmt::format(", {}", extra);
   const std::string with = argument.empty() ? "" : fmt::format(", {}", argument);
@@ -152,25 +183,6 @@ std::string split_mma_text(const MmaRow& row, std::string_view extra, std::strin
                     "  tw_mma_{0}(d, a_high, b_rest, d{1});\n"
                     "  tw_mma_{0}(d, a_all, b_all, d{1});\n}}\n",
                     row.split, with);
-}
-
-// One rule for all shapes: a lane's group selects the row (of A and the accumulators) or the column
-// (of B). Its position in the group selects neighbours along the other axis.
-MatrixPlace a_place(const MmaRow& row, int lane, int r, int part) {
-  int bands = row.m / 8;
-  return {lane / 4 + 8 * (r % bands),
-          lane % 4 * row.packed() + part + r / bands * 4 * row.packed()};
-}
-
-MatrixPlace b_place(const MmaRow& row, int lane, int r, int part) {
-  return {lane % 4 * row.packed() + part + r * 4 * row.packed(), lane / 4};
-}
-
-MatrixPlace acc_place(int lane, int r) { return {lane / 4 + 8 * (r / 2), lane % 4 * 2 + r % 2}; }
-
-MatrixPlace ldmatrix_place(int lane, int part, bool transposed) {
-  int row = lane / 4, column = lane % 4 * 2 + part;
-  return transposed ? MatrixPlace{column, row} : MatrixPlace{row, column};
 }
 
 }  // namespace tilewright

@@ -11,17 +11,16 @@ int fraction_bits_of(int compute_capability) {
   return compute_capability < kHopper ? 24 : 25;
 }
 
-bool multiplies_small_floats(const MmaRow& row) {
+bool multiplies_small_floats(const Instruction& row) {
   return is_float(row.operand) && row.operand_bits() == 8;
 }
 
 // True for Ampere's and Ada's instructions with 32 bytes of k in a row.
-bool adds_by_halves(const MmaRow& row, int compute_capability) {
-  return compute_capability >= 80 && compute_capability < kHopper &&
-         row.k * row.operand_bits() == 256;
+bool adds_by_halves(const Instruction& row, int compute_capability) {
+  return compute_capability >= 80 && compute_capability < kHopper && row.a_bytes() == 32;
 }
 
-TensorSums sums_of(const MmaRow& row, int fraction_bits) {
+TensorSums sums_of(const Instruction& row, int fraction_bits) {
   TensorSums sums;
   if (!is_float(row.acc)) return sums;
   sums.fraction_bits = fraction_bits;
@@ -31,7 +30,7 @@ TensorSums sums_of(const MmaRow& row, int fraction_bits) {
 
 }  // namespace
 
-TensorSums tensor_sums(const MmaRow& row, int compute_capability) {
+TensorSums tensor_sums(const Instruction& row, int compute_capability) {
   if (compute_capability == 0) return {};
   const bool narrow = compute_capability == kAda && multiplies_small_floats(row);
   TensorSums sums = sums_of(row, narrow ? kNarrowBits : fraction_bits_of(compute_capability));
@@ -39,8 +38,8 @@ TensorSums tensor_sums(const MmaRow& row, int compute_capability) {
   return sums;
 }
 
-TensorSums wgmma_sums(const MmaRow& warp) {
-  return sums_of(warp, multiplies_small_floats(warp) ? kNarrowBits : fraction_bits_of(kHopper));
+TensorSums wgmma_sums(const Instruction& row) {
+  return sums_of(row, multiplies_small_floats(row) ? kNarrowBits : fraction_bits_of(kHopper));
 }
 
 NarrowSums narrow_sums(int compute_capability) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/oracle/evaluate.h"
-#include "kernel/instructions/mma_rows.h"
+#include "kernel/instructions/instruction.h"
 
 namespace tilewright {
 
@@ -24,9 +24,9 @@ struct TensorSums {
 /// The arithmetic of a `mma.sync` row on a device of this compute capability times ten. A sparse
 /// row counts by its stored elements, as nobody has published otherwise. Sums of integers are
 /// exact. All sums are exact for capability 0, which names no device.
-TensorSums tensor_sums(const MmaRow& row, int compute_capability);
-/// The arithmetic of `wgmma`, by the row of one of its warps, on sm_90.
-TensorSums wgmma_sums(const MmaRow& warp);
+TensorSums tensor_sums(const Instruction& row, int compute_capability);
+/// The arithmetic of a `wgmma` row on sm_90.
+TensorSums wgmma_sums(const Instruction& row);
 
 /// Products of 8-bit floats that wgmma accumulates before kernels add the result in f32.
 inline constexpr int64_t kPromotedTerms = 128;

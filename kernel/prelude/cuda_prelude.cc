@@ -9,11 +9,9 @@
 #include <vector>
 
 #include "kernel/instructions/mma_rows.h"
-#include "kernel/instructions/sparse_mma_rows.h"
 #include "kernel/prelude/asm_operands.h"
 #include "kernel/prelude/cuda_async_prelude.h"
-#include "kernel/prelude/cuda_sparse_mma.h"
-#include "kernel/prelude/cuda_sparse_wgmma.h"
+#include "kernel/prelude/cuda_mma.h"
 #include "kernel/prelude/cuda_wgmma.h"
 
 namespace tilewright {
@@ -258,46 +256,6 @@ TW_FN int tw_dp4a(unsigned a, int b, int c) {
 }
 )";
 
-// Accumulators of f16, which the instruction takes in pairs.
-Piece half_mma_piece(const MmaRow& row) {
-  const int d = row.acc_registers(), a = row.a_registers(), b = row.b_registers();
-  std::string packed, unpacked;
-  for (int i = 0; i < d; i += 2) {
-    packed += fmt::format("{}\"r\"(tw_pack(c[{}], c[{}]))", i ? ", " : "", i, i + 1);
-    unpacked += fmt::format("  d[{}].bits = (unsigned short)w[{}];\n", i, i / 2);
-    unpacked += fmt::format("  d[{}].bits = (unsigned short)(w[{}] >> 16);\n", i + 1, i / 2);
-  }
-  return {
-      {"tw_mma_" + std::string(row.name)},
-      fmt::format("\nTW_FN void tw_mma_{}(tw_f16 (&d)[{}], const unsigned (&a)[{}],\n"
-                  "    const unsigned (&b)[{}], const tw_f16 (&c)[{}]) {{\n"
-                  "  unsigned w[{}];\n"
-                  "  asm volatile(\"{} {{{}}}, {{{}}}, {{{}}}, {{{}}};\"\n"
-                  "      : {}\n      : {},\n        {},\n        {});\n{}}}\n",
-                  row.name, d, a, b, d, d / 2, row.ptx, places(0, d / 2), places(d / 2, a),
-                  places(d / 2 + a, b), places(d / 2 + a + b, d / 2), operands("=r", "w", d / 2),
-                  operands("r", "a", a), operands("r", "b", b), packed, unpacked)};
-}
-
-Piece mma_piece(const MmaRow& row) {
-  if (!row.split.empty()) return {{"tw_mma_" + std::string(row.name)}, split_mma_text(row)};
-  if (row.acc == ElemType::f16) return half_mma_piece(row);
-  int d = row.acc_registers(), a = row.a_registers(), b = row.b_registers();
-  bool floats = is_float(row.acc);
-  std::string type = floats ? "float" : "int", constraint = floats ? "f" : "r";
-  std::string text = fmt::format(
-      "\nTW_FN void tw_mma_{}({} (&d)[{}], const unsigned (&a)[{}], const unsigned (&b)[{}],\n"
-      "    const {} (&c)[{}]) {{\n",
-      row.name, type, d, a, b, type, d);
-  text += fmt::format(
-      "  asm volatile(\"{} {{{}}}, {{{}}}, {{{}}}, {{{}}};\"\n"
-      "      : {}\n      : {},\n        {},\n        {});\n}}\n",
-      row.ptx, places(0, d), places(d, a), places(d + a, b), places(d + a + b, d),
-      operands(("=" + constraint).c_str(), "d", d), operands("r", "a", a), operands("r", "b", b),
-      operands(constraint.c_str(), "c", d));
-  return {{"tw_mma_" + std::string(row.name)}, text};
-}
-
 Piece ldmatrix_piece(int count, bool transposed) {
   std::string name = fmt::format("tw_ldmatrix_x{}{}", count, transposed ? "_trans" : "");
   return {
@@ -375,10 +333,11 @@ std::vector<Piece> make_pieces() {
       pieces.push_back(stmatrix_piece(count, transposed));
     }
   }
-  for (const MmaRow& row : mma_rows()) pieces.push_back(mma_piece(row));
   pieces.push_back({{"TW_MMA_SP"}, std::string(sparse_mma_name())});
-  for (const SparseMmaRow& row : sparse_mma_rows()) {
-    pieces.push_back({{"tw_mma_" + std::string(row.whole.name)}, sparse_mma_function(row)});
+  for (const auto* rows : {&mma_rows(), &sparse_mma_rows()}) {
+    for (const Instruction& row : *rows) {
+      pieces.push_back({{"tw_mma_" + std::string(row.name)}, mma_function(row)});
+    }
   }
   pieces.push_back({{"tw_operand", "tw_wgmma_operand", "tw_wgmma_fence", "tw_wgmma_commit",
                      "tw_wgmma_wait", "tw_wgmma_hold", "tw_wgmma_settle"},
@@ -393,10 +352,7 @@ std::string cuda_prelude(std::string_view kernel) {
   std::set<std::string, std::less<>> words = words_of(kernel);
   std::string text;
   // There are hundreds of these rows; only those that the kernel names are printed.
-  for (const WgmmaRow* row : wgmma_rows_of(kernel)) text += wgmma_functions(*row);
-  for (const SparseWgmmaRow* row : sparse_wgmma_rows_of(kernel)) {
-    text += sparse_wgmma_functions(*row);
-  }
+  for (const Instruction* row : wgmma_rows_of(kernel)) text += wgmma_functions(*row);
   words.merge(words_of(text));
   // A piece uses only earlier ones, so one walk from the last to the first finds all.
   for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {

@@ -40,7 +40,7 @@
 //   tw_stmatrix_x1|x2|x4[_trans](row_pointer, r)
 //                                          back to shared memory, from sm_90 on
 //   tw_mma_<row>(d, a, b, c)               the rows of mma_rows.h
-//   tw_mma_<row><SELECTOR>(d, a, b, c, e)  those of sparse_mma_rows.h, with metadata e
+//   tw_mma_<row><SELECTOR>(d, a, b, c, e)  the sparse rows of mma_rows.h, with metadata e
 //
 // Asynchronous matrix instructions of warpgroups:
 //   tw_wgmma_<row><A_ACROSS, B_ACROSS>(d, a, b, scale_d)
@@ -49,7 +49,7 @@
 //                                          other rows have no <>; an A in registers stays until its
 //                                          group has landed
 //   tw_wgmma_<row><SELECTOR, A_ACROSS, B_ACROSS>(d, a, b, e, scale_d)
-//                                          those of sparse_wgmma_rows.h, with metadata e
+//                                          the sparse rows of wgmma_rows.h, with metadata e
 //
 // Their operands and order:
 //   tw_wgmma_operand<SWIZZLE>(p, leading, stride)

@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "kernel/prelude/asm_operands.h"
+#include "kernel/prelude/cuda_mma.h"
 
 namespace tilewright {
 
@@ -63,63 +64,76 @@ std::vector<std::string_view> wgmma_names_in(std::string_view kernel) {
   return names;
 }
 
-std::vector<const WgmmaRow*> wgmma_rows_of(std::string_view kernel) {
-  std::vector<const WgmmaRow*> rows;
+std::vector<const Instruction*> wgmma_rows_of(std::string_view kernel) {
+  std::vector<const Instruction*> rows;
   for (std::string_view name : wgmma_names_in(kernel)) {
-    if (const WgmmaRow* row = find_wgmma(name)) rows.push_back(row);
+    const Instruction* row = find_instruction(name);
+    if (row && row->is_wgmma()) rows.push_back(row);
   }
   return rows;
 }
 
-std::string_view wgmma_sum_type(const WgmmaRow& row) {
-  if (row.warp.acc == ElemType::f16) return "unsigned";
-  return is_float(row.warp.acc) ? "float" : "int";
+std::string_view wgmma_sum_type(const Instruction& row) {
+  if (row.acc == ElemType::f16) return "unsigned";
+  return is_float(row.acc) ? "float" : "int";
 }
 
-std::string wgmma_head(const WgmmaRow& row, bool a_in_registers) {
-  const std::string a = a_in_registers
-                            ? fmt::format("const unsigned (&a)[{}]", row.warp.a_registers())
-                            : "tw_operand a";
-  const char* across = row.may_be_transposed() ? "template <int A_ACROSS, int B_ACROSS>\n" : "";
-  return fmt::format("\n{}TW_FN void tw_wgmma_{}({} (&d)[{}], {},\n    tw_operand b, int scale_d",
-                     across, row.warp.name, wgmma_sum_type(row), row.sum_registers(), a);
+std::string wgmma_head(const Instruction& row, bool a_in_registers) {
+  const std::string a =
+      a_in_registers ? fmt::format("const unsigned (&a)[{}]", row.a_registers()) : "tw_operand a";
+  std::vector<std::string_view> constants;
+  if (row.is_sparse()) constants.emplace_back("int SELECTOR");
+  if (row.may_be_transposed()) constants.emplace_back("int A_ACROSS, int B_ACROSS");
+  return fmt::format(
+      "\n{}TW_FN void tw_wgmma_{}({} (&d)[{}], {},\n    tw_operand b, {}int scale_d",
+      constants.empty() ? "" : fmt::format("template <{}>\n", fmt::join(constants, ", ")), row.name,
+      wgmma_sum_type(row), row.sum_registers(), a, row.is_sparse() ? "unsigned e, " : "");
+}
+
+std::string wgmma_check(const Instruction& row, bool a_in_registers) {
+  std::string text = row.is_sparse() ? selector_check(row) : "";
+  if (a_in_registers && row.may_be_transposed()) {
+    text += "  static_assert(A_ACROSS == 0, \"an A in registers runs along its terms\");\n";
+  }
+  return text;
 }
 
 namespace {
 
-// One of a row's functions. The predicate says whether D is added to. Then come the factors of A
-// and B, which only floats have, and whether A and B are MN-major.
-std::string function_of(const WgmmaRow& row, bool a_in_registers) {
-  const int d = row.sum_registers(), a = a_in_registers ? row.warp.a_registers() : 1;
+// One of a row's functions. Behind B and the predicate that says whether D is added to come the
+// metadata with their selector, the factors of A and B, which only floats have, and whether A and B
+// are MN-major.
+std::string function_of(const Instruction& row, bool a_in_registers) {
+  const int d = row.sum_registers(), a = a_in_registers ? row.a_registers() : 1;
   const std::string sum = wgmma_sum_type(row) == "float" ? "f" : "r";
-  const int scale = d + a + 1;
-  std::string modifiers, constants;
-  if (is_float(row.warp.operand)) modifiers = ", 1, 1";
-  if (row.may_be_transposed()) {
-    if (!a_in_registers) {
-      modifiers += fmt::format(", %{}", scale + 1);
-      constants += ", \"n\"(A_ACROSS)";
-    }
-    modifiers += fmt::format(", %{}", scale + (a_in_registers ? 1 : 2));
-    constants += ", \"n\"(B_ACROSS)";
+  int next = d + a;
+  const int b = next++, scale = next++;
+  std::string metadata, modifiers, inputs;
+  if (row.is_sparse()) {
+    metadata = fmt::format(", {}", places(next, 2));
+    inputs = ", \"r\"(e), \"n\"(SELECTOR)";
+    next += 2;
   }
-  const bool refuses = a_in_registers && row.may_be_transposed();
+  if (is_float(row.operand)) modifiers = ", 1, 1";
+  for (const char* across : {"A_ACROSS", "B_ACROSS"}) {
+    if (!row.may_be_transposed() || (a_in_registers && across[0] == 'A')) continue;
+    modifiers += fmt::format(", %{}", next++);
+    inputs += fmt::format(", \"n\"({})", across);
+  }
   return fmt::format(
       "{}) {{\n{}"
       "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{}, 0;\\n\"\n"
-      "      \"{} {{{}}}, {}, %{}, p{};\\n}}\\n\"\n"
+      "      \"{} {{{}}}, {}, %{}{}, p{};\\n}}\\n\"\n"
       "      : {}\n      : {}, \"l\"(b), \"r\"(scale_d){} : \"memory\");\n}}\n",
-      wgmma_head(row, a_in_registers),
-      refuses ? "  static_assert(A_ACROSS == 0, \"an A in registers runs along its terms\");\n"
-              : "",
-      scale, row.warp.ptx, places(0, d), a_in_registers ? "{" + places(d, a) + "}" : places(d, 1),
-      d + a, modifiers, operands(("+" + sum).c_str(), "d", d),
-      a_in_registers ? operands("r", "a", a) : std::string("\"l\"(a)"), constants);
+      wgmma_head(row, a_in_registers), wgmma_check(row, a_in_registers), scale, row.ptx,
+      places(0, d), a_in_registers ? "{" + places(d, a) + "}" : places(d, 1), b, metadata,
+      modifiers, operands(("+" + sum).c_str(), "d", d),
+      a_in_registers ? operands("r", "a", a) : std::string("\"l\"(a)"), inputs);
 }
 
 }  // namespace
 
-std::string wgmma_functions(const WgmmaRow& row) {
+std::string wgmma_functions(const Instruction& row) {
   return function_of(row, false) + function_of(row, true);
 }
 

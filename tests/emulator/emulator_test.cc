@@ -93,7 +93,7 @@ struct MmaRun {
   EmulatorResult result;
 };
 
-MmaRun run_mma(const MmaRow& row, const std::string& text) {
+MmaRun run_mma(const Instruction& row, const std::string& text) {
   const int k = 2 * 64 * 8 / row.operand_bits();
   const ElemType ta = row.operand, tb = row.b_operand();
   auto size = [&](int count, ElemType elem) {
@@ -128,7 +128,7 @@ MmaRun run_mma(const MmaRow& row, const std::string& text) {
       for (int l = 0; l < k; ++l) {
         double x = load_element(ta, stored_a.data(), i * k + l);
         double y = load_element(tb, stored_b.data(), j * k + l);
-        sum += row.product == MmaProduct::Xor ? std::abs(x - y) : x * y;
+        sum += row.computes == kCountsXor ? std::abs(x - y) : x * y;
       }
       run.want.push_back(sum);
       run.c.push_back(load_element(row.acc, stored_c.data(), i * 8 + j));
@@ -140,7 +140,7 @@ MmaRun run_mma(const MmaRow& row, const std::string& text) {
 class EveryMma : public testing::TestWithParam<const char*> {};
 
 TEST_P(EveryMma, MultipliesWhatLdmatrixLoaded) {
-  const MmaRow* row = find_mma(GetParam());
+  const Instruction* row = find_instruction(GetParam());
   ASSERT_NE(row, nullptr);
   MmaRun run = run_mma(*row, test::mma_kernel(*row));
   EXPECT_EQ(fault_text(run.result), "");
@@ -151,7 +151,7 @@ TEST_P(EveryMma, MultipliesWhatLdmatrixLoaded) {
 }
 
 TEST_P(EveryMma, NoticesFragmentsInTheWrongPlace) {
-  const MmaRow* row = find_mma(GetParam());
+  const Instruction* row = find_instruction(GetParam());
   ASSERT_NE(row, nullptr);
   std::string text = test::mma_kernel(*row);
   for (auto [right, wrong] : {std::pair{"int row = lane % 16, chunk = 2 * s + lane / 16;",
@@ -175,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param); });
 
 TEST(Emulator, NoticesASwizzleThatLoadsDoNotShare) {
-  const MmaRow& row = *find_mma("m16n8k16_f32_f16");
+  const Instruction& row = *find_instruction("m16n8k16_f32_f16");
   std::string text = test::mma_kernel(row);
   MmaRun run = run_mma(
       row, replaced(text, "tw_ldmatrix_x4(a, As + (row * 4 + (chunk ^ (row / 2 % 4))) * kChunk);",
@@ -185,7 +185,7 @@ TEST(Emulator, NoticesASwizzleThatLoadsDoNotShare) {
 }
 
 TEST(Emulator, CountsTheBankConflictsOfRowsWithoutASwizzle) {
-  const MmaRow& row = *find_mma("m16n8k16_f32_f16");
+  const Instruction& row = *find_instruction("m16n8k16_f32_f16");
   std::string text = test::mma_kernel(row);
   for (size_t at; (at = text.find("(chunk ^ (row / 2 % 4))")) != std::string::npos;) {
     text.replace(at, 23, "chunk");

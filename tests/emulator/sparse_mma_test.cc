@@ -22,9 +22,8 @@ struct SparseRun {
   EmulatorResult result;
 };
 
-SparseRun run_sparse(const SparseMmaRow& row, const std::string& text, SparseOperands o) {
-  const MmaRow& whole = row.whole;
-  std::vector<char> c(static_cast<size_t>(16 * 8 * bits_of(whole.acc) / 8));
+SparseRun run_sparse(const Instruction& row, const std::string& text, SparseOperands o) {
+  std::vector<char> c(static_cast<size_t>(16 * 8 * bits_of(row.acc) / 8));
   EmulatedLaunch launch{"sparse", {1, 1, 1}, {32, 1, 1}, 0, {}};
   launch.arguments = {LaunchBuffer{0}, LaunchBuffer{1}, LaunchBuffer{2}, LaunchBuffer{3}};
   auto words = [](const char* name, std::vector<uint32_t>& v) {
@@ -39,11 +38,11 @@ SparseRun run_sparse(const SparseMmaRow& row, const std::string& text, SparseOpe
   for (int i = 0; i < 16; ++i) {
     for (int j = 0; j < 8; ++j) {
       double sum = 0;
-      for (int k = 0; k < whole.k; ++k) {
-        sum += o.a[static_cast<size_t>(i * whole.k + k)] * o.b[static_cast<size_t>(k * 8 + j)];
+      for (int k = 0; k < row.k; ++k) {
+        sum += o.a[static_cast<size_t>(i * row.k + k)] * o.b[static_cast<size_t>(k * 8 + j)];
       }
       run.want.push_back(sum);
-      run.c.push_back(load_element(whole.acc, c.data(), i * 8 + j));
+      run.c.push_back(load_element(row.acc, c.data(), i * 8 + j));
     }
   }
   return run;
@@ -55,7 +54,7 @@ std::string fault_text(const SparseRun& run) {
 
 class EverySparseMma : public testing::TestWithParam<std::string> {
  protected:
-  const SparseMmaRow& row() const { return *find_sparse_mma(GetParam()); }
+  const Instruction& row() const { return *find_instruction(GetParam()); }
 };
 
 // Rows that take the metadata of some of the lanes: which ones, a selector says.
@@ -108,8 +107,8 @@ TEST_P(EverySparseMma, HasNoOtherSelectors) {
 
 std::vector<std::string> row_names(int least_selectors) {
   std::vector<std::string> names;
-  for (const SparseMmaRow& row : sparse_mma_rows()) {
-    if (row.selectors() >= least_selectors) names.emplace_back(row.whole.name);
+  for (const Instruction& row : sparse_mma_rows()) {
+    if (row.selectors() >= least_selectors) names.emplace_back(row.name);
   }
   return names;
 }
@@ -120,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, SelectingSparseMma, testing::ValuesIn(row_names(2
                          [](const auto& info) { return info.param; });
 
 TEST(SparseMma, PlacesOfAGroupMustAscend) {
-  const SparseMmaRow& row = *find_sparse_mma("sp_m16n8k32_f32_f16");
+  const Instruction& row = *find_instruction("sp_m16n8k32_f32_f16");
   SparseOperands o = test::sparse_operands(row, 0, 1);
   o.metadata[5] = (o.metadata[5] & ~0xfu) | 0x1u;  // 1, then 0
   EXPECT_THAT(fault_text(run_sparse(row, test::sparse_kernel(row, 0), o)),
@@ -129,7 +128,7 @@ TEST(SparseMma, PlacesOfAGroupMustAscend) {
 }
 
 TEST(SparseMma, HalvesOfPairsHaveTwoPlaces) {
-  const SparseMmaRow& row = *find_sparse_mma("sp_m16n8k8_f32_tf32");
+  const Instruction& row = *find_instruction("sp_m16n8k8_f32_tf32");
   SparseOperands o = test::sparse_operands(row, 2, 1);
   o.metadata[6] &= ~0xf0u;
   EXPECT_THAT(fault_text(run_sparse(row, test::sparse_kernel(row, 2), o)),
@@ -138,7 +137,7 @@ TEST(SparseMma, HalvesOfPairsHaveTwoPlaces) {
 
 // Lanes that call it with different selectors never meet.
 TEST(SparseMma, IsOneInstructionOfTheWarp) {
-  const SparseMmaRow& row = *find_sparse_mma("sp_m16n8k32_f32_f16");
+  const Instruction& row = *find_instruction("sp_m16n8k32_f32_f16");
   std::string text = test::replaced(test::sparse_kernel(row, 0), "  tw_mma_",
                                     "  if (lane < 16) tw_mma_sp_m16n8k32_f32_f16<1>(d, a, b, d, "
                                     "E[lane]); else tw_mma_");

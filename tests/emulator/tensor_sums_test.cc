@@ -14,19 +14,19 @@
 namespace tilewright::emulator {
 namespace {
 
-const MmaRow& mma(const char* name) { return *find_mma(name); }
-const MmaRow& small_floats() { return find_wgmma("m64n8k32_f32_e4m3")->warp; }
+const Instruction& mma(const char* name) { return *find_instruction(name); }
+const Instruction& small_floats() { return *find_instruction("m64n8k32_f32_e4m3"); }
 
 // One element of the sums: what stands in the registers, and the products' first factors; the second ones
 // are 1.
-double summed(const MmaRow& row, const TensorSums& how, double sum,
+double summed(const Instruction& row, const TensorSums& how, double sum,
               const std::vector<double>& terms) {
-  Matrix a(1, row.k), b(row.k, row.n);
+  Matrix a(row.m, row.k), b(row.k, row.n);
   for (int k = 0; k < row.k; ++k) {
     a.at({0, k}) = k < static_cast<int>(terms.size()) ? terms[static_cast<size_t>(k)] : 0;
     b.at({k, 0}) = 1;
   }
-  return SumsOfProducts(row, how, a, b, 1).add_to(sum, 0, 0);
+  return SumsOfProducts(row, how, a, b).add_to(sum, 0, 0);
 }
 
 double summed(const char* name, int compute_capability, double sum,
@@ -66,7 +66,7 @@ TEST(TensorSums, SmallFloatsHave13BitsOnAdaAndByWgmma) {
   EXPECT_EQ(summed("m16n8k32_f32_e4m3", 89, 256, {0x1p-5}), 256 + 0x1p-5);
   EXPECT_EQ(summed("m16n8k32_f32_e4m3", 90, 256, {0x1p-6, 0x1p-6}), 256 + 0x1p-5);
   EXPECT_EQ(summed(small_floats(), wgmma_sums(small_floats()), 256, {0x1p-6, 0x1p-6}), 256);
-  const MmaRow& halves = find_wgmma("m64n8k16_f32_f16")->warp;
+  const Instruction& halves = *find_instruction("m64n8k16_f32_f16");
   EXPECT_EQ(summed(halves, wgmma_sums(halves), 256, {0x1p-6}), 256 + 0x1p-6);
 }
 
@@ -79,7 +79,7 @@ TEST(TensorSums, IntegersAndSpecialValuesAreExact) {
 
 // Products of 8-bit floats, `promoted` terms at a time by wgmma and the rest in f32.
 double dot(const std::vector<double>& a, const std::vector<double>& b, size_t promoted) {
-  const MmaRow& row = small_floats();
+  const Instruction& row = small_floats();
   const TensorSums how = wgmma_sums(row);
   const auto step = static_cast<size_t>(row.k);
   float total = 0;

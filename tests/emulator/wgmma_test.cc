@@ -26,15 +26,15 @@ void expect_right(const WgmmaCase& c, uint64_t seed = 1) {
   WgmmaRun run = run_wgmma(c, wgmma_kernel(c), seed);
   EXPECT_EQ(fault_text(run), "");
   EXPECT_TRUE(run.is_right);
-  EXPECT_EQ(run.result.counters.wgmma, c.terms() / c.row->k());
-  EXPECT_EQ(run.result.counters.mma_operations, int64_t{2} * 64 * c.row->n() * c.terms());
+  EXPECT_EQ(run.result.counters.wgmma, c.terms() / c.row->k);
+  EXPECT_EQ(run.result.counters.mma_operations, int64_t{2} * 64 * c.row->n * c.terms());
 }
 
 TEST(Wgmma, EveryKindOfRowMultiplies) {
-  for (const WgmmaRow& row : wgmma_rows()) {
-    if (row.n() != 24) continue;
+  for (const Instruction& row : wgmma_rows()) {
+    if (row.n != 24) continue;
     WgmmaCase c{&row};
-    c.a_in_registers = row.warp.other.has_value();
+    c.a_in_registers = row.other.has_value();
     expect_right(c);
   }
 }
@@ -42,13 +42,14 @@ TEST(Wgmma, EveryKindOfRowMultiplies) {
 TEST(Wgmma, OperandsLieInEveryWay) {
   for (int span : {128, 64, 32, 16}) {
     for (int ways = 0; ways < 4; ++ways) {
-      expect_right({find_wgmma("m64n128k16_f32_f16"), span, (ways & 1) != 0, (ways & 2) != 0});
+      expect_right(
+          {find_instruction("m64n128k16_f32_f16"), span, (ways & 1) != 0, (ways & 2) != 0});
     }
   }
-  for (int span : {64, 32, 16}) expect_right({find_wgmma("m64n32k8_f32_tf32"), span});
-  expect_right({find_wgmma("m64n48k32_s32_u8_s8"), 16});
+  for (int span : {64, 32, 16}) expect_right({find_instruction("m64n32k8_f32_tf32"), span});
+  expect_right({find_instruction("m64n48k32_s32_u8_s8"), 16});
   for (const char* name : {"m64n64k16_f32_bf16", "m64n8k8_f32_tf32", "m64n16k32_s32_s8"}) {
-    WgmmaCase c{find_wgmma(name), 64};
+    WgmmaCase c{find_instruction(name), 64};
     c.a_in_registers = true;
     expect_right(c);
   }
@@ -56,12 +57,12 @@ TEST(Wgmma, OperandsLieInEveryWay) {
 
 TEST(Wgmma, ColumnsGoFrom8To256InAnyOrderOfThreads) {
   for (const char* name : {"m64n8k16_f32_bf16", "m64n256k16_f32_bf16"}) {
-    for (uint64_t seed : {0, 1, 5}) expect_right({find_wgmma(name)}, seed);
+    for (uint64_t seed : {0, 1, 5}) expect_right({find_instruction(name)}, seed);
   }
 }
 
 const WgmmaCase& broken_case() {
-  static const WgmmaCase c{find_wgmma("m64n16k16_f32_f16")};
+  static const WgmmaCase c{find_instruction("m64n16k16_f32_f16")};
   return c;
 }
 
@@ -210,7 +211,7 @@ TEST(Wgmma, AllFourWarpsTakePart) {
 
 // An instruction reads its operand in registers while it runs.
 TEST(Wgmma, RegistersOfAnOperandStayUntilTheyHaveBeenRead) {
-  WgmmaCase c{find_wgmma("m64n16k16_f32_f16")};
+  WgmmaCase c{find_instruction("m64n16k16_f32_f16")};
   c.a_in_registers = true;
   auto changed = [&](const std::string& from, const std::string& to) {
     return run_wgmma(c, replaced(wgmma_kernel(c), from, to));
@@ -243,7 +244,7 @@ TEST(Wgmma, RegistersOfAnOperandStayUntilTheyHaveBeenRead) {
 }
 
 TEST(Wgmma, ARegisterOperandRunsAlongItsTerms) {
-  WgmmaCase c{find_wgmma("m64n16k16_f32_f16")};
+  WgmmaCase c{find_instruction("m64n16k16_f32_f16")};
   c.a_in_registers = true;
   try {
     run_wgmma(c, replaced(wgmma_kernel(c), "f16<0, 0>(d", "f16<1, 0>(d"));

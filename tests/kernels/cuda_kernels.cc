@@ -141,7 +141,7 @@ std::string cuda_type(ElemType elem) {
   }
 }
 
-std::string mma_kernel(const MmaRow& row) {
+std::string mma_kernel(const Instruction& row) {
   std::string text = kMma;
   replace_all(text, "{T}", cuda_type(row.operand));
   replace_all(text, "{TB}", cuda_type(row.b_operand()));

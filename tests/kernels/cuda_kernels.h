@@ -24,7 +24,7 @@ extern const char* const kSum;
 // C[16, 8] = A[16, k] * B[8, k]^T by one warp: 64 bytes of k at a time through swizzled shared memory,
 // `ldmatrix` and the row's mma. Requires a shape m16n8 with 32 bytes of k, which counts bytes where
 // elements share them.
-std::string mma_kernel(const MmaRow& row);
+std::string mma_kernel(const Instruction& row);
 // The name of the element type in kernels: "tw_f16", "signed char".
 std::string cuda_type(ElemType elem);
 

@@ -26,36 +26,34 @@ extern "C" __global__ void __launch_bounds__(32) sparse(TW_IN(unsigned) A, TW_IN
 }
 )";
 
-uint32_t bits_of_value(const MmaRow& row, ElemType elem, double value) {
+uint32_t bits_of_value(const Instruction& row, ElemType elem, double value) {
   if (row.tf32) return std::bit_cast<uint32_t>(static_cast<float>(value));
   return static_cast<uint32_t>(encode_element(elem, value));
 }
 
 }  // namespace
 
-std::string sparse_kernel(const SparseMmaRow& row, int selector) {
+std::string sparse_kernel(const Instruction& row, int selector) {
   std::string text = kSparse;
-  replace_all(text, "{ACC}", cuda_type(row.whole.acc));
-  replace_all(text, "{NA}", std::to_string(row.stored().a_registers()));
-  replace_all(text, "{NB}", std::to_string(row.whole.b_registers()));
-  replace_all(text, "{ROW}", std::string(row.whole.name));
+  replace_all(text, "{ACC}", cuda_type(row.acc));
+  replace_all(text, "{NA}", std::to_string(row.a_registers()));
+  replace_all(text, "{NB}", std::to_string(row.b_registers()));
+  replace_all(text, "{ROW}", std::string(row.name));
   replace_all(text, "{S}", std::to_string(selector));
   return text;
 }
 
-SparseOperands sparse_operands(const SparseMmaRow& row, int selector, uint32_t seed) {
+SparseOperands sparse_operands(const Instruction& row, int selector, uint32_t seed) {
   std::mt19937 random(seed);
   auto below = [&](uint32_t n) { return static_cast<int>(random() % n); };
-  const MmaRow& whole = row.whole;
-  const MmaRow stored = row.stored();
   SparseOperands o;
-  o.a.assign(static_cast<size_t>(whole.m * whole.k), 0);
-  o.b.assign(static_cast<size_t>(whole.k * whole.n), 0);
-  for (double& x : o.b) x = below(7) - (whole.b_operand() == ElemType::u8 ? 0 : 3);
-  std::vector<double> kept(static_cast<size_t>(whole.m * row.kept()));
+  o.a.assign(static_cast<size_t>(row.m * row.k), 0);
+  o.b.assign(static_cast<size_t>(row.k * row.n), 0);
+  for (double& x : o.b) x = below(7) - (row.b_operand() == ElemType::u8 ? 0 : 3);
+  std::vector<double> kept(static_cast<size_t>(row.m * row.kept()));
   std::vector<int> places(kept.size());
-  for (int i = 0; i < whole.m; ++i) {
-    for (int g = 0; g < whole.k / row.of; ++g) {
+  for (int i = 0; i < row.m; ++i) {
+    for (int g = 0; g < row.k / row.of; ++g) {
       int least = 0;
       for (int s = 0; s < row.keep; ++s) {
         // Somewhere behind the one before, with room for those that follow.
@@ -63,36 +61,36 @@ SparseOperands sparse_operands(const SparseMmaRow& row, int selector, uint32_t s
         const auto at = static_cast<size_t>(i * row.kept() + g * row.keep + s);
         kept[at] = 1 + below(5);
         places[at] = place;
-        o.a[static_cast<size_t>(i * whole.k + g * row.of + place)] = kept[at];
+        o.a[static_cast<size_t>(i * row.k + g * row.of + place)] = kept[at];
         least = place + 1;
       }
     }
   }
   for (int lane = 0; lane < 32; ++lane) {
-    for (int r = 0; r < stored.a_registers(); ++r) {
+    for (int r = 0; r < row.a_registers(); ++r) {
       uint32_t word = 0;
-      for (int part = 0; part < stored.packed(); ++part) {
-        MatrixPlace at = a_place(stored, lane, r, part);
+      for (int part = 0; part < row.packed(); ++part) {
+        MatrixPlace at = row.a().at(lane, r * row.packed() + part);
         const double value = kept[static_cast<size_t>(at.row * row.kept() + at.column)];
-        word |= bits_of_value(stored, stored.operand, value) << (part * stored.operand_bits() % 32);
+        word |= bits_of_value(row, row.operand, value) << (part * row.operand_bits() % 32);
       }
       o.a_registers.push_back(word);
     }
-    for (int r = 0; r < whole.b_registers(); ++r) {
+    for (int r = 0; r < row.b_registers(); ++r) {
       uint32_t word = 0;
-      for (int part = 0; part < whole.packed(); ++part) {
-        MatrixPlace at = b_place(whole, lane, r, part);
-        const double value = o.b[static_cast<size_t>(at.row * whole.n + at.column)];
-        word |= bits_of_value(whole, whole.b_operand(), value)
-                << (part * whole.operand_bits() % 32);
+      for (int part = 0; part < row.packed(); ++part) {
+        MatrixPlace at = row.b().at(lane, r * row.packed() + part);
+        const double value = o.b[static_cast<size_t>(at.row * row.n + at.column)];
+        word |= bits_of_value(row, row.b_operand(), value) << (part * row.operand_bits() % 32);
       }
       o.b_registers.push_back(word);
     }
-    uint32_t word = metadata_place(row, lane, 0, selector) ? 0 : ~0u;
+    auto is_named = [&](MatrixPlace at) { return at.column / row.kept() == selector; };
+    uint32_t word = is_named(row.metadata().at(lane, 0)) ? 0 : ~0u;
     for (int i = 0; i < row.indices_in_word(); ++i) {
-      std::optional<MatrixPlace> at = metadata_place(row, lane, i, selector);
-      if (!at) continue;
-      const int place = places[static_cast<size_t>(at->row * row.kept() + at->column)];
+      const MatrixPlace at = row.metadata().at(lane, i);
+      if (!is_named(at)) continue;
+      const int place = places[static_cast<size_t>(at.row * row.kept() + at.column % row.kept())];
       const uint32_t bits = row.index_bits == 2 ? static_cast<uint32_t>(place) : place ? 14 : 4;
       word |= bits << (i * row.index_bits);
     }

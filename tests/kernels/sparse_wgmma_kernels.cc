@@ -12,14 +12,14 @@ namespace {
 
 constexpr int kSparseWgmmaKernelsRows = 64, kLanes = 128, kSparsePiece = 16;
 
-int bytes_of(const SparseWgmmaCase& c) { return c.row->warp.whole.operand_bits() / 8; }
+int bytes_of(const SparseWgmmaCase& c) { return c.row->operand_bits() / 8; }
 
 const char* stored_type(const SparseWgmmaCase& c) {
   return bytes_of(c) == 1 ? "unsigned char" : bytes_of(c) == 2 ? "unsigned short" : "unsigned";
 }
 
 const char* sum_type(const SparseWgmmaCase& c) {
-  const ElemType acc = c.row->warp.whole.acc;
+  const ElemType acc = c.row->acc;
   return acc == ElemType::f16 ? "unsigned" : is_float(acc) ? "float" : "int";
 }
 
@@ -34,7 +34,7 @@ std::string copy(const char* from, const SparseWgmmaCase& c, int rows, int terms
 }
 
 std::string load_a(const SparseWgmmaCase& c) {
-  const int packed = 4 / bytes_of(c), kept = c.row->warp.kept();
+  const int packed = 4 / bytes_of(c), kept = c.row->kept();
   std::string word;
   for (int part = 0; part < packed; ++part) {
     word += fmt::format("{}(unsigned)A[at + {}] << {}", part ? " | " : "", part,
@@ -54,7 +54,7 @@ double number(ElemType type, int i) {
 }
 
 // Where kept element r of row i stands among its neighbours: every choice comes up.
-int place(const SparseMmaRow& row, int i, int r) {
+int place(const Instruction& row, int i, int r) {
   static constexpr int kPairs[6][2] = {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}};
   const int group = r / row.keep;
   return row.keep == 1 ? (i + group) % 2 : kPairs[(i * 5 + group) % 6][r % 2];
@@ -63,7 +63,7 @@ int place(const SparseMmaRow& row, int i, int r) {
 // The words of all lanes: those of 16 bits a row are of two rows, eight apart, and of half of the
 // terms; the others of one row. Lanes that the selector leaves out have noise.
 std::vector<uint32_t> metadata(const SparseWgmmaCase& c) {
-  const SparseMmaRow& row = c.row->warp;
+  const Instruction& row = *c.row;
   std::vector<uint32_t> words(kLanes, 0xffffffffu);
   for (int lane = 0; lane < kLanes; ++lane) {
     const int first = lane / 32 * 16 + lane % 32 / 4, quarter = lane % 4;
@@ -91,14 +91,13 @@ std::vector<uint32_t> metadata(const SparseWgmmaCase& c) {
 }  // namespace
 
 std::string SparseWgmmaCase::to_string() const {
-  return fmt::format("{} selector {}{}", row->warp.whole.name, selector,
-                     a_in_registers ? "" : " A shared");
+  return fmt::format("{} selector {}{}", row->name, selector, a_in_registers ? "" : " A shared");
 }
 
 std::string sparse_wgmma_kernel(const SparseWgmmaCase& c) {
-  const SparseWgmmaRow& row = *c.row;
-  const int n = row.n(), kept = row.warp.kept();
-  const int halves = row.warp.whole.acc == ElemType::f16 ? 2 : 1;
+  const Instruction& row = *c.row;
+  const int n = row.n, kept = row.kept();
+  const int halves = row.acc == ElemType::f16 ? 2 : 1;
   return fmt::format(
       "extern \"C\" __global__ void __launch_bounds__(128)\n"
       "wgmma(TW_IN({0}) A, TW_IN({0}) B, TW_IN(unsigned) E, TW_OUT({1}) C) {{\n"
@@ -123,17 +122,17 @@ std::string sparse_wgmma_kernel(const SparseWgmmaCase& c) {
       "    C[(i * {13} + j) / {12}] = d[r];\n"
       "  }}\n"
       "}}\n",
-      stored_type(c), sum_type(c), kSparseWgmmaKernelsRows * kept, n * row.k(),
-      copy("A", c, kSparseWgmmaKernelsRows, kept), copy("B", c, n, row.k()),
-      c.a_in_registers ? load_a(c) : "", row.whole().sum_registers(), row.warp.whole.name,
-      c.selector, row.whole().may_be_transposed() ? ", 0, 0" : "",
+      stored_type(c), sum_type(c), kSparseWgmmaKernelsRows * kept, n * row.k,
+      copy("A", c, kSparseWgmmaKernelsRows, kept), copy("B", c, n, row.k),
+      c.a_in_registers ? load_a(c) : "", row.sum_registers(), row.name, c.selector,
+      row.may_be_transposed() ? ", 0, 0" : "",
       c.a_in_registers ? "a" : "tw_wgmma_operand<32>(As, 16, 256)", halves, n);
 }
 
 SparseWgmmaRun run_sparse_wgmma(const SparseWgmmaCase& c, const std::string& kernel,
                                 void (*words)(std::vector<uint32_t>&)) {
-  const SparseMmaRow& row = c.row->warp;
-  const int n = c.row->n(), k = c.row->k(), kept = row.kept(), bytes = bytes_of(c);
+  const Instruction& row = *c.row;
+  const int n = c.row->n, k = c.row->k, kept = row.kept(), bytes = bytes_of(c);
   auto fill = [&](ElemType type, int count, int salt) {
     std::vector<unsigned char> data(static_cast<size_t>(count * bytes));
     for (int i = 0; i < count; ++i) {
@@ -142,12 +141,12 @@ SparseWgmmaRun run_sparse_wgmma(const SparseWgmmaCase& c, const std::string& ker
     }
     return data;
   };
-  const ElemType of_a = row.whole.operand, of_b = row.whole.b_operand();
+  const ElemType of_a = row.operand, of_b = row.b_operand();
   std::vector<unsigned char> a = fill(of_a, kSparseWgmmaKernelsRows * kept, 0),
                              b = fill(of_b, n * k, 3);
   std::vector<uint32_t> e = metadata(c);
   if (words) words(e);
-  const int sum_bytes = bits_of(row.whole.acc) / 8;
+  const int sum_bytes = bits_of(row.acc) / 8;
   std::vector<unsigned char> sums(static_cast<size_t>(kSparseWgmmaKernelsRows * n * sum_bytes));
   EmulatedLaunch launch{"wgmma", {1, 1, 1}, {128, 1, 1}, 4096 + int64_t{n} * k * bytes, {}};
   for (int buffer = 0; buffer < 4; ++buffer) {
@@ -170,7 +169,7 @@ SparseWgmmaRun run_sparse_wgmma(const SparseWgmmaCase& c, const std::string& ker
       }
       uint64_t bits = 0;
       std::memcpy(&bits, sums.data() + (i * n + j) * sum_bytes, static_cast<size_t>(sum_bytes));
-      run.is_right &= decode_element(row.whole.acc, bits) == want;
+      run.is_right &= decode_element(row.acc, bits) == want;
     }
   }
   return run;

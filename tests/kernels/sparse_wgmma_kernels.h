@@ -5,13 +5,13 @@
 #include <string>
 
 #include "emulator/emulator.h"
-#include "kernel/instructions/sparse_wgmma_rows.h"
+#include "kernel/instructions/wgmma_rows.h"
 
 namespace tilewright::test {
 
 // C[64, n] = A[64, k] * B[n, k], one instruction, of A what is kept.
 struct SparseWgmmaCase {
-  const SparseWgmmaRow* row;
+  const Instruction* row;
   int selector = 0;
   bool a_in_registers = true;
 

@@ -58,13 +58,13 @@ struct Side {
 };
 
 Side a_of(const WgmmaCase& c) { return {c, kWgmmaKernelsRows, c.a_across}; }
-Side b_of(const WgmmaCase& c) { return {c, c.row->n(), c.b_across}; }
+Side b_of(const WgmmaCase& c) { return {c, c.row->n, c.b_across}; }
 
 const char* stored_type(const WgmmaCase& c) {
   return c.bytes() == 1 ? "unsigned char" : c.bytes() == 2 ? "unsigned short" : "unsigned";
 }
 
-bool has_halves(const WgmmaCase& c) { return c.row->warp.acc == ElemType::f16; }
+bool has_halves(const WgmmaCase& c) { return c.row->acc == ElemType::f16; }
 
 std::string copy(const char* from, const Side& s) {
   return fmt::format(
@@ -76,11 +76,11 @@ std::string copy(const char* from, const Side& s) {
 
 // A's fragments of all instructions, from global memory: registers that are fenced with the sums.
 std::string load_a(const WgmmaCase& c) {
-  const int packed = c.row->warp.packed();
+  const int packed = c.row->packed();
   std::string word;
   for (int part = 0; part < packed; ++part) {
     word += fmt::format("{}(unsigned)A[at + {}] << {}", part ? " | " : "", part,
-                        part * c.row->warp.operand_bits());
+                        part * c.row->operand_bits());
   }
   return fmt::format(
       "  unsigned a[{0}][4];\n"
@@ -89,7 +89,7 @@ std::string load_a(const WgmmaCase& c) {
       "    for (int r = 0; r < 4; ++r) {{\n"
       "      const int at = (row + r % 2 * 8) * {1} + s * {2} + lane % 4 * {3} + r / 2 * {4};\n"
       "      a[s][r] = {5};\n    }}\n  }}\n",
-      c.terms() / c.row->k(), c.terms(), c.row->k(), packed, 4 * packed, word);
+      c.terms() / c.row->k, c.terms(), c.row->k, packed, 4 * packed, word);
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ int WgmmaCase::terms() const {
 }
 
 std::string WgmmaCase::to_string() const {
-  return fmt::format("{} span {}{}{}{}", row->warp.name, span, a_across ? " A across" : "",
+  return fmt::format("{} span {}{}{}{}", row->name, span, a_across ? " A across" : "",
                      b_across ? " B across" : "", a_in_registers ? " A in registers" : "");
 }
 
@@ -109,9 +109,9 @@ int64_t wgmma_shared_bytes(const WgmmaCase& c) {
 }
 
 std::string wgmma_kernel(const WgmmaCase& c) {
-  const WgmmaRow& row = *c.row;
+  const Instruction& row = *c.row;
   const std::string type = stored_type(c);
-  const std::string sum = has_halves(c) ? "unsigned" : is_float(row.warp.acc) ? "float" : "int";
+  const std::string sum = has_halves(c) ? "unsigned" : is_float(row.acc) ? "float" : "int";
   const Side a = a_of(c), b = b_of(c);
   const std::string ways =
       row.may_be_transposed() ? fmt::format("<{}, {}>", int{c.a_across}, int{c.b_across}) : "";
@@ -144,17 +144,16 @@ std::string wgmma_kernel(const WgmmaCase& c) {
       "  }}\n"
       "}}\n",
       type, sum, a.count(), up(a.count() * c.bytes(), 1024), b.count(), copy("A", a), copy("B", b),
-      row.sum_registers(), c.terms() / row.k(), c.a_in_registers ? load_a(c) : "", row.warp.name,
-      ways,
+      row.sum_registers(), c.terms() / row.k, c.a_in_registers ? load_a(c) : "", row.name, ways,
       c.a_in_registers
           ? "a[s]"
           : fmt::format("tw_wgmma_operand<{}>(As + s * {}, {})", span, a.step(), a.offsets()),
-      span, b.step(), b.offsets(), halves, row.n());
+      span, b.step(), b.offsets(), halves, row.n);
 }
 
 WgmmaRun run_wgmma(const WgmmaCase& c, const std::string& kernel, uint64_t seed) {
-  const MmaRow& types = c.row->warp;
-  const int n = c.row->n(), terms = c.terms();
+  const Instruction& types = *c.row;
+  const int n = c.row->n, terms = c.terms();
   // Small enough that sums in f16 are exact, too.
   auto number = [](ElemType type, int i) {
     const int value = static_cast<int>(static_cast<unsigned>(i) * 2654435761u >> 16) % 5;

@@ -11,11 +11,11 @@ namespace tilewright::test {
 
 // C[64, n] = A[64, terms] * B[n, terms], both operands with their terms side by side in global memory.
 struct WgmmaCase {
-  const WgmmaRow* row;
+  const Instruction* row;
   int span = 128;  // bytes of the swizzle; 16: none
   bool a_across = false, b_across = false, a_in_registers = false;
 
-  int bytes() const { return row->warp.operand_bits() / 8; }
+  int bytes() const { return row->operand_bits() / 8; }
   // As many as a span has along k, or else two instructions.
   int terms() const;
   std::string to_string() const;

@@ -37,7 +37,7 @@ constexpr int kSplitProducts = 3;  // tensor-core products per product of a spli
 
 // The matrix instruction's operations per second.
 double tensor_rate(const GpuKernelWork& w, const GpuFacts& gpu) {
-  const MmaRow& row = *w.mma;
+  const Instruction& row = *w.mma;
   double rate = gpu.tensor_f16;
   if (!row.split.empty()) {
     rate = gpu.tensor_tf32 / kSplitProducts;

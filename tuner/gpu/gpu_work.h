@@ -31,17 +31,17 @@ struct GpuKernelWork {
   int64_t blocks = 1;
   int threads = 1;
   int64_t shared_bytes = 0;
-  int registers = 0;            // per thread, roughly: its arrays and a few more
-  const MmaRow* mma = nullptr;  // the matrix instruction in use
-  bool is_wgmma = false;        // then `mma` is one warp's part of the wgmma
-  double mma_operations = 0;    // two per multiply-add; sparse: kept elements only
-  double fma = 0;               // floating-point warp instructions
-  double instructions = 0;      // all warp instructions issued
-  double shared_passes = 0;     // passes of 128 bytes through the banks
-  double barriers = 0;          // that a thread waits at, of the block or a part of it
-  double special = 0;           // of these: warp instructions of the special function units
-  double box_bytes = 0;         // bytes of TMA tiles and bulk copies
-  double multicast_bytes = 0;   // of these: multicast to blocks of a cluster
+  int registers = 0;                 // per thread, roughly: its arrays and a few more
+  const Instruction* mma = nullptr;  // the matrix instruction in use
+  bool is_wgmma = false;             // then `mma` is one warp's part of the wgmma
+  double mma_operations = 0;         // two per multiply-add; sparse: kept elements only
+  double fma = 0;                    // floating-point warp instructions
+  double instructions = 0;           // all warp instructions issued
+  double shared_passes = 0;          // passes of 128 bytes through the banks
+  double barriers = 0;               // that a thread waits at, of the block or a part of it
+  double special = 0;                // of these: warp instructions of the special function units
+  double box_bytes = 0;              // bytes of TMA tiles and bulk copies
+  double multicast_bytes = 0;        // of these: multicast to blocks of a cluster
   // Attention: the number of a block's warpgroups whose products depend on their earlier products.
   // Tensor cores and the rest of the SM serve each of them in turns. 0 for other kernels. `beside`
   // counts warp instructions that run during the warpgroup's own product, `beside_operations` the

@@ -125,7 +125,7 @@ void Counter::store_matrices(const ForNode& n) {
 void Counter::mma(const ForNode& n) {
   MmaNest nest = match_mma(n, known_);
   double products = static_cast<double>(nest.a_fragments * nest.b_fragments) * warps() * times_;
-  const MmaRow& row = *nest.row;
+  const Instruction& row = *nest.row;
   work_.mma = nest.row;
   use_own(nest.sums, nest.a_fragments * nest.b_fragments * row.acc_registers());
   // Sparse operands run at twice the rate; their kept elements run at the dense rate.
@@ -137,8 +137,8 @@ void Counter::mma(const ForNode& n) {
     issue(kGatherInstructions);
     work_.shared_passes += warps() * times_;
   }
-  work_.registers += static_cast<int>(nest.a_fragments * nest.a_registers() +
-                                      nest.b_fragments * row.b_registers());
+  work_.registers +=
+      static_cast<int>(nest.a_fragments * row.a_registers() + nest.b_fragments * row.b_registers());
   work_.exposed += times_ * (kSharedLatency + kMmaLatency);
 }
 
@@ -153,17 +153,16 @@ void Counter::wgmma(const ForNode& n) {
     return it == swizzled_rows_.end() ? int64_t{0} : it->second;
   };
   const WgmmaNest nest = match_wgmma(n, thread_axes_.front().first, swizzled_row, known_);
-  const WgmmaRow& row = *nest.row;
+  const Instruction& row = *nest.row;
   const double groups = warps() * kWarp / static_cast<double>(kWarpgroup) * times_;
   const auto instructions = static_cast<double>(nest.instructions());
-  work_.mma = &row.warp;
+  work_.mma = nest.row;
   work_.is_wgmma = true;
-  use_own(nest.sums, nest.fragments * row.warp.acc_registers());
+  use_own(nest.sums, nest.fragments * row.acc_registers());
   work_.mma_operations += groups * 2 * static_cast<double>(nest.products());
   issue(instructions * (1 + kDescriptors) + kOrdering);
-  const int64_t of_a =
-      nest.a_in_registers() ? 0 : WgmmaRow::m * WgmmaRow{nest.stored()}.term_bytes();
-  const int64_t passes = (row.n() * row.term_bytes() + of_a) / kPassBytes;
+  const int64_t of_a = nest.a_in_registers() ? 0 : kWarpgroupRows * row.a_bytes();
+  const int64_t passes = (row.n * row.b_bytes() + of_a) / kPassBytes;
   work_.shared_passes += groups * instructions * static_cast<double>(passes);
   if (has_pending_) return;
   wait_for_group();

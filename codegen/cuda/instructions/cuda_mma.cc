@@ -7,6 +7,7 @@
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"
+#include "ir/arith/index_map.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
 
@@ -48,31 +49,30 @@ Strides strides_of(const ForNode& loop, const Loops& loops, const Expr& index, A
 }
 
 // Elements in a row of 16 bytes.
-int piece(const MmaRow& row) { return 128 / row.operand_bits(); }
+int piece(const Instruction& row) { return 128 / row.operand_bits(); }
 
 // The distance to the next 16 bytes of an operand that runs along k. Within 16 bytes its elements
 // are neighbours.
-int64_t next_piece(const ForNode& loop, const Loops& loops, const MmaRow& row, const Expr& index,
-                   Analyzer& known) {
+int64_t next_piece(const ForNode& loop, const Loops& loops, const Instruction& row,
+                   const Expr& index, Analyzer& known) {
+  if (row.k <= piece(row)) return piece(row);
+  const Var& k = loops.all.back()->var;
   VarMap at;
   for (const ForNode* l : loops.all) at[l->var.get()] = 0;
   const Expr first = substitute(index, at);
-  auto moved = [&](int64_t k) {
-    at[loops.all.back()->var.get()] = k;
-    return as_int(known.simplify(substitute(index, at) - first));
-  };
-  if (row.k <= piece(row)) return piece(row);
-  auto step = moved(piece(row));
-  bool steady = step.has_value();
-  for (int64_t k = 0; k < row.k && steady; ++k) {
-    steady = moved(k) == k / piece(row) * *step + k % piece(row);
+  at[k.get()] = piece(row);
+  auto step = as_int(known.simplify(substitute(index, at) - first));
+  at[k.get()] = k;
+  const IndexMap lies{{k}, {known.simplify(substitute(index, at) - first)}},
+      wanted{{k}, {floordiv(k, piece(row)) * step.value_or(0) + floormod(k, piece(row))}};
+  if (!step || !same_digits(lies, wanted, {row.k})) {
+    fail_mma(loop, "an operand does not run along its terms 16 bytes at a time");
   }
-  if (!steady) fail_mma(loop, "an operand does not run along its terms 16 bytes at a time");
   return *step;
 }
 
 // Collects the loops; a loop over one fragment may have gone.
-Loops loops_of(const ForNode& loop, const MmaRow& row) {
+Loops loops_of(const ForNode& loop, const Instruction& row) {
   Loops loops;
   const ForNode* at = &loop;
   while (at) {
@@ -96,8 +96,10 @@ Loops loops_of(const ForNode& loop, const MmaRow& row) {
 }  // namespace
 
 void fail_mma(const ForNode& loop, const std::string& reason) {
-  throw LoweringError(
-      fmt::format("loop '{}' is marked as mma '{}': {}", loop.var.name(), mma_mark(loop), reason));
+  const Instruction* row = find_instruction(mma_mark(loop));
+  throw LoweringError(fmt::format("loop '{}' is marked as {} '{}': {}", loop.var.name(),
+                                  row && row->is_wgmma() ? "wgmma" : "mma", mma_mark(loop),
+                                  reason));
 }
 
 std::string mma_mark(const ForNode& loop) {
@@ -125,7 +127,8 @@ void take_fragments(const ForNode& loop, const Loops& loops, const Strides& a, c
 }
 
 // Requires that one of an operand's strides within an instruction is 1.
-void require_neighbours(const ForNode& loop, const MmaRow& row, int64_t along_k, int64_t across) {
+void require_neighbours(const ForNode& loop, const Instruction& row, int64_t along_k,
+                        int64_t across) {
   if (along_k == 1) return;
   if (across != 1) fail_mma(loop, "an operand runs along neither of its axes");
   if (row.operand_bits() != 16) {
@@ -135,17 +138,15 @@ void require_neighbours(const ForNode& loop, const MmaRow& row, int64_t along_k,
 
 }  // namespace
 
-bool is_printed(const MmaRow& row) {
+bool is_printed(const Instruction& row) {
   auto loads = [](int registers) { return registers == 1 || registers == 2 || registers == 4; };
-  return row.product != MmaProduct::Xor && loads(row.a_registers()) && loads(2 * row.b_registers());
+  return row.computes != kCountsXor && loads(row.a_registers()) && loads(2 * row.b_registers());
 }
 
 MmaNest match_mma(const ForNode& loop, Analyzer& known) {
-  if (const SparseMmaRow* sparse = find_sparse_mma(mma_mark(loop))) {
-    return match_sparse_mma(loop, *sparse, known);
-  }
-  const MmaRow* row = find_mma(mma_mark(loop));
-  if (!row) fail_mma(loop, "there is no such row");
+  const Instruction* row = find_instruction(mma_mark(loop));
+  if (!row || row->is_wgmma()) fail_mma(loop, "there is no such row");
+  if (row->is_sparse()) return match_sparse_mma(loop, *row, known);
   if (!is_printed(*row)) {
     fail_mma(
         loop,
@@ -156,7 +157,7 @@ MmaNest match_mma(const ForNode& loop, Analyzer& known) {
   return match_mma_as(loop, *row, known);
 }
 
-MmaNest match_mma_as(const ForNode& loop, const MmaRow& row, Analyzer& known) {
+MmaNest match_mma_as(const ForNode& loop, const Instruction& row, Analyzer& known) {
   Loops loops = loops_of(loop, row);
   auto* sum = loops.store->value.as<BinaryNode>();
   auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
@@ -229,41 +230,52 @@ std::string row_pointer(const MmaOperand& o, const std::string& var, const std::
       expr.place(o.buffer, fmt::format("({} + {} * {} + {})", start, var, o.fragment, at)));
 }
 
-// Loads A's fragments: each register is a matrix of 8 rows by 16 bytes of k, those of all rows
-// first.
+// The distance of the row of 16 bytes that a lane gives to `ldmatrix` from the start of a fragment.
+// Eight lanes give the rows of a register's matrix, further ones those of the next register; lanes
+// behind all of them begin anew. `f` has k as its columns. `across` and `along` are the distances of
+// neighbours of a column and of a row.
+Expr row_of_lane(const Fragment& f, const Instruction& row, const Expr& lane, int64_t across,
+                 int64_t along, int64_t next) {
+  const int registers = f.elements() / row.packed();
+  const Expr r = floormod(floordiv(lane, kCoreRows), registers), line = floormod(lane, kCoreRows);
+  const std::vector<Expr> first =
+      f.place().inverse({f.rows(), f.columns()}).apply({0, r * row.packed()});
+  Analyzer known;
+  known.bind(lane, 0, kWarp);
+  return known.simplify(along == 1
+                            ? (first[0] + line) * across + floordiv(first[1], piece(row)) * next
+                            : (first[1] + line) * along + first[0]);
+}
+
+// Loads A's fragments.
 std::string load_a(const MmaNest& nest, const std::string& a, const std::string& f,
-                   const std::string& lane, CudaExpr& expr) {
-  const int bands = nest.row->m / 8;
-  bool along_k = nest.a.column == 1;
-  std::string at = along_k ? fmt::format("({0} % 8 + {0} / 8 % {1} * 8) * {2} + {0} / {3} * {4}",
-                                         lane, bands, nest.a.row, 8 * bands, nest.a.piece)
-                           : fmt::format("({0} % 8 + {0} / {1} * 8) * {2} + {0} / 8 % {3} * 8",
-                                         lane, 8 * bands, nest.a.column, bands);
+                   const Expr& lane, CudaExpr& expr) {
+  const MmaOperand& o = nest.a;
+  const Expr at = row_of_lane(nest.row->a(), *nest.row, lane, o.row, o.column, o.piece);
   return fmt::format("tw_ldmatrix_x{}{}({}[{}], {});", nest.row->a_registers(),
-                     along_k ? "" : "_trans", a, f, row_pointer(nest.a, f, at, expr));
+                     o.column == 1 ? "" : "_trans", a, f, row_pointer(o, f, expr.print(at), expr));
 }
 
 }  // namespace
 
 // Loads B's fragments, two of them at once where their number is even: `pairs`.
 std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, const std::string& g,
-                       const std::string& lane, CudaExpr& expr) {
+                       const Expr& lane, CudaExpr& expr) {
   const int count = nest.row->b_registers();
-  bool along_k = nest.b.row == 1;
-  std::string at = along_k ? fmt::format("{0} % 8 * {1} + {0} / 8 % {2} * {3}", lane, nest.b.column,
-                                         count, nest.b.piece)
-                           : fmt::format("{} % {} * {}", lane, 8 * count, nest.b.row);
-  if (nest.gather.row.defined()) at = "0";  // the start is already the lane's row
-  const char* suffix = along_k ? "" : "_trans";
+  MmaOperand o = nest.b;
+  Expr at = 0;  // a gathered B begins with the lane's row
+  if (!nest.gather.row.defined()) {
+    at = row_of_lane(nest.row->b().transposed(), *nest.row, lane, o.column, o.row, o.piece);
+  }
+  const char* suffix = o.row == 1 ? "" : "_trans";
   if (!pairs) {
     return fmt::format("tw_ldmatrix_x{}{}({}[{}], {});", count, suffix, b, g,
-                       row_pointer(nest.b, g, at, expr));
+                       row_pointer(o, g, expr.print(at), expr));
   }
-  at += fmt::format(" + {} / {} * {}", lane, 8 * count, nest.b.fragment);
-  MmaOperand two = nest.b;
-  two.fragment *= 2;
+  at = at + floordiv(lane, kCoreRows * count) * o.fragment;
+  o.fragment *= 2;
   return fmt::format("tw_ldmatrix_x{0}{1}(*(unsigned(*)[{0}]){2}[2 * {3}], {4});", 2 * count,
-                     suffix, b, g, row_pointer(two, g, at, expr));
+                     suffix, b, g, row_pointer(o, g, expr.print(at), expr));
 }
 
 namespace {
@@ -295,14 +307,16 @@ std::vector<std::string> gather_lines(MmaNest& nest, const std::string& lane, Cu
 }  // namespace
 
 std::vector<std::string> mma_lines(const MmaNest& given, CudaExpr& expr) {
-  if (given.sparse.row) return sparse_mma_lines(given, expr);
+  if (given.row->is_sparse()) return sparse_mma_lines(given, expr);
   MmaNest nest = given;
   count_in_array(nest.a, expr);
   count_in_array(nest.b, expr);
-  std::string lane = expr.fresh("lane"), a = expr.fresh("a"), b = expr.fresh("b");
+  const Var in_warp("lane");
+  const std::string lane = expr.bind(in_warp, "lane", kWarp), a = expr.fresh("a"),
+                    b = expr.fresh("b");
   std::string f = expr.fresh("f"), g = expr.fresh("g");
   const bool pairs = nest.b_fragments % 2 == 0;
-  const MmaRow& row = *nest.row;
+  const Instruction& row = *nest.row;
   std::string sums = mma_sums(nest, f, g, expr);
   // An A in registers needs no load.
   const bool a_loaded = nest.a.buffer->scope == Scope::Shared;
@@ -317,13 +331,13 @@ std::vector<std::string> mma_lines(const MmaNest& given, CudaExpr& expr) {
   if (a_loaded) {
     lines.push_back(fmt::format("unsigned {}[{}][{}];", a, nest.a_fragments, row.a_registers()));
     lines.push_back(unroll);
-    lines.push_back(mma_loop(f, nest.a_fragments) + load_a(nest, a, f, lane, expr));
+    lines.push_back(mma_loop(f, nest.a_fragments) + load_a(nest, a, f, in_warp, expr));
   }
   const std::vector<std::string> products = {
       fmt::format("unsigned {}[{}][{}];", b, nest.b_fragments, row.b_registers()),
       unroll,
       mma_loop(g, pairs ? nest.b_fragments / 2 : nest.b_fragments) +
-          mma_load_b(nest, pairs, b, g, lane, expr),
+          mma_load_b(nest, pairs, b, g, in_warp, expr),
       unroll,
       mma_loop(f, nest.a_fragments) + "{",
       "  " + unroll,

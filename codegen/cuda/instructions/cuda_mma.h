@@ -1,25 +1,25 @@
 // Loop nests that are matrix instructions of a warp.
 //
 // A schedule marks the outermost loop of a nest with the annotation kMmaKey, the name of a row of
-// mma_rows.h. The outer loops are f over fragments of rows and g over fragments of columns, where
+// mma_rows(). The outer loops are f over fragments of rows and g over fragments of columns, where
 // there are several. The inner ones are the row, the column and k within one instruction, around
 //
 //   C[…, lane, register] = C[…, lane, register] + A[…] * B[…]
 //
-// C is private to threads. Its last two dimensions are the lane and the register that hold an
-// accumulator by acc_place(). A and B are tiles in shared memory. Both may lie either way round
+// C is private to threads. Its last two dimensions are the lane and the element that hold an
+// accumulator by Instruction::d(). A and B are tiles in shared memory. Both may lie either way round
 // where their elements have 16 bits, which are transposed on their way to registers. Others run
 // along k, 16 bytes at a time; the next 16 bytes lie behind these or anywhere else. A may be
 // private, too. Its last two dimensions are then the lane, and the place among the lane's elements
-// by a_place(), register by register.
+// by Instruction::a().
 //
-// With a row of sparse_mma_rows.h, A is private and has only its kept elements. B is read at the
+// With a row of sparse_mma_rows(), A is private and has only its kept elements. B is read at the
 // places where these stood. The innermost loop runs over the kept elements r of as many
 // instructions as take their sparse metadata from one register,
 //
 //   C[…] = C[…] + A[…, r / kept, lane, …] * B[…, r / keep * of + P[…, lane, place]]
 //
-// P, the sparse metadata, is private. Its elements (of 2 bits) are the places by metadata_place(),
+// P, the sparse metadata, is private. Its elements (of 2 bits) are the places by Instruction::metadata(),
 // one word per lane.
 //
 // The nests of other rows may also read B at places that P gives, where B's columns are neighbours.
@@ -34,10 +34,10 @@
 #include <vector>
 
 #include "codegen/cuda/cuda_expr.h"
+#include "codegen/cuda/instructions/cuda_sparse_parts.h"
 #include "ir/arith/simplify.h"
 #include "ir/stmt.h"
 #include "kernel/instructions/mma_rows.h"
-#include "kernel/instructions/sparse_mma_rows.h"
 
 namespace tilewright {
 
@@ -52,15 +52,6 @@ struct MmaOperand {
   int64_t piece = 0;  // for one that runs along k: the distance to its next 16 bytes along k
 };
 
-// The sparse metadata of a sparse A.
-struct MmaMetadata {
-  const SparseMmaRow* row = nullptr;  // null where A is not sparse
-  Buffer words;
-  Expr start;             // this lane's word for the first fragment of A
-  int64_t fragment = 0;   // the distance between words of neighbouring fragments
-  int64_t next_step = 0;  // the distance between elements of A for neighbouring instructions
-};
-
 // A gathered B: the location of the element with index `row` along k and column 0.
 struct MmaGather {
   Expr row;  // undefined where B's rows lie in equal steps
@@ -69,29 +60,23 @@ struct MmaGather {
 
 // The parts of a marked nest over flat buffers.
 struct MmaNest {
-  const MmaRow* row;  // for a sparse one: as if A were dense
+  const Instruction* row;
   int64_t a_fragments = 1, b_fragments = 1;
   Buffer sums;
   Expr sums_start;
   int64_t sums_a = 0, sums_b = 0;  // distances between the accumulators of neighbouring fragments
   MmaOperand a, b;                 // for an `a` in registers only `fragment` counts
-  MmaMetadata sparse = {};
+  SparseWords sparse = {};         // of a sparse A
   MmaGather gather = {};
 
   // Instructions along k.
-  int steps() const { return sparse.row ? sparse.row->selectors() : 1; }
-  // Registers of a lane that hold A for one fragment and instruction.
-  int a_registers() const {
-    return sparse.row ? sparse.row->stored().a_registers() : row->a_registers();
-  }
+  int steps() const { return row->selectors(); }
   // Multiply-adds of one fragment by another, without those of elements that are not kept.
-  int64_t products() const {
-    return int64_t{row->m} * row->n * (sparse.row ? sparse.row->kept() * steps() : row->k);
-  }
+  int64_t products() const { return int64_t{row->m} * row->n * row->kept() * steps(); }
 };
 
 // Whether kernels can be printed with the row: ldmatrix brings its operands to registers.
-bool is_printed(const MmaRow& row);
+bool is_printed(const Instruction& row);
 // The name of the row that a loop is marked with; empty when it is not marked.
 std::string mma_mark(const ForNode& loop);
 /// Refuses a loop that is marked so: throws LoweringError with the mark and the reason.
@@ -99,10 +84,11 @@ std::string mma_mark(const ForNode& loop);
 // Throws LoweringError that names the loop and the requirement that it misses.
 MmaNest match_mma(const ForNode& loop, Analyzer& known);
 // The same by a given row, whatever the loop is marked with.
-MmaNest match_mma_as(const ForNode& loop, const MmaRow& row, Analyzer& known);
-MmaNest match_sparse_mma(const ForNode& loop, const SparseMmaRow& row, Analyzer& known);
+MmaNest match_mma_as(const ForNode& loop, const Instruction& row, Analyzer& known);
+MmaNest match_sparse_mma(const ForNode& loop, const Instruction& row, Analyzer& known);
 // The same for a nest whose B is gathered; nothing for others.
-std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const MmaRow& row, Analyzer& known);
+std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const Instruction& row,
+                                          Analyzer& known);
 // The lines with which a warp executes it: fragments to registers, then every product.
 std::vector<std::string> mma_lines(const MmaNest& nest, CudaExpr& expr);
 std::vector<std::string> sparse_mma_lines(const MmaNest& nest, CudaExpr& expr);
@@ -112,7 +98,7 @@ std::vector<std::string> sparse_mma_lines(const MmaNest& nest, CudaExpr& expr);
 // product of fragments `f` and `g`.
 std::string mma_loop(const std::string& var, int64_t extent);
 std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, const std::string& g,
-                       const std::string& lane, CudaExpr& expr);
+                       const Expr& lane, CudaExpr& expr);
 std::string mma_sums(const MmaNest& nest, const std::string& f, const std::string& g,
                      CudaExpr& expr);
 

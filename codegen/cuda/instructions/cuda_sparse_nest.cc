@@ -8,26 +8,17 @@
 #include "ir/visitor.h"
 
 namespace tilewright {
-MmaNest match_sparse_mma(const ForNode& loop, const SparseMmaRow& row, Analyzer& known) {
+MmaNest match_sparse_mma(const ForNode& loop, const Instruction& row, Analyzer& known) {
   const SparseParts p = sparse_parts_of(loop);
-  const bool found = p.values && is_private(p.values->buffer) && p.places &&
-                     is_private(p.places->buffer) && bits_of(p.places->buffer->elem) == 2;
-  if (!found) {
-    fail_mma(loop,
-             "it must multiply elements in registers by those at places in registers, 2 bits each");
-  }
   const SparseIndex index(p, known);
   require_sparse_terms(loop, row, p, index);
-  MmaNest nest = match_mma_as(whole_sparse_nest(p, row.whole.k, 1), row.whole, known);
-  const SparseWords words = sparse_words_of(loop, row, p, index);
-  nest.sparse = {&row, p.places->buffer, words.start, 0, words.next_step};
-  for (int64_t step : words.steps) {
-    if (step != 0) nest.sparse.fragment = step;
-  }
+  MmaNest nest = match_mma_as(whole_sparse_nest(p, row.k, 1), row, known);
+  nest.sparse = sparse_words_of(loop, row, p, index);
   return nest;
 }
 
-std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const MmaRow& row, Analyzer& known) {
+std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const Instruction& row,
+                                          Analyzer& known) {
   const SparseParts p = sparse_parts_of(loop);
   if (!p.values || !is_private(p.values->buffer) || !p.places) return std::nullopt;
   const SparseIndex at(p, known);
@@ -61,38 +52,28 @@ std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const MmaRow& row
   return nest;
 }
 
-namespace {
-
-// A lane's word of sparse metadata for fragment `f` of A.
-std::string word_of(const MmaNest& nest, const std::string& f, CudaExpr& expr) {
-  const int64_t in_byte = 8 / bits_of(nest.sparse.words->elem);
-  return fmt::format("tw_word_at({} + ({} + {} * {}))", expr.buffers.at(nest.sparse.words.get()),
-                     expr.print(simplify(floordiv(nest.sparse.start, Expr(in_byte)))), f,
-                     nest.sparse.fragment / in_byte);
-}
-
-}  // namespace
-
 std::vector<std::string> sparse_mma_lines(const MmaNest& nest, CudaExpr& expr) {
-  const std::string lane = expr.fresh("lane"), b = expr.fresh("b"), f = expr.fresh("f"),
-                    g = expr.fresh("g"), e = expr.fresh("e");
+  const Var in_warp("lane");
+  const std::string lane = expr.bind(in_warp, "lane", kWarp), b = expr.fresh("b"),
+                    f = expr.fresh("f"), g = expr.fresh("g"), e = expr.fresh("e");
   const std::string unroll = "#pragma unroll", sums = mma_sums(nest, f, g, expr);
   std::vector<std::string> lines = {
       fmt::format("const int {} = threadIdx.x % 32;", lane),
       fmt::format("unsigned {}[{}], {}[{}][{}];", e, nest.a_fragments, b, nest.b_fragments,
                   nest.row->b_registers()),
       unroll,
-      fmt::format("{}{}[{}] = {};", mma_loop(f, nest.a_fragments), e, f, word_of(nest, f, expr))};
+      fmt::format("{}{}[{}] = {};", mma_loop(f, nest.a_fragments), e, f,
+                  sparse_word(nest.sparse, {{f, nest.sparse.fragment}}, expr))};
   for (int s = 0; s < nest.steps(); ++s) {
     MmaNest step = nest;
     step.b.start = nest.b.start + Expr(s * nest.row->k);
     const std::string a = fmt::format(
-        "*(unsigned(*)[{}])({} + ({} + {} * {}))", nest.a_registers(),
+        "*(unsigned(*)[{}])({} + ({} + {} * {}))", nest.row->a_registers(),
         expr.buffers.at(nest.a.buffer.get()),
-        expr.print(simplify(nest.a.start + Expr(s * nest.sparse.next_step))), f, nest.a.fragment);
+        expr.print(simplify(nest.a.start + Expr(s * nest.sparse.next))), f, nest.a.fragment);
     const std::vector<std::string> products = {
         unroll,
-        mma_loop(g, nest.b_fragments) + mma_load_b(step, false, b, g, lane, expr),
+        mma_loop(g, nest.b_fragments) + mma_load_b(step, false, b, g, in_warp, expr),
         unroll,
         mma_loop(f, nest.a_fragments) + "{",
         "  " + unroll,

@@ -83,8 +83,16 @@ std::optional<int64_t> SparseIndex::moved(const Expr& index, const Expr& var, in
   return as_int(known_.simplify(at(index, var, value) - first(index)));
 }
 
-void require_sparse_terms(const ForNode& loop, const SparseMmaRow& row, const SparseParts& p,
+void require_sparse_terms(const ForNode& loop, const Instruction& row, const SparseParts& p,
                           const SparseIndex& index) {
+  const bool found = p.values && is_private(p.values->buffer) && p.places &&
+                     is_private(p.places->buffer) &&
+                     bits_of(p.places->buffer->elem) == row.index_bits;
+  if (!found) {
+    fail_mma(loop, fmt::format("it must multiply elements in registers by those at places in "
+                               "registers, {} bits each",
+                               row.index_bits));
+  }
   const Var& r = p.terms().var;
   const int64_t terms = int64_t{row.kept()} * row.selectors();
   if (as_int(p.terms().extent) != terms) {
@@ -134,7 +142,7 @@ ForNode whole_sparse_nest(const SparseParts& p, int64_t extent, int64_t step) {
   return *nest.as<ForNode>();
 }
 
-SparseWords sparse_words_of(const ForNode& loop, const SparseMmaRow& row, const SparseParts& p,
+SparseWords sparse_words_of(const ForNode& loop, const Instruction& row, const SparseParts& p,
                             const SparseIndex& index) {
   const Expr &values = p.values->indices[0], &words = p.places->indices[0];
   const Var& r = p.terms().var;
@@ -145,15 +153,28 @@ SparseWords sparse_words_of(const ForNode& loop, const SparseMmaRow& row, const 
   for (int64_t s = 1; s < row.selectors() && step; ++s) {
     steady = steady && index.moved(values, r, s * row.kept()) == s * *step;
   }
-  SparseWords result{index.first(words), step.value_or(0), {}};
+  SparseWords result{p.places->buffer, index.first(words), 0, 0, step.value_or(0)};
   for (size_t l = 0; l + 3 < p.loops.size(); ++l) {
     auto of_words = index.moved(words, p.loops[l]->var, 1);
     auto of_values = index.moved(values, p.loops[l]->var, 1);
     steady = steady && of_words && of_values && (*of_words == 0) == (*of_values == 0);
-    result.steps.push_back(of_words.value_or(0));
+    // Like operands, words of further rows of A move with the accumulators.
+    const bool is_along_k = index.moved(p.store->indices[0], p.loops[l]->var, 1) == 0;
+    if (of_words.value_or(0) != 0) (is_along_k ? result.step : result.fragment) = *of_words;
   }
   if (!steady) fail_mma(loop, "its registers do not move with its fragments");
   return result;
+}
+
+std::string sparse_word(const SparseWords& words,
+                        const std::vector<std::pair<std::string, int64_t>>& further,
+                        CudaExpr& expr) {
+  const int64_t in_byte = 8 / bits_of(words.words->elem);
+  std::string at = expr.print(simplify(floordiv(words.start, Expr(in_byte))));
+  for (const auto& [counter, distance] : further) {
+    at += fmt::format(" + {} * {}", counter, distance / in_byte);
+  }
+  return fmt::format("tw_word_at({} + ({}))", expr.buffers.at(words.words.get()), at);
 }
 
 }  // namespace tilewright

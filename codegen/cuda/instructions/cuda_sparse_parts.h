@@ -4,12 +4,14 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "codegen/cuda/cuda_expr.h"
 #include "ir/arith/simplify.h"
 #include "ir/stmt.h"
 #include "ir/visitor.h"
-#include "kernel/instructions/sparse_mma_rows.h"
+#include "kernel/instructions/mma_rows.h"
 
 namespace tilewright {
 
@@ -46,10 +48,11 @@ class SparseIndex {
   VarMap zero_;
 };
 
-// Requires the innermost loop to run over k of all instructions that share a word of metadata. The
-// gathered operand must be read at `keep` of each `of` neighbours. Element r stands r / keep * of
-// further on, and a place counts once. Throws LoweringError.
-void require_sparse_terms(const ForNode& loop, const SparseMmaRow& row, const SparseParts& parts,
+// Requires A's elements and their places in registers, and the innermost loop to run over k of all
+// instructions that share a word of metadata. The gathered operand must be read at `keep` of each
+// `of` neighbours. Element r stands r / keep * of further on, and a place counts once. Throws
+// LoweringError.
+void require_sparse_terms(const ForNode& loop, const Instruction& row, const SparseParts& parts,
                           const SparseIndex& index);
 
 // The nest as if A were dense, with elements of the gathered operand `step` apart. The loop over k
@@ -58,13 +61,18 @@ ForNode whole_sparse_nest(const SparseParts& parts, int64_t extent, int64_t step
 
 // The sparse metadata of a nest as its schedule lays them out.
 struct SparseWords {
-  Expr start;             // this lane's word for the first iteration of the outer loops
-  int64_t next_step = 0;  // the distance between elements of A for the instructions of one word
-  std::vector<int64_t> steps;  // steps of the words, along each loop but the last three
+  Buffer words;
+  Expr start;                      // this lane's word for the first step and fragment of A
+  int64_t step = 0, fragment = 0;  // distances to the words of others
+  int64_t next = 0;  // the distance between elements of A for the instructions of one word
 };
 
 // Throws LoweringError where words, or elements of A, do not move with their fragments.
-SparseWords sparse_words_of(const ForNode& loop, const SparseMmaRow& row, const SparseParts& parts,
+SparseWords sparse_words_of(const ForNode& loop, const Instruction& row, const SparseParts& parts,
                             const SparseIndex& index);
+// A lane's word: each counter times its distance further on.
+std::string sparse_word(const SparseWords& words,
+                        const std::vector<std::pair<std::string, int64_t>>& further,
+                        CudaExpr& expr);
 
 }  // namespace tilewright

@@ -5,13 +5,13 @@
 #include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"
 #include "ir/visitor.h"
-#include "kernel/instructions/mma_rows.h"
+#include "kernel/instructions/fragment.h"
 
 namespace tilewright {
 namespace {
 
 constexpr int kFirstCapability = 90;
-constexpr int kRows = 8, kPair = 2, kLanesOfRow = 4;
+constexpr int kPair = 2;
 
 [[noreturn]] void fail_stmatrix(const ForNode& loop, const std::string& reason) {
   throw LoweringError(fmt::format("loop '{}' is marked as stmatrix: {}", loop.var.name(), reason));
@@ -27,7 +27,8 @@ class LanePlaces {
 
   // The location of element (row, 2 * pair) of a matrix.
   Expr at(const Expr& warp, const Expr& row, const Expr& pair, const Expr& matrix) {
-    VarMap values = {{thread_.get(), warp * Expr(kWarp) + row * Expr(kLanesOfRow) + pair}};
+    const Expr lane = ldmatrix_fragment(false).place().apply({row, pair * kPair})[0];
+    VarMap values = {{thread_.get(), warp * Expr(kWarp) + lane}};
     Expr rest = matrix;
     for (size_t l = loops_.size(); l-- > 0;) {
       values[loops_[l]->var.get()] = l == 0 ? rest : floormod(rest, loops_[l]->extent);
@@ -42,13 +43,13 @@ class LanePlaces {
     KnowledgeScope scope(known_);
     Var warp("w"), row("r"), pair("q"), matrix("x");
     known_.bind(warp, 0, Expr(kWarp));
-    known_.bind(row, 0, Expr(kRows));
-    known_.bind(pair, 0, Expr(kLanesOfRow));
+    known_.bind(row, 0, Expr(kCoreRows));
+    known_.bind(pair, 0, Expr(kCoreLanes));
     known_.bind(matrix, 0, Expr(matrices));
     Expr start = is_transposed ? at(warp, 0, pair, matrix) : at(warp, row, 0, matrix);
     Expr moved = at(warp, row, pair, matrix) - start;
     bool neighbours = known_.prove(eq(moved, is_transposed ? Expr(row) : pair * Expr(kPair)));
-    if (!neighbours || !known_.prove(eq(floormod(start, Expr(kRows)), 0))) {
+    if (!neighbours || !known_.prove(eq(floormod(start, Expr(kCoreRows)), 0))) {
       fail_stmatrix(loop_,
                     "lane l must store elements 2 * (l % 4) and 2 * (l % 4) + 1 of row l / 4 of a "
                     "matrix, whose rows (or columns) lie at multiples of 16 bytes");
@@ -102,8 +103,8 @@ StmatrixNest match_stmatrix(const ForNode& loop, const Expr& thread, Analyzer& k
   LanePlaces places(loop, loops, index->base, thread, known);
   places.require_rows(matrices, nest.is_transposed);
   // This lane's warp, and the matrix row whose address it supplies.
-  const Expr warp = floordiv(thread, Expr(kWarp)), row = floormod(thread, Expr(kRows));
-  const Expr matrix = floormod(floordiv(thread, Expr(kRows)), Expr(matrices));
+  const Expr warp = floordiv(thread, Expr(kWarp)), row = floormod(thread, Expr(kCoreRows));
+  const Expr matrix = floormod(floordiv(thread, Expr(kCoreRows)), Expr(matrices));
   nest.row = places.at(warp, row, 0, matrix);
   if (nest.is_transposed) {
     nest.row = known.simplify(places.at(warp, 0, floordiv(row, Expr(kPair)), matrix) +

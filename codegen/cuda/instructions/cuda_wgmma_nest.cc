@@ -44,7 +44,7 @@ class Matcher {
     if (in_registers ? !is_private(x->buffer) : !uses_var(x->indices[0], row_loop()->var)) {
       std::swap(x, y);
     }
-    const MmaRow& types = nest_.row->warp;
+    const Instruction& types = *nest_.row;
     const bool typed = x->buffer->elem == types.operand && y->buffer->elem == types.b_operand() &&
                        acc->buffer->elem == types.acc;
     const bool shared =
@@ -63,10 +63,7 @@ class Matcher {
  private:
   static constexpr int64_t kMostGroups = 8;  // warpgroups of a block
 
-  [[noreturn]] void fail(const std::string& reason) const {
-    throw LoweringError(fmt::format("loop '{}' is marked as wgmma '{}': {}", loop_.var.name(),
-                                    mma_mark(loop_), reason));
-  }
+  [[noreturn]] void fail(const std::string& reason) const { fail_mma(loop_, reason); }
 
   const ForNode* row_loop() const { return loops_[loops_.size() - 3]; }
   const ForNode* column_loop() const { return loops_[loops_.size() - 2]; }
@@ -81,8 +78,8 @@ class Matcher {
     const bool nested = loops_.size() >= 3 && loops_.size() <= 6 && store_ &&
                         !store_->predicate.defined() && thread_.defined();
     if (!nested) fail("it must be three to six loops around one store, in one over warps");
-    const MmaRow& types = nest_.row->warp;
-    const int64_t sizes[] = {types.m, types.n, types.k};
+    const Instruction& types = *nest_.row;
+    const int64_t sizes[] = {kWarpRows, types.n, types.k};
     for (size_t l = 0; l < loops_.size(); ++l) {
       auto extent = as_int(loops_[l]->extent);
       const bool fits =
@@ -107,11 +104,15 @@ class Matcher {
   }
 
   // `offset` with values for some variables and 0 for the rest.
-  int64_t at(const Expr& offset, VarMap values, const std::string& what) {
+  Expr with(const Expr& offset, VarMap values) const {
     for (const ForNode* l : loops_) values.try_emplace(l->var.get(), 0);
     values.try_emplace(warp_.get(), 0);
     values.try_emplace(lane_.get(), 0);
-    auto distance = as_int(known_.simplify(substitute(offset, values)));
+    return substitute(offset, values);
+  }
+
+  int64_t at(const Expr& offset, VarMap values, const std::string& what) {
+    auto distance = as_int(known_.simplify(with(offset, std::move(values))));
     if (!distance) fail(fmt::format("where {} lies depends on more than its loops", what));
     return *distance;
   }
@@ -128,11 +129,12 @@ class Matcher {
 
   void take_sums(const LoadNode& acc) {
     const Expr offset = from_start(acc.indices[0], nest_.sums_start);
-    constexpr int64_t kColumns = 8, kHeld = 4;  // a lane has 4 elements of 8 columns
-    for (int64_t j = 0; j < nest_.row->n(); ++j) {
-      if (at(offset, {{column_loop()->var.get(), Expr(j)}}, "a sum") != j / kColumns * kHeld) {
-        fail("its sums must lie by columns of 8, lane and register");
-      }
+    const Fragment& d = accumulators(kWarpRows);
+    const Var j = column_loop()->var;
+    const IndexMap held{{j}, {known_.simplify(with(offset, {{j.get(), j}}))}},
+        wanted{{j}, {floordiv(j, d.columns()) * d.elements()}};
+    if (!same_digits(held, wanted, {nest_.row->n})) {
+      fail("its sums must lie by columns of 8, lane and register");
     }
     nest_.sums = acc.buffer;
     for (size_t l = 0; l < outer(); ++l) sums_steps_.push_back(step_of(offset, l, "a sum"));
@@ -153,7 +155,7 @@ class Matcher {
       }
     }
     take_steps(offset, result, true, what);
-    const int64_t packed = nest_.row->warp.packed();
+    const int64_t packed = nest_.row->packed();
     const bool whole = result.step % packed == 0 && result.fragment % packed == 0 &&
                        is_int(known_.simplify(floormod(result.start, Expr(packed))), 0);
     if (!whole) fail("operand A does not lie in whole registers");
@@ -165,27 +167,23 @@ class Matcher {
     const std::string what = fmt::format("operand {}", name);
     const Expr offset = from_start(read.indices[0], result.start);
     const bool is_a = name == 'A';
-    std::vector<int64_t> across, along;
-    const int bits = nest_.row->warp.operand_bits();
-    const int64_t rows = is_a ? WgmmaRow::m : nest_.row->n();
-    for (int64_t x = 0; x < rows; ++x) {
-      VarMap values;
+    const int bits = nest_.row->operand_bits();
+    const IndexMap place = IndexMap::make(2, [&](const std::vector<Var>& x) {
+      VarMap values = {{term_loop()->var.get(), x[1]}};
       if (is_a) {
-        values = {{row_loop()->var.get(), Expr(x % nest_.row->warp.m)},
-                  {warp_.get(), Expr(x / nest_.row->warp.m)}};
+        values[row_loop()->var.get()] = floormod(x[0], kWarpRows);
+        values[warp_.get()] = floordiv(x[0], kWarpRows);
       } else {
-        values = {{column_loop()->var.get(), Expr(x)}};
+        values[column_loop()->var.get()] = x[0];
       }
-      across.push_back(at(offset, values, what) * bits / 8);
-    }
-    for (int64_t k = 0; k < nest_.row->k(); ++k) {
-      along.push_back(at(offset, {{term_loop()->var.get(), Expr(k)}}, what) * bits / 8);
-    }
+      return std::vector<Expr>{simplify(with(offset, values)) * (bits / 8)};
+    });
     require_sum(offset, is_a, what);
     const int64_t span = swizzled_row_(read.buffer) * bits / 8;
     auto swizzle = swizzle_of_span(span == 0 ? span_of(WgmmaSwizzle::None) : span);
     if (!swizzle) fail(fmt::format("{} has swizzled rows of {} bytes, more than 128", what, span));
-    auto layout = derive_wgmma_layout(bits, *swizzle, across, along);
+    const int rows = is_a ? kWarpgroupRows : nest_.row->n;
+    auto layout = derive_wgmma_layout(bits, *swizzle, place, rows, nest_.row->k);
     if (!layout) {
       fail(fmt::format(
           "'{}' lies as no matrix descriptor says: rows of 32, 64 or 128 swizzled bytes "
@@ -200,17 +198,12 @@ class Matcher {
 
   // Row (or column), k and outer loops must each add a distance of their own.
   void require_sum(const Expr& offset, bool is_a, const std::string& what) {
-    auto only = [&](const std::vector<const ExprNode*>& kept) {
-      VarMap zero;
-      for (const ForNode* l : loops_) zero[l->var.get()] = 0;
-      zero[warp_.get()] = 0;
-      for (const ExprNode* v : kept) zero.erase(v);
-      return substitute(offset, zero);
-    };
-    Expr rest = offset - only({term_loop()->var.get()});
+    auto only = [&](const ForNode* l) { return with(offset, {{l->var.get(), l->var}}); };
+    Expr rest = offset - only(term_loop());
     rest = rest -
-           (is_a ? only({row_loop()->var.get(), warp_.get()}) : only({column_loop()->var.get()}));
-    for (size_t l = 0; l < outer(); ++l) rest = rest - only({loops_[l]->var.get()});
+           (is_a ? with(offset, {{row_loop()->var.get(), row_loop()->var}, {warp_.get(), warp_}})
+                 : only(column_loop()));
+    for (size_t l = 0; l < outer(); ++l) rest = rest - only(loops_[l]);
     KnowledgeScope inside(known_);
     for (const ForNode* l : loops_) known_.bind(l->var, l->min, l->extent);
     if (!is_int(known_.simplify(rest), 0)) {
@@ -272,7 +265,7 @@ std::string operand_text(const WgmmaNest& nest, const WgmmaOperand& o, int64_t f
     return at;
   };
   if (is_private(o.buffer)) {
-    return fmt::format("*(unsigned(*)[{}])({} + ({} + {}))", nest.stored().a_registers(), array,
+    return fmt::format("*(unsigned(*)[{}])({} + ({} + {}))", nest.row->a_registers(), array,
                        expr.print(o.start), ahead(bits));
   }
   const WgmmaLayout& layout = o.layout;
@@ -291,27 +284,25 @@ std::string sums_text(const WgmmaNest& nest, const std::string& f, CudaExpr& exp
 // The instruction of a step and a fragment that takes the metadata of these lanes.
 std::vector<std::string> instruction_lines(const WgmmaNest& nest, int selector,
                                            const Counters& loops, CudaExpr& expr) {
-  const WgmmaRow& row = *nest.row;
+  const Instruction& row = *nest.row;
   std::vector<std::string> ways;
-  if (nest.sparse.row) ways.push_back(std::to_string(selector));
+  if (nest.row->is_sparse()) ways.push_back(std::to_string(selector));
   if (row.may_be_transposed()) {
     for (const WgmmaOperand* o : {&nest.a, &nest.b}) {
       ways.emplace_back(o->layout.along_k ? "0" : "1");
     }
   }
   std::vector<std::string> lines = {
-      fmt::format("tw_wgmma_{}{}({},", row.warp.name,
+      fmt::format("tw_wgmma_{}{}({},", row.name,
                   ways.empty() ? "" : fmt::format("<{}>", fmt::join(ways, ", ")),
                   sums_text(nest, loops.fragment, expr)),
       fmt::format("    {},", operand_text(nest, nest.a, selector * nest.sparse.next, loops, expr))};
-  std::string last = operand_text(nest, nest.b, int64_t{selector} * row.k(), loops, expr);
-  if (nest.sparse.row) {
+  std::string last = operand_text(nest, nest.b, int64_t{selector} * row.k, loops, expr);
+  if (nest.row->is_sparse()) {
     lines.push_back(fmt::format("    {},", last));
-    const int64_t in_byte = 8 / bits_of(nest.sparse.words->elem);
-    last = fmt::format("tw_word_at({} + ({} + {} * {} + {} * {}))",
-                       expr.buffers.at(nest.sparse.words.get()),
-                       expr.print(simplify(floordiv(nest.sparse.start, Expr(in_byte)))), loops.step,
-                       nest.sparse.step / in_byte, loops.fragment, nest.sparse.fragment / in_byte);
+    last =
+        sparse_word(nest.sparse,
+                    {{loops.step, nest.sparse.step}, {loops.fragment, nest.sparse.fragment}}, expr);
   }
   lines.push_back(fmt::format("    {}, 1);", last));
   return lines;
@@ -325,10 +316,9 @@ bool leaves_wgmma_pending(const ForNode& loop) {
   return loop.annotations.count(kWgmmaPendingKey) != 0;
 }
 
-const WgmmaRow* wgmma_mark(const ForNode& loop) {
-  const std::string name = mma_mark(loop);
-  const SparseWgmmaRow* sparse = find_sparse_wgmma(name);
-  return sparse ? &sparse->whole() : find_wgmma(name);
+const Instruction* wgmma_mark(const ForNode& loop) {
+  const Instruction* row = find_instruction(mma_mark(loop));
+  return row && row->is_wgmma() ? row : nullptr;
 }
 
 bool has_wgmma(const Stmt& kernel) {
@@ -357,9 +347,8 @@ bool stores_wgmma_operands(const Stmt& kernel) {
 
 WgmmaNest match_wgmma(const ForNode& loop, const Expr& thread, const SwizzledRow& swizzled_row,
                       Analyzer& known) {
-  if (const SparseWgmmaRow* sparse = find_sparse_wgmma(mma_mark(loop))) {
-    return match_sparse_wgmma(loop, *sparse, thread, swizzled_row, known);
-  }
+  const Instruction& row = *wgmma_mark(loop);
+  if (row.is_sparse()) return match_sparse_wgmma(loop, row, thread, swizzled_row, known);
   return match_whole_wgmma(loop, thread, swizzled_row, known);
 }
 

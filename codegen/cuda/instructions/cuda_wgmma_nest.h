@@ -1,7 +1,7 @@
 // Loop nests that are asynchronous matrix instructions of warpgroups (wgmma).
 //
 // A schedule marks the outermost loop of a nest with the annotation kMmaKey (codegen/cuda/instructions/cuda_mma.h),
-// the name of a row of wgmma_rows.h. The outer loops are s over instructions along k and f over
+// the name of a row of wgmma_rows(). The outer loops are s over instructions along k and f over
 // those of further rows, in any order, where there are several. There may be two loops along k:
 // over spans of memory, and over the instructions of one. The inner loops are the row, the column
 // and k of one warp's part,
@@ -11,16 +11,16 @@
 //       C[…, j / 8, lane, register] = C[…] + A[…] * B[…] }}}}}}
 //
 // in a loop over warps. Four neighbouring warps read 64 rows of A, 16 each, and the same columns of
-// B. C is private to threads. Its last two dimensions are the lane and the register of acc_place().
+// B. C is private to threads. Its last two dimensions are the lane and the element of Instruction::d().
 // A and B are tiles in shared memory, whose layout is that of a matrix descriptor. The descriptor
 // is found from their indices and the array's swizzle. The marked loop is a group of its own, from
 // the fence to the wait.
 //
 // A may be private, too. Its last two dimensions are then the lane, and the place among the lane's
-// elements by wgmma_a_place(), register by register. Weights of a few bits, which their threads
+// elements by Instruction::a(). Weights of a few bits, which their threads
 // unpack, are multiplied so. A is then the weight, with its columns as rows (swap AB).
 //
-// With a row of sparse_wgmma_rows.h, A's kept elements are private. B is read at the places where
+// With a row of sparse_wgmma_rows(), A's kept elements are private. B is read at the places where
 // these stood, as with a sparse row of a warp (codegen/cuda/instructions/cuda_mma.h). The innermost loop runs over
 // the kept elements of as many instructions as take their sparse metadata from one register.
 //
@@ -42,9 +42,10 @@
 #include <vector>
 
 #include "codegen/cuda/cuda_expr.h"
+#include "codegen/cuda/instructions/cuda_sparse_parts.h"
 #include "ir/arith/simplify.h"
 #include "ir/stmt.h"
-#include "kernel/instructions/sparse_wgmma_rows.h"
+#include "kernel/instructions/wgmma_layout.h"
 #include "kernel/instructions/wgmma_rows.h"
 
 namespace tilewright {
@@ -59,43 +60,31 @@ struct WgmmaOperand {
   int64_t step = 0, fragment = 0, span = 0;
 };
 
-// The sparse metadata of a sparse A.
-struct WgmmaMetadata {
-  const SparseWgmmaRow* row = nullptr;  // null where A is not sparse
-  Buffer words;
-  Expr start;                      // this lane's word for the first step and fragment
-  int64_t step = 0, fragment = 0;  // distances to the words of others
-  int64_t next = 0;  // the distance between elements of A for the instructions of one word
-};
-
 // The parts of a marked nest over flat buffers.
 struct WgmmaNest {
-  const WgmmaRow* row;  // for a sparse one: as if A were dense
+  const Instruction* row;
   int64_t steps = 1, fragments = 1;
   int64_t spans = 1;  // each of so many steps
   Buffer sums;
   Expr sums_start;
   int64_t sums_fragment = 0;  // the distance between the accumulators of neighbouring fragments
   WgmmaOperand a, b;
-  WgmmaMetadata sparse = {};
+  SparseWords sparse = {};  // of a sparse A
 
   bool a_in_registers() const;
   // Instructions per step and fragment: those that share a word of metadata.
-  int in_step() const { return sparse.row ? sparse.row->warp.selectors() : 1; }
+  int in_step() const { return row->selectors(); }
   int64_t instructions() const { return spans * steps * fragments * in_step(); }
-  // A as it is stored.
-  MmaRow stored() const { return sparse.row ? sparse.row->warp.stored() : row->warp; }
   // Multiply-adds of a warpgroup, without those of elements that are not kept.
-  int64_t products() const { return instructions() * WgmmaRow::m * row->n() * stored().k; }
+  int64_t products() const { return instructions() * row->m * row->n * row->kept(); }
 };
 
 inline constexpr const char* kWgmmaPendingKey = "wgmma_pending";
 // Whether the loop is so annotated.
 bool leaves_wgmma_pending(const ForNode& loop);
 
-// The row that a loop is marked with, for a sparse one as if A were dense; null where it is no such
-// mark.
-const WgmmaRow* wgmma_mark(const ForNode& loop);
+// The row that a loop is marked with; null where it is no such mark.
+const Instruction* wgmma_mark(const ForNode& loop);
 // Whether the kernel has such loops.
 bool has_wgmma(const Stmt& kernel);
 // Whether threads store what such loops read from shared memory. A fence to the asynchronous proxy
@@ -110,7 +99,7 @@ using SwizzledRow = std::function<int64_t(const Buffer&)>;
 WgmmaNest match_wgmma(const ForNode& loop, const Expr& thread, const SwizzledRow& swizzled_row,
                       Analyzer& known);
 // The same for a loop that is marked with a sparse row.
-WgmmaNest match_sparse_wgmma(const ForNode& loop, const SparseWgmmaRow& row, const Expr& thread,
+WgmmaNest match_sparse_wgmma(const ForNode& loop, const Instruction& row, const Expr& thread,
                              const SwizzledRow& swizzled_row, Analyzer& known);
 // The same with a dense A, whatever the loop is marked with.
 WgmmaNest match_whole_wgmma(const ForNode& loop, const Expr& thread,

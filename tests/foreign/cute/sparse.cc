@@ -1,4 +1,4 @@
-// CUTLASS's operands of `mma.sp`, by the names of sparse_mma_rows.h.
+// CUTLASS's operands of `mma.sp`, by the names of mma_rows.h.
 //
 // CUTLASS's kernels for sm_80 load sparse metadata by ldmatrix. Its reorder_meta() puts them in
 // memory so that lanes get what the instruction takes, two instructions' rows at a time. Here it

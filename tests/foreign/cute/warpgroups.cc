@@ -1,5 +1,4 @@
-// CuTe's fragments and sparse metadata of `wgmma` and `wgmma.sp`, by the names of wgmma_rows.h and
-// sparse_wgmma_rows.h.
+// CuTe's fragments and sparse metadata of `wgmma` and `wgmma.sp`, by the names of wgmma_rows.h.
 #include <cute/atom/mma_traits_sm90_gmma.hpp>
 #include <cute/atom/mma_traits_sm90_gmma_sparse.hpp>
 

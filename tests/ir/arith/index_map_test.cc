@@ -164,49 +164,181 @@ TEST(IndexMap, BijectionsByEnumeration) {
   for (const auto& [text, shape] : cases) expect_bijection(IndexMap::parse(text), shape);
 }
 
-// Sequences of splits, fusions and permutations, with and without padding.
+// A map of splits, fusions and permutations of a box `shape`, with the extents of its outputs. Some
+// splits round up.
+struct RandomMap {
+  IndexMap map;
+  Point shape, extents;
+  int padded = 0;
+};
+
+class RandomMaps {
+ public:
+  explicit RandomMaps(uint32_t seed) : random_(seed) {}
+
+  int64_t below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
+
+  RandomMap over_some_box(bool pads) {
+    Point shape;
+    for (int64_t d = 1 + below(3); d > 0; --d) shape.push_back(1 + below(9));
+    return over(shape, pads);
+  }
+
+  RandomMap over(const Point& shape, bool pads) {
+    RandomMap r{{}, shape, shape};
+    for (size_t d = 0; d < shape.size(); ++d) r.map.inputs.emplace_back("i" + std::to_string(d));
+    r.map.outputs = {r.map.inputs.begin(), r.map.inputs.end()};
+    for (int64_t step = below(5); step > 0; --step) take_step(r, step % 3, pads);
+    return r;
+  }
+
+ private:
+  void take_step(RandomMap& r, int64_t kind, bool pads) {
+    auto d = static_cast<size_t>(below(static_cast<int64_t>(r.extents.size())));
+    auto e = static_cast<size_t>(below(static_cast<int64_t>(r.extents.size())));
+    const int64_t c = 1 + below(6);
+    const bool even = r.extents[d] % c == 0;
+    std::vector<Expr>& out = r.map.outputs;
+    if (kind == 0 && d != e) {  // fuse
+      out[d] = out[d] * r.extents[e] + out[e];
+      r.extents[d] *= r.extents[e];
+      out.erase(out.begin() + static_cast<long>(e));
+      r.extents.erase(r.extents.begin() + static_cast<long>(e));
+    } else if (kind == 1 && (even || (pads && out[d].as<VarNode>()))) {  // split
+      out.push_back(floormod(out[d], c));
+      out[d] = floordiv(out[d], c);
+      r.extents[d] = (r.extents[d] + c - 1) / c;
+      r.extents.push_back(c);
+      r.padded += !even;
+    } else {
+      std::swap(out[d], out[e]);
+      std::swap(r.extents[d], r.extents[e]);
+    }
+  }
+
+  std::mt19937 random_;
+};
+
 TEST(IndexMap, RandomSplitsFusionsAndPermutationsAreBijections) {
   int padded = 0;
   for (uint32_t seed = 0; seed < 500; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    std::mt19937 random(seed);
-    auto below = [&](int64_t n) {
-      return static_cast<int64_t>(random() % static_cast<uint64_t>(n));
-    };
-    IndexMap map;
-    Point shape, extents;
-    for (int64_t d = 1 + below(3); d > 0; --d) {
-      map.inputs.emplace_back("i" + std::to_string(d));
-      shape.push_back(1 + below(9));
-    }
-    extents = shape;
-    map.outputs = {map.inputs.begin(), map.inputs.end()};
-    for (int64_t step = below(5); step > 0; --step) {
-      auto d = static_cast<size_t>(below(static_cast<int64_t>(extents.size())));
-      auto e = static_cast<size_t>(below(static_cast<int64_t>(extents.size())));
-      int64_t c = 1 + below(6);
-      bool even = extents[d] % c == 0;
-      if (step % 3 == 0 && d != e) {  // fuse
-        map.outputs[d] = map.outputs[d] * extents[e] + map.outputs[e];
-        extents[d] *= extents[e];
-        map.outputs.erase(map.outputs.begin() + static_cast<long>(e));
-        extents.erase(extents.begin() + static_cast<long>(e));
-      } else if (step % 3 == 1 && (even || map.outputs[d].as<VarNode>())) {  // split
-        map.outputs.push_back(floormod(map.outputs[d], c));
-        map.outputs[d] = floordiv(map.outputs[d], c);
-        extents[d] = (extents[d] + c - 1) / c;
-        extents.push_back(c);
-        padded += !even;
-      } else {
-        std::swap(map.outputs[d], map.outputs[e]);
-        std::swap(extents[d], extents[e]);
-      }
-    }
-    ASSERT_EQ(ints(map.image(exprs(shape))), extents) << map.str();
-    expect_bijection(map, shape);
+    const RandomMap r = RandomMaps(seed).over_some_box(true);
+    padded += r.padded;
+    ASSERT_EQ(ints(r.map.image(exprs(r.shape))), r.extents) << r.map.str();
+    expect_bijection(r.map, r.shape);
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(padded, 50);
+}
+
+// The laws of an algebra of maps, each at every point of a box.
+TEST(IndexMap, RandomMapsComposeAssociativelyAndWithTheirInverses) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    RandomMaps random(seed);
+    const RandomMap h = random.over_some_box(false), g = random.over(h.extents, false),
+                    f = random.over(g.extents, false);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + f.map.str() + " after " + g.map.str() +
+                 " after " + h.map.str());
+    const IndexMap left = compose(compose(f.map, g.map), h.map),
+                   right = compose(f.map, compose(g.map, h.map));
+    const IndexMap back = compose(h.map.inverse(exprs(h.shape)), h.map),
+                   forth = compose(h.map, h.map.inverse(exprs(h.shape)));
+    for (const Point& p : box(h.shape)) {
+      ASSERT_EQ(map_point(left, p), map_point(f.map, map_point(g.map, map_point(h.map, p))));
+      ASSERT_EQ(map_point(right, p), map_point(left, p));
+      ASSERT_EQ(map_point(back, p), p);
+    }
+    for (const Point& q : box(h.extents)) ASSERT_EQ(map_point(forth, q), q);
+    // The inverse of a composition is that of its parts, in reverse.
+    const IndexMap inverse = compose(g.map, h.map).inverse(exprs(h.shape)),
+                   parts = compose(h.map.inverse(exprs(h.shape)), g.map.inverse(exprs(g.shape)));
+    for (const Point& q : box(g.extents)) ASSERT_EQ(map_point(inverse, q), map_point(parts, q));
+  }
+}
+
+TEST(IndexMap, RandomMapsRepeatAsBijectionsOfNumberedCopies) {
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    RandomMaps random(seed);
+    const RandomMap f = random.over_some_box(false);
+    Point whole = f.shape, image;
+    for (int64_t& extent : whole) {
+      image.push_back(1 + random.below(3));
+      extent *= image.back();
+    }
+    image.insert(image.end(), f.extents.begin(), f.extents.end());
+    const IndexMap map = repeat(f.map, f.shape);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + map.str());
+    ASSERT_EQ(ints(map.image(exprs(whole))), image);
+    expect_bijection(map, whole);
+    if (HasFatalFailure()) return;
+    for (const Point& p : box(whole)) {
+      Point expected, inside;
+      for (size_t d = 0; d < p.size(); ++d) {
+        expected.push_back(p[d] / f.shape[d]);
+        inside.push_back(p[d] % f.shape[d]);
+      }
+      for (int64_t x : map_point(f.map, inside)) expected.push_back(x);
+      ASSERT_EQ(map_point(map, p), expected);
+    }
+  }
+}
+
+// The digits of a map are the map.
+TEST(IndexMap, RandomMapsAreTheSumsOfTheirDigits) {
+  int compared = 0;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    const RandomMap f = RandomMaps(seed).over_some_box(false);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + f.map.str());
+    std::vector<std::vector<IndexMap::Digit>> digits;
+    try {
+      digits = f.map.digits(f.shape);
+    } catch (const IrError&) {
+      continue;  // a fused index that is cut elsewhere
+    }
+    ++compared;
+    for (const Point& p : box(f.shape)) {
+      Point sums;
+      for (const auto& output : digits) {
+        sums.push_back(0);
+        for (const IndexMap::Digit& d : output) {
+          sums.back() += p[static_cast<size_t>(d.input)] / d.unit % d.extent * d.scale;
+        }
+      }
+      ASSERT_EQ(sums, map_point(f.map, p));
+      ASSERT_EQ(f.map.at(p), sums);
+    }
+  }
+  EXPECT_GT(compared, 100);
+}
+
+TEST(IndexMap, DigitsComeHighestFirst) {
+  const IndexMap map = IndexMap::parse("(i, j) -> (floormod(i, 8) * 4 + floordiv(j, 2), 0)");
+  using Digits = std::vector<IndexMap::Digit>;
+  EXPECT_EQ(map.digits({16, 8}), (std::vector<Digits>{{{0, 1, 8, 4}, {1, 2, 4, 1}}, {}}));
+  EXPECT_THROW(map.digits({16}), IrError);
+  EXPECT_THROW(IndexMap::parse("(i) -> (i + 1)").digits({4}), IrError);
+  const IndexMap cut = IndexMap::parse("(i, j) -> (floordiv(i * 10 + j, 4))");
+  EXPECT_THROW(cut.digits({3, 10}), IrError);
+}
+
+TEST(IndexMap, SameDigitsAreSeenThroughOtherTexts) {
+  auto same = [](const char* f, const char* g) {
+    return same_digits(IndexMap::parse(f), IndexMap::parse(g), {16, 8});
+  };
+  EXPECT_TRUE(
+      same("(i, j) -> (i * 8 + j)", "(i, j) -> (floordiv(j, 2) * 2 + floormod(j, 2) + i * 8)"));
+  EXPECT_TRUE(same("(i, j) -> (floormod(i, 16))", "(i, j) -> (i)"));
+  EXPECT_TRUE(same("(i, j) -> (floormod(j, 64) + floordiv(j, 64) * 512)", "(i, j) -> (j)"));
+  EXPECT_FALSE(same("(i, j) -> (i * 8 + j)", "(i, j) -> (i * 16 + j)"));
+  EXPECT_FALSE(same("(i, j) -> (i * 8 + j)", "(i, j) -> (i * 8 + floormod(j, 4))"));
+  EXPECT_FALSE(same("(i, j) -> (i * i)", "(i, j) -> (i * i)"));
+}
+
+TEST(IndexMap, CompositionWantsAsManyIndicesAsThereAre) {
+  const IndexMap swap = IndexMap::parse("(i, j) -> (j, i)");
+  EXPECT_THROW(compose(swap, IndexMap::parse("(i) -> (i)")), IrError);
+  EXPECT_THROW(repeat(swap, {4}), IrError);
 }
 
 std::string refusal_index_map(const std::string& text, const Point& shape) {

@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "kernel/instructions/wgmma_rows.h"
+#include "kernel/instructions/wgmma_layout.h"
 #include "kernel/tensor_map.h"
 #include "tests/golden.h"
 #include "tests/kernel/instructions/cute_tables.h"
@@ -94,13 +94,15 @@ Fields fields_of(const WgmmaLayout& layout) {
 bool same_step(const Operand& o, int64_t rows, const CuteLayout& tile,
                const std::vector<std::string>& line) {
   const int64_t x0 = std::stoi(line.at(1)), k0 = std::stoi(line.at(2)), terms = 256 / o.bits;
-  auto bytes_to = [&](int64_t x, int64_t k) {
-    return (tile(x0 + x, k0 + k) - tile(x0, k0)) * o.bits / 8;
-  };
-  std::vector<int64_t> across, along;
-  for (int64_t x = 0; x < rows; ++x) across.push_back(bytes_to(x, 0));
-  for (int64_t k = 0; k < terms; ++k) along.push_back(bytes_to(0, k));
-  auto layout = derive_wgmma_layout(o.bits, o.swizzle, across, along);
+  // A step lies as the first one does, from its own start on.
+  bool same = true;
+  for (int64_t x = 0; x < rows; ++x) same &= tile(x0 + x, k0) - tile(x0, k0) == tile(x, 0);
+  for (int64_t k = 0; k < terms; ++k) same &= tile(x0, k0 + k) - tile(x0, k0) == tile(0, k);
+  const IndexMap bytes = IndexMap::make(
+      1, [&](const std::vector<Var>& e) { return std::vector<Expr>{e[0] * (o.bits / 8)}; });
+  auto layout = derive_wgmma_layout(o.bits, o.swizzle, compose(bytes, tile.map()),
+                                    static_cast<int>(rows), static_cast<int>(terms));
+  if (!same) return false;
   if (!layout || layout->along_k != o.along_k) return false;
   const Fields ours = fields_of(*layout);
   // An offset that no element of the operand is reached by may have any value.

@@ -85,6 +85,20 @@ int64_t CuteLayout::operator()(int64_t first, int64_t second) const {
   return sum;
 }
 
+IndexMap CuteLayout::map() const {
+  return IndexMap::make(2, [&](const std::vector<Var>& x) {
+    Expr sum = 0;
+    for (size_t mode = 0; mode < modes_.size() && mode < 2; ++mode) {
+      int64_t unit = 1;
+      for (const Digit& digit : modes_[mode]) {
+        sum = sum + floormod(floordiv(x[mode], unit), digit.extent) * digit.stride;
+        unit *= digit.extent;
+      }
+    }
+    return std::vector<Expr>{sum};
+  });
+}
+
 uint64_t CuteLayout::hash() const {
   CuteHash hash;
   for (int64_t i = 0; i < size(); ++i) hash.add((*this)(i % extent(0), i / extent(0)));

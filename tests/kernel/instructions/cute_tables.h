@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "ir/arith/index_map.h"
+
 namespace tilewright::test {
 
 // A layout of CuTe: "((_4,_8),_2):((_16,_1),_8)" maps the pair (lane, value) to a number. An index
@@ -20,6 +22,8 @@ class CuteLayout {
   int64_t extent(size_t mode) const;
   int64_t size() const;
   int64_t operator()(int64_t first, int64_t second = 0) const;
+  // The same as a map of a pair.
+  IndexMap map() const;
   // FNV-1a over all values, the first mode fastest, as tests/foreign/cute/cute_print.h takes it.
   uint64_t hash() const;
 

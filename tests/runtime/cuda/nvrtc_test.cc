@@ -78,7 +78,7 @@ int matrix_instructions_nvrtc(const cuda::CubinFacts& facts) {
 }
 
 TEST_F(Nvrtc, MatrixRowsBecomeMatrixInstructions) {
-  for (const MmaRow& row : mma_rows()) {
+  for (const Instruction& row : mma_rows()) {
     // Other shapes have other fragments than the kernel loads; they are compiled below.
     if (row.m != 16 || row.k * row.operand_bits() != 256) continue;
     for (const std::string& arch : kTargets) {
@@ -92,7 +92,7 @@ TEST_F(Nvrtc, MatrixRowsBecomeMatrixInstructions) {
 }
 
 TEST_F(Nvrtc, EveryRowOfTheTableIsAnInstruction) {
-  for (const MmaRow& row : mma_rows()) {
+  for (const Instruction& row : mma_rows()) {
     std::string arch = row.min_sm == 75 ? "sm_75" : "sm_" + std::to_string(row.min_sm);
     if (!cuda::nvrtc_accepts(arch)) continue;
     std::string acc = test::cuda_type(row.acc);

@@ -16,11 +16,11 @@ int sparse_instructions(const cuda::CubinFacts& facts) {
 
 TEST(SparseMmaCode, EveryRowIsASparseInstruction) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << cuda::nvrtc_problem();
-  for (const SparseMmaRow& row : sparse_mma_rows()) {
+  for (const Instruction& row : sparse_mma_rows()) {
     for (const char* arch : {"sm_80", "sm_89", "sm_90a"}) {
       const int capability = std::stoi(std::string(arch).substr(3));
-      if (!cuda::nvrtc_accepts(arch) || !row.whole.runs_on(capability)) continue;
-      SCOPED_TRACE(std::string(row.whole.name) + " on " + arch);
+      if (!cuda::nvrtc_accepts(arch) || !row.runs_on(capability)) continue;
+      SCOPED_TRACE(std::string(row.name) + " on " + arch);
       const std::string text = test::sparse_kernel(row, row.selectors() - 1);
       cuda::CubinFacts facts =
           cuda::cubin_facts(cuda::compile_to_cubin(text, "sparse", arch), "sparse");

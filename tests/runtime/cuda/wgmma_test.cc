@@ -28,15 +28,15 @@ class WgmmaCode : public testing::Test {
 
 // Half precision and tf32, quarters, integers.
 TEST_F(WgmmaCode, EveryKindOfRowIsItsInstruction) {
-  for (const WgmmaRow& row : wgmma_rows()) {
-    if (row.n() != 64) continue;
-    const bool bytes = row.warp.operand_bits() == 8;
-    const char* name = !bytes ? "HGMMA" : is_float(row.warp.operand) ? "QGMMA" : "IGMMA";
+  for (const Instruction& row : wgmma_rows()) {
+    if (row.n != 64) continue;
+    const bool bytes = row.operand_bits() == 8;
+    const char* name = !bytes ? "HGMMA" : is_float(row.operand) ? "QGMMA" : "IGMMA";
     WgmmaCase c{&row};
-    c.a_in_registers = row.warp.other || row.warp.acc == ElemType::f16;
+    c.a_in_registers = row.other || row.acc == ElemType::f16;
     SCOPED_TRACE(c.to_string());
     cuda::CubinFacts facts = facts_of(c);
-    EXPECT_EQ(facts.count(name), c.terms() / row.k());
+    EXPECT_EQ(facts.count(name), c.terms() / row.k);
     EXPECT_EQ(matrix_instructions_wgmma(facts), facts.count(name));
     EXPECT_EQ(facts.local_accesses(), 0);
   }
@@ -48,14 +48,14 @@ TEST_F(WgmmaCode, EverySizeIsTakenAndSumsStayInRegisters) {
                            "m64n256k8_f32_tf32", "m64n256k32_f32_e4m3_e5m2", "m64n248k32_f16_e5m2",
                            "m64n256k32_s32_u8_s8", "m64n240k32_s32_s8", "m64n24k32_s32_u8"}) {
     SCOPED_TRACE(name);
-    WgmmaCase c{find_wgmma(name)};
+    WgmmaCase c{find_instruction(name)};
     cuda::CubinFacts facts = facts_of(c);
-    EXPECT_EQ(matrix_instructions_wgmma(facts), c.terms() / c.row->k());
+    EXPECT_EQ(matrix_instructions_wgmma(facts), c.terms() / c.row->k);
     EXPECT_EQ(facts.local_accesses(), 0);
     EXPECT_EQ(facts.stack_bytes, 0);
     EXPECT_GE(facts.registers, c.row->sum_registers());
   }
-  WgmmaCase across{find_wgmma("m64n256k16_f32_bf16"), 128, true, true};
+  WgmmaCase across{find_instruction("m64n256k16_f32_bf16"), 128, true, true};
   EXPECT_EQ(facts_of(across).count("HGMMA"), across.terms() / 16);
 }
 

@@ -13,8 +13,8 @@ namespace {
 
 // The row with this operand A and accumulators of the block's type, or integer accumulators if
 // scales are applied to them. Null if there is none.
-const MmaRow* row_for(ElemType operand, ElemType sums, bool scaled, const Target& target) {
-  for (const MmaRow& row : mma_rows()) {
+const Instruction* row_for(ElemType operand, ElemType sums, bool scaled, const Target& target) {
+  for (const Instruction& row : mma_rows()) {
     bool fits = row.operand == operand && row.b_operand() == operand && !row.tf32 &&
                 row.split.empty() && row.a_registers() == 4 && row.b_registers() == 2 &&
                 is_printed(row) && row.runs_on(target.gpu.compute_capability);
@@ -25,9 +25,9 @@ const MmaRow* row_for(ElemType operand, ElemType sums, bool scaled, const Target
 
 // The row that takes elements of fewer than 8 bits as stored, beside the codes minus their zero
 // points; null if there is none.
-const MmaRow* row_of_few_bits(ElemType codes, std::optional<ElemType> zeros, ElemType other,
-                              ElemType sums, bool scaled, const Target& target) {
-  for (const MmaRow& row : mma_rows()) {
+const Instruction* row_of_few_bits(ElemType codes, std::optional<ElemType> zeros, ElemType other,
+                                   ElemType sums, bool scaled, const Target& target) {
+  for (const Instruction& row : mma_rows()) {
     const bool taken = codes == row.operand && !zeros;
     const bool made =
         has_code_registers(codes, row.operand) && holds_differences(codes, zeros, row.operand);
@@ -71,7 +71,7 @@ std::optional<Packable> packable_as_it_is(RuleContext& c, const Block& block, co
               plain_iterator(n, indices_of(n, r.a).back()) == r.k && is_weight(c.s, r.b) &&
               indices.size() == 2 && gpu_param_elem(c.s, r.b) == other;
   if (!fits) return std::nullopt;
-  const MmaRow* row = row_for(other, store_of(n).buffer->elem, false, c.input.target);
+  const Instruction* row = row_for(other, store_of(n).buffer->elem, false, c.input.target);
   if (!row) return std::nullopt;
   const int64_t k = *as_int(n.iters[static_cast<size_t>(r.k)].extent);
   Packable p{{}, other, other, *row, nullptr, false, 0, k};
@@ -99,7 +99,7 @@ std::optional<Packable> packable_beside_few_bits(RuleContext& c, const Block& bl
   const bool scaled = !format->scale.empty();
   const ElemType codes = *gpu_param_elem(c.s, format->weight);
   const std::string stored = inputs_of(c.s.node(*bytes))[0];
-  const MmaRow* row =
+  const Instruction* row =
       row_of_few_bits(codes, gpu_param_elem(c.s, format->zero), *gpu_param_elem(c.s, stored),
                       store_of(n).buffer->elem, scaled, c.input.target);
   if (!row) return std::nullopt;
@@ -161,7 +161,7 @@ std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRo
     p.row = p.sparse->stored();
     p.keep = p.sparse->keep;
     p.of = p.sparse->of;
-  } else if (const MmaRow* row = row_for(other, sums, scaled, c.input.target)) {
+  } else if (const Instruction* row = row_for(other, sums, scaled, c.input.target)) {
     p.row = *row;
   } else {
     return std::nullopt;

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "kernel/instructions/sparse_mma_rows.h"
+#include "kernel/instructions/mma_rows.h"
 #include "tuner/rules/gpu/gpu_roles.h"
 #include "tuner/rules/gpu/weight/gpu_sparse.h"
 
@@ -13,8 +13,8 @@ namespace tilewright {
 struct Packable {
   std::optional<Block> value;  // computes the dequantized values, if these are not the elements
   ElemType codes, operand;
-  MmaRow row;                  // its operand A is the weight, reduced to kept elements
-  const SparseMmaRow* sparse;  // mma.sp row with `row` as stored operand; null: dense
+  Instruction row;            // its operand A is the weight, reduced to kept elements
+  const Instruction* sparse;  // mma.sp row with `row` as stored operand; null: dense
   bool scaled;
   int64_t group;  // 0: one scale for all of k
   int64_t k;

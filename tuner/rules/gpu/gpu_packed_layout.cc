@@ -7,25 +7,22 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kInGroup = 4;  // lanes per row
+// Maps the number of an element among those of several registers to its position in packed words.
+// Registers of `packed` elements fill the positions of a word up to `stride`, then the next word.
+IndexMap word_order(int64_t packed, int64_t stride) {
+  return IndexMap::make(1, [&](const std::vector<Var>& element) {
+    const Expr r = floordiv(element[0], packed), part = floormod(element[0], packed);
+    return std::vector<Expr>{floordiv(r, stride) * (stride * packed) + part * stride +
+                             floormod(r, stride)};
+  });
+}
 
-// The position of an element in a fragment (a_place()): the lane; the register's half along n and
-// half along k; the element in the register.
-struct Digits {
-  Expr lane, half_n, half_k, part;
-};
-
-Digits digits_of(const MmaRow& row, const Expr& n, const Expr& k) {
-  const int64_t packed = row.packed();
-  return {digit(n, 1, kBand) * Expr(kInGroup) + digit(k, packed, kInGroup), digit(n, kBand, 2),
-          digit(k, kInGroup * packed, 2), digit(k, 1, packed)};
+IndexMap word_order(ElemType codes, ElemType elements) {
+  const int64_t packed = kWordBits / bits_of(elements);
+  return word_order(packed, kWordBits / bits_of(codes) / packed);
 }
 
 }  // namespace
-
-Expr digit(const Expr& x, int64_t unit, int64_t count) {
-  return floordiv(floormod(x, Expr(unit * count)), Expr(unit));
-}
 
 int64_t PackedLayout::stride() const {
   const int64_t registers = fragments * row->a_registers();
@@ -33,36 +30,12 @@ int64_t PackedLayout::stride() const {
 }
 
 IndexMap PackedLayout::map(int rank, int column, int k) const {
-  // The start of a lane's register r: registers fill the positions of a packed word up to the
-  // stride, then the next word.
-  auto begin = [&](int64_t r) {
-    return Expr(r < stride() ? r : r / stride() * stride() * row->packed());
-  };
-  const int64_t registers = row->a_registers(),
-                in_word = std::max<int64_t>(1, stride() / registers);
-  const int64_t chunks = tile_k / (fragments * row->k);
-  return IndexMap::make(rank, [&](const std::vector<Var>& x) {
-    const Expr &n = x[static_cast<size_t>(column)], &at_k = x[static_cast<size_t>(k)];
-    Digits d = digits_of(*row, n, at_k);
-    Expr place = digit(n, 2 * kBand, tile_n / (2 * kBand));
-    place = place * Expr(chunks) + digit(at_k, fragments * row->k, chunks);
-    place = place * Expr(32) + d.lane;
-    place =
-        place * Expr(chunk()) + d.part * Expr(stride()) + d.half_n * begin(1) + d.half_k * begin(2);
-    if (in_word > 1) place = place + digit(at_k, row->k, in_word) * begin(registers);
-    if (fragments > in_word) {
-      place =
-          place + digit(at_k, row->k * in_word, fragments / in_word) * begin(registers * in_word);
-    }
-    std::vector<Expr> out(x.begin(), x.begin() + std::min(column, k));
-    for (const Expr& e : {floordiv(n, Expr(tile_n)), floordiv(at_k, Expr(tile_k)), place}) {
-      out.push_back(e);
-    }
-    return out;
-  });
+  const Fragment chunk = repeat(row->a(), 1, static_cast<int>(fragments));
+  return on_dimensions(chunk.packed(tile_n, tile_k, word_order(row->packed(), stride())), rank,
+                       column, k);
 }
 
-PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const MmaRow& row) {
+PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const Instruction& row) {
   PackedLayout layout{tile_n, tile_k, 1, bits, &row};
   auto fits = [&](int64_t fragments) {
     return fragments * row.a_registers() * row.packed() * bits <= kAccessBits &&
@@ -73,41 +46,20 @@ PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const MmaRo
 }
 
 IndexMap word_map(ElemType codes, ElemType elements, int64_t vector, int rank, int column, int k) {
-  const int64_t in_word = kWordBits / bits_of(codes), packed = kWordBits / bits_of(elements),
-                stride = in_word / packed;
-  return IndexMap::make(rank, [&](const std::vector<Var>& x) {
-    const Expr &n = x[static_cast<size_t>(column)], &at_k = x[static_cast<size_t>(k)];
-    Expr in_turn = digit(at_k, in_word, vector / in_word) * Expr(in_word) +
-                   digit(at_k, 1, packed) * Expr(stride) + digit(at_k, packed, stride);
-    std::vector<Expr> place(x.begin(), x.begin() + std::min(column, k));
-    for (const Expr& e : {n, floordiv(at_k, Expr(vector)), in_turn}) place.push_back(e);
-    return place;
+  const IndexMap order = word_order(codes, elements);
+  const IndexMap place = IndexMap::make(2, [&](const std::vector<Var>& x) {
+    return std::vector<Expr>{x[0], floordiv(x[1], vector),
+                             order.apply({floormod(x[1], vector)})[0]};
   });
+  return on_dimensions(place, rank, column, k);
 }
 
 IndexMap word_order_map(ElemType codes, ElemType elements, int64_t vector, int rank) {
-  const int64_t in_word = kWordBits / bits_of(codes), packed = kWordBits / bits_of(elements),
-                stride = in_word / packed;
+  const IndexMap back = word_order(codes, elements).inverse({vector});
   return IndexMap::make(rank, [&](const std::vector<Var>& x) {
-    const Expr& place = x.back();
     std::vector<Expr> out(x.begin(), x.end() - 1);
-    out.push_back(digit(place, in_word, vector / in_word) * Expr(in_word) +
-                  digit(place, 1, stride) * Expr(packed) + digit(place, stride, packed));
+    out.push_back(back.apply({x.back()})[0]);
     return out;
-  });
-}
-
-IndexMap fragment_map(const MmaRow& row, int rank, int column, int k) {
-  return IndexMap::make(rank, [&](const std::vector<Var>& x) {
-    const Expr &n = x[static_cast<size_t>(column)], &at_k = x[static_cast<size_t>(k)];
-    Digits d = digits_of(row, n, at_k);
-    Expr element = (d.half_k * Expr(2) + d.half_n) * Expr(row.packed()) + d.part;
-    std::vector<Expr> place(x.begin(), x.begin() + std::min(column, k));
-    for (const Expr& digit :
-         {floordiv(n, Expr(2 * kBand)), floordiv(at_k, Expr(row.k)), d.lane, element}) {
-      place.push_back(digit);
-    }
-    return place;
   });
 }
 

@@ -7,14 +7,11 @@
 
 namespace tilewright {
 
-// (x / unit) % count
-Expr digit(const Expr& x, int64_t unit, int64_t count);
-
 struct PackedLayout {
   int64_t tile_n, tile_k;  // the part of the weight that is contiguous
   int64_t fragments;       // fragments along k with adjacent codes in a lane
   int bits;                // per code
-  const MmaRow* row;       // operand A is the weight
+  const Instruction* row;  // operand A is the weight
 
   // Adjacent codes of a lane.
   int64_t chunk() const { return fragments * row->a_registers() * row->packed(); }
@@ -27,7 +24,7 @@ struct PackedLayout {
 };
 
 // Puts as many fragments side by side as 16 bytes hold, but no more than a tile has along k.
-PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const MmaRow& row);
+PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const Instruction& row);
 
 // Maps a weight's columns n and rows k to [.., n, k / vector, position]. They are at `column` and
 // `k` of its last two dimensions. The codes for one register of `elements` are as far apart in a
@@ -36,9 +33,5 @@ PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const MmaRo
 IndexMap word_map(ElemType codes, ElemType elements, int64_t vector, int rank, int column, int k);
 // Maps such positions, the last of `rank` dimensions, back to the order of k.
 IndexMap word_order_map(ElemType codes, ElemType elements, int64_t vector, int rank);
-
-// Maps [.., k, n] or [.., n, k] to [.., n / 16, k / row.k, lane, element of the lane]: fragment
-// order.
-IndexMap fragment_map(const MmaRow& row, int rank, int column, int k);
 
 }  // namespace tilewright

@@ -6,36 +6,15 @@
 #include "tuner/rules/gpu/copy/gpu_tensor_copies.h"
 #include "tuner/rules/gpu/gpu.h"
 #include "tuner/rules/gpu/gpu_packed_layout.h"
+#include "tuner/rules/gpu/gpu_tensor_parts.h"
 #include "tuner/rules/gpu/gpu_tiles.h"
 #include "tuner/rules/gpu/weight/gpu_grouped.h"
 
 namespace tilewright {
 
-void gpu_lay_out_packed_sums(RuleContext& c, const Block& block) {
-  std::string sums = c.s.output(block)->name;
-  int rank = c.s.output(block)->rank();
-  c.s.transform_layout(sums, IndexMap::make(rank, [&](const std::vector<Var>& x) {
-                         std::vector<Expr> out(x.begin(), x.end() - 2);
-                         const Expr &i = x[x.size() - 2], &j = x.back();
-                         out.push_back(floordiv(j, 16));
-                         out.push_back(floordiv(i, 8));
-                         out.push_back(floormod(j, 8) * 4 + floordiv(floormod(i, 8), 2));
-                         out.push_back(floordiv(floormod(j, 16), 8) * 2 + floormod(i, 2));
-                         return out;
-                       }));
-}
-
 void gpu_bind_packed_lanes(RuleContext& c, const Loop& warp, const std::vector<Loop>& fragments,
                            const Loop& j, const Loop& i) {
-  std::vector<Loop> rows = c.s.split(j, {2, 8}), columns = c.s.split(i, {4, 2});
-  std::vector<Loop> order = {warp, rows[1], columns[0]};
-  std::vector<Loop> own = fragments;
-  own.push_back(rows[0]);
-  own.push_back(columns[1]);
-  order.insert(order.end(), own.begin(), own.end());
-  c.s.reorder(order);
-  c.s.bind(c.s.fuse({warp, rows[1], columns[0]}), ForKind::ThreadX);
-  for (const Loop& l : own) c.s.unroll(l);
+  gpu_bind_lanes(c, accumulators(kWeightRows), warp, fragments, j, i, false);
 }
 
 void gpu_bind_packed_sums(RuleContext& c, const Block& block, size_t around) {
@@ -56,6 +35,26 @@ void gpu_sum_apart(RuleContext& c, const Block& sums, const Loop& loop, ElemType
   std::vector<Block> made = c.s.factor_scale(sums, loop, elem);
   c.s.set_scope(c.s.output(made[0])->name, Scope::Register);
   for (const Block& b : {made[1], sums}) gpu_bind_packed_sums(c, b, 2);
+}
+
+void gpu_unpack(RuleContext& c, const Block& elements, const Block& codes, const Packable& weight,
+                const PackedLayout& layout, size_t around, int64_t warps) {
+  const std::vector<Loop> loops = c.s.loops(elements);
+  const bool by_k = weight.format.k_dims[0] < weight.format.column_dim;
+  const Loop along_n = by_k ? loops.back() : loops.end()[-2];
+  const Loop along_k = by_k ? loops.end()[-2] : loops.back();
+  const std::vector<Loop> n = c.s.split(along_n, {warps, -1, kWeightRows});
+  const std::vector<Loop> k = c.s.split(along_k, {-1, layout.fragments, layout.row->k});
+  std::vector<Loop> own = {n[1], k[0], k[1]};
+  if (weight.doubled) {  // both of one code; loops over stacks stay outside
+    std::vector<Loop> order(loops.begin() + static_cast<long>(around) + 1, loops.end() - 2);
+    own.push_back(loops[around]);
+    order.push_back(loops[around]);
+    c.s.reorder(order);
+  }
+  gpu_bind_lanes(c, layout.row->a(), n[0], own, n[2], k[2]);
+  c.s.compute_at(codes, k[0]);
+  c.s.vectorize(c.s.loops(codes).back());
 }
 
 void gpu_store_packed_rows(RuleContext& c, const Block& last, int64_t threads, int64_t vector) {

@@ -1,19 +1,17 @@
 // Shared parts of the ways to multiply a packed weight with matrix instructions. The operands are
 // swapped (swap AB): the weight is operand A. Accumulators lie as instructions leave them
-// (acc_place()), with the result's columns as rows.
+// with the result's columns as rows (gpu_lay_out_sums()).
 #pragma once
 
 #include <vector>
 
 #include "tuner/rules/gpu/gpu_packable.h"
+#include "tuner/rules/gpu/gpu_packed_layout.h"
 #include "tuner/rules/rules.h"
 
 namespace tilewright {
 
 struct GpuTileCopies;
-
-// Lays out the block's accumulators by 16 columns of the result, 8 of its rows, lane and register.
-void gpu_lay_out_packed_sums(RuleContext& c, const Block& block);
 
 // Binds loops over a tile of accumulators, warps outermost, to the threads that hold them. `j` runs
 // over the 16 columns of the result and `i` over the 8 rows of a fragment.
@@ -27,6 +25,11 @@ void gpu_bind_packed_sums(RuleContext& c, const Block& block, size_t around);
 void gpu_bind_packed_result(RuleContext& c, const Block& block, int64_t m, int64_t n);
 // Accumulates each iteration of `loop` in registers of its own, then adds the results.
 void gpu_sum_apart(RuleContext& c, const Block& sums, const Loop& loop, ElemType elem);
+
+// Unpacks a tile's codes into elements in the threads that multiply them, under the first `around`
+// loops of their block. `warps` share the weight's columns.
+void gpu_unpack(RuleContext& c, const Block& elements, const Block& codes, const Packable& weight,
+                const PackedLayout& layout, size_t around, int64_t warps);
 
 // Stores the result tile that `last` reads from shared memory, coalesced along rows. A thread
 // stores `vector` neighbours if rows are multiples of that.

@@ -1,6 +1,8 @@
 #include "tuner/rules/gpu/gpu_tensor_parts.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <utility>
 
 #include "codegen/cuda/instructions/cuda_stmatrix.h"
@@ -80,32 +82,50 @@ void gpu_lay_terms_in_spans(RuleContext& c, const std::string& operand, int64_t 
   lay_in_spans(c, operand, span);
 }
 
-void gpu_lay_out_sums(RuleContext& c, const Block& block, int rows) {
-  std::string sums = c.s.output(block)->name;
-  int rank = c.s.output(block)->rank();
-  c.s.transform_layout(sums, IndexMap::make(rank, [&](const std::vector<Var>& x) {
-                         std::vector<Expr> out(x.begin(), x.end() - 2);
-                         const Expr &i = x[x.size() - 2], &j = x.back();
-                         out.push_back(floordiv(i, rows));
-                         out.push_back(floordiv(j, 8));
-                         out.push_back(floormod(i, 8) * 4 + floordiv(floormod(j, 8), 2));
-                         out.push_back(floordiv(floormod(i, rows), 8) * 2 + floormod(j, 2));
-                         return out;
-                       }));
+void gpu_lay_out(RuleContext& c, const std::string& buffer, const Fragment& f, int row,
+                 int column) {
+  const int rank = std::max(row, column) + 1;
+  c.s.transform_layout(buffer, on_dimensions(f.tiles(), rank, row, column));
 }
 
-void gpu_bind_lanes(RuleContext& c, const Loop& warp, const std::vector<Loop>& fragments,
-                    const Loop& i, const Loop& j, int rows) {
-  std::vector<Loop> row = c.s.split(i, {rows / 8, 8}), column = c.s.split(j, {4, 2});
-  std::vector<Loop> order = {warp, row[1], column[0]};
-  order.insert(order.end(), fragments.begin(), fragments.end());
-  order.push_back(row[0]);
-  order.push_back(column[1]);
+void gpu_lay_out_sums(RuleContext& c, const Block& block, int rows, bool are_swapped) {
+  const Buffer sums = c.s.output(block);
+  const int last = sums->rank() - 1;
+  gpu_lay_out(c, sums->name, accumulators(rows), last - (are_swapped ? 0 : 1),
+              last - (are_swapped ? 1 : 0));
+}
+
+void gpu_bind_lanes(RuleContext& c, const Fragment& f, const Loop& warp,
+                    const std::vector<Loop>& own, const Loop& row, const Loop& column,
+                    bool is_vector) {
+  const auto digits = f.place().digits({f.rows(), f.columns()});
+  std::map<std::pair<int, int64_t>, Loop> loops;  // by input and unit
+  for (int input = 0; input < 2; ++input) {
+    std::map<int64_t, int64_t, std::greater<>> extents;  // by unit
+    for (const auto& output : digits) {
+      for (const IndexMap::Digit& d : output) {
+        if (d.input == input) extents[d.unit] = d.extent;
+      }
+    }
+    std::vector<int64_t> factors;
+    for (const auto& [unit, extent] : extents) factors.push_back(extent);
+    std::vector<Loop> parts = {input == 0 ? row : column};
+    if (factors.size() > 1) parts = c.s.split(parts[0], factors);
+    for (auto part = parts.begin(); const auto& [unit, extent] : extents) {
+      loops[{input, unit}] = *part++;
+    }
+  }
+  auto loops_of = [&](std::vector<Loop> all, const std::vector<IndexMap::Digit>& of) {
+    for (const IndexMap::Digit& d : of) all.push_back(loops.at({d.input, d.unit}));
+    return all;
+  };
+  const std::vector<Loop> lanes = loops_of({warp}, digits[0]), elements = loops_of(own, digits[1]);
+  std::vector<Loop> order = lanes;
+  order.insert(order.end(), elements.begin(), elements.end());
   c.s.reorder(order);
-  c.s.bind(c.s.fuse({warp, row[1], column[0]}), ForKind::ThreadX);
-  for (const Loop& f : fragments) c.s.unroll(f);
-  c.s.unroll(row[0]);
-  c.s.vectorize(column[1]);
+  c.s.bind(c.s.fuse(lanes), ForKind::ThreadX);
+  for (size_t l = 0; l + 1 < elements.size(); ++l) c.s.unroll(elements[l]);
+  is_vector ? c.s.vectorize(elements.back()) : c.s.unroll(elements.back());
 }
 
 void gpu_store_rows(RuleContext& c, const Block& copy, const TensorTileSizes& tile) {

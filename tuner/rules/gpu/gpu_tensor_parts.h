@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/instructions/fragment.h"
 #include "tuner/rules/gpu/gpu_tiles.h"
 #include "tuner/rules/rules.h"
 
@@ -33,14 +34,20 @@ void gpu_lay_in_spans(RuleContext& c, const Block& block, const std::string& ope
 // with all rows.
 void gpu_lay_terms_in_spans(RuleContext& c, const std::string& operand, int64_t span);
 
-// Lays out accumulators as an instruction of `rows` rows leaves them: by fragment, lane and
-// register (acc_place()).
-void gpu_lay_out_sums(RuleContext& c, const Block& block, int rows);
+// Lays out a buffer by the fragments of a matrix: [.., fragment along rows, fragment along columns,
+// lane, element]. `row` and `column` are its last two dimensions.
+void gpu_lay_out(RuleContext& c, const std::string& buffer, const Fragment& f, int row, int column);
 
-// Binds loops over a result tile, warps outermost, to the threads that hold its accumulators. `i`
-// and `j` run over the `rows` x 8 results of a fragment.
-void gpu_bind_lanes(RuleContext& c, const Loop& warp, const std::vector<Loop>& fragments,
-                    const Loop& i, const Loop& j, int rows);
+// Lays out accumulators as an instruction of `rows` rows leaves them, in fragments of 8 columns.
+// With swapped operands (swap AB), the result's columns are the rows of the instruction.
+void gpu_lay_out_sums(RuleContext& c, const Block& block, int rows, bool are_swapped = false);
+
+// Binds loops over a tile, warps outermost, to the threads that hold it. `row` and `column` run over
+// a fragment. A thread runs over the loops `own` and its elements of a fragment. The innermost
+// elements are a vector, or single ones.
+void gpu_bind_lanes(RuleContext& c, const Fragment& f, const Loop& warp,
+                    const std::vector<Loop>& own, const Loop& row, const Loop& column,
+                    bool is_vector = true);
 
 // Stores the result tile from shared memory, coalesced: 16-byte vectors per thread where rows allow
 // it, so that whole sectors are written.

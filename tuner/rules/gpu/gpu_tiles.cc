@@ -19,13 +19,13 @@ std::string TensorTileSizes::name() const {
   return fmt::format("{}x{}x{}/{}x{}", m, n, k, warp_m, warp_n);
 }
 
-int64_t TensorTileSizes::bytes(const MmaRow& row, int64_t products) const {
+int64_t TensorTileSizes::bytes(const Instruction& row, int64_t products) const {
   constexpr int64_t kPadding = 16;  // bytes per row
   return (m + products * n) * (k * row.operand_bits() / 8 + kPadding);
 }
 
 std::vector<TensorTileSizes> tensor_tiles_for(int64_t m, int64_t n, int64_t k, int64_t batch,
-                                              const MmaRow& row, const GpuFacts& gpu) {
+                                              const Instruction& row, const GpuFacts& gpu) {
   // From the largest to the smallest: block tile m, n, then warp tile m, n.
   constexpr int64_t kSizes[][4] = {{128, 256, 64, 64}, {256, 128, 64, 64}, {128, 128, 64, 64},
                                    {128, 128, 64, 32}, {64, 256, 64, 64},  {128, 64, 64, 32},
@@ -125,7 +125,7 @@ std::vector<PackedTile> wgmma_packed_tiles_for(int64_t m, int64_t n, int sets,
   // For few rows: the tile that reads the weight in the most blocks.
   if (first == tiles.end()) {
     first = std::find_if(tiles.begin(), tiles.end(),
-                         [](const PackedTile& t) { return t.n == WgmmaRow::m; });
+                         [](const PackedTile& t) { return t.n == kWarpgroupRows; });
   }
   std::rotate(tiles.begin(), first, std::next(first));
   return tiles;

@@ -19,12 +19,12 @@ struct TensorTileSizes {
   std::string name() const;
   int64_t threads() const { return m / warp_m * (n / warp_n) * team; }
   // Shared-memory bytes of both operands' tiles, padding included, with B of `products` products.
-  int64_t bytes(const MmaRow& row, int64_t products = 1) const;
+  int64_t bytes(const Instruction& row, int64_t products = 1) const;
 };
 
 // Tiles for a product of these sizes, a sound one first: the largest that gives each SM a block.
 std::vector<TensorTileSizes> tensor_tiles_for(int64_t m, int64_t n, int64_t k, int64_t batch,
-                                              const MmaRow& row, const GpuFacts& gpu);
+                                              const Instruction& row, const GpuFacts& gpu);
 
 // The same for wgmma; a tile's k fills the widest swizzle atom with elements of `bits` bits.
 std::vector<TensorTileSizes> wgmma_tiles_for(int64_t m, int64_t n, int64_t batch, int bits,

@@ -55,7 +55,7 @@ TEST(CutlassCorners, AreThoseOfGeneratedConvolutions) {
   int compared = 0;
   for (const CutlassConvolution& c : cutlass_convolutions()) {
     // wgmma takes 64 rows.
-    if (c.rows() < WgmmaRow::m) continue;
+    if (c.rows() < kWarpgroupRows) continue;
     SCOPED_TRACE(c.spec());
     const Workload w = workload(c.spec());
     const Schedule s = gpu_schedule(

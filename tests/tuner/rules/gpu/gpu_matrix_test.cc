@@ -14,7 +14,7 @@ namespace tilewright {
 namespace {
 
 // The first target with the instruction.
-const Target* target_of(const MmaRow& row) {
+const Target* target_of(const Instruction& row) {
   for (const Target& t : cuda_targets()) {
     if (row.runs_on(t.gpu.compute_capability)) return &t;
   }
@@ -29,7 +29,7 @@ Schedule with_answers(const Workload& w, const Target& target, const nlohmann::j
 
 TEST(GpuMatrix, EveryPrintedRowServesAProductOfItsTypes) {
   uint64_t seed = 1;
-  for (const MmaRow& row : mma_rows()) {
+  for (const Instruction& row : mma_rows()) {
     // Only a spec could ask for tf32, and none does.
     if (!is_printed(row) || row.tf32) continue;
     SCOPED_TRACE(row.name);

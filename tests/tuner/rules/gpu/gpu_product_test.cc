@@ -233,7 +233,7 @@ TEST(GpuProduct, MatricesAreReadWhereTheyLie) {
                              {"C.stages", 2},
                              {"C.rows", "padded"}});
   expect_right_on_gpu(w, s, target);
-  const GpuRun run = run_edited(w, s, target, "lane / 8 % 2 * 64", "lane / 8 % 2 * 8");
+  const GpuRun run = run_edited(w, s, target, "((lane % 16) * 8 +", "((lane % 8) * 8 +");
   EXPECT_NE(outcome_of(run), "ok") << run.source.text;
 }
 

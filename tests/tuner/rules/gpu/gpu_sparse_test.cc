@@ -162,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(All, GpuGathered, ::testing::ValuesIn(gathered_specs())
 // instruction expects it.
 TEST(GpuSparse, MetadataLieAsTheInstructionTakesThem) {
   for (const char* name : {"sp_m16n8k32_f32_f16", "sp_m16n8k64_s32_s8"}) {
-    const SparseMmaRow& row = *find_sparse_mma(name);
+    const Instruction& row = *find_instruction(name);
     const int64_t terms = row.kept() * row.selectors();
     IndexMap map = metadata_map(row, 2, 1, 0, 32, 2 * terms);
     auto at = [&](int64_t r, int64_t n) {
@@ -170,17 +170,14 @@ TEST(GpuSparse, MetadataLieAsTheInstructionTakesThem) {
       for (const Expr& e : map.apply({Expr(r), Expr(n)})) out.push_back(*as_int(simplify(e)));
       return out;
     };
-    for (int s = 0; s < row.selectors(); ++s) {
-      for (int lane = 0; lane < 32; ++lane) {
-        for (int i = 0; i < row.indices_in_word(); ++i) {
-          auto place = metadata_place(row, lane, i, s);
-          if (!place) continue;
-          // In the second column fragment and the second word along k, of tile [3, 1].
-          std::vector<int64_t> got =
-              at(1 * 2 * terms + terms + s * row.kept() + place->column, 3 * 32 + 16 + place->row);
-          const int64_t in_word = row.indices_in_word();
-          EXPECT_EQ(got, (std::vector<int64_t>{3, 1, ((1 * 2 + 1) * 32 + lane) * in_word + i}));
-        }
+    for (int lane = 0; lane < kWarp; ++lane) {
+      for (int i = 0; i < row.indices_in_word(); ++i) {
+        const MatrixPlace place = row.metadata().at(lane, i);
+        // In the second column fragment and the second word along k, of tile [3, 1].
+        std::vector<int64_t> got =
+            at(1 * 2 * terms + terms + place.column, 3 * 32 + 16 + place.row);
+        const int64_t in_word = row.indices_in_word();
+        EXPECT_EQ(got, (std::vector<int64_t>{3, 1, ((1 * 2 + 1) * 32 + lane) * in_word + i}));
       }
     }
   }

@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/instructions/cuda_mma.h"
 #include "codegen/cuda_lowering.h"
+#include "kernel/instructions/wgmma_rows.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu/gpu.h"
 #include "tuner/rules/gpu/gpu_packed_layout.h"
@@ -13,9 +14,6 @@
 
 namespace tilewright {
 namespace {
-
-constexpr int64_t kFragment = 16;  // rows of a warp's instruction
-constexpr int64_t kRowLanes = 4;   // lanes per accumulator row
 
 // The type to which the weights are rounded, if they are.
 std::optional<ElemType> rounded_elem(const BlockNode& weights) {
@@ -44,11 +42,11 @@ std::optional<ElemType> chain_operand_elem(const Schedule& s, const SoftmaxChain
   return is_one ? std::optional(elem) : std::nullopt;
 }
 
-const MmaRow* chained_row(ElemType elem, ElemType sums, const Target& target) {
-  for (const MmaRow& row : mma_rows()) {
+const Instruction* chained_row(ElemType elem, ElemType sums, const Target& target) {
+  for (const Instruction& row : mma_rows()) {
     const bool fits = row.operand == elem && row.b_operand() == elem && row.acc == sums &&
                       !row.tf32 && row.split.empty() && row.k == 2 * kFragmentColumns &&
-                      row.m == kFragment;
+                      row.m == kWarpRows;
     if (fits && is_printed(row) && row.runs_on(target.gpu.compute_capability)) return &row;
   }
   return nullptr;
@@ -72,7 +70,7 @@ void pad_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t rows, int
 }
 
 std::vector<Loop> ChainRows::split(const Loop& i) const {
-  return c_.s.split(i, {rows_ / warp_rows_, warp_rows_ / kFragment, kFragment});
+  return c_.s.split(i, {rows_ / warp_rows_, warp_rows_ / kWarpRows, kWarpRows});
 }
 
 void ChainRows::bind_softmax(const SoftmaxChain& chain, const std::vector<Block>& made,
@@ -94,23 +92,23 @@ void ChainRows::bind_sums(const Block& block, int64_t columns) const {
   std::vector<Loop> i = split(loops[loops.size() - 2]);
   std::vector<Loop> j = c_.s.split(loops.back(), {columns / kFragmentColumns, kFragmentColumns});
   c_.s.reorder({i[0], i[1], j[0], i[2], j[1]});
-  gpu_bind_lanes(c_, i[0], {i[1], j[0]}, i[2], j[1], kFragment);
+  gpu_bind_lanes(c_, accumulators(kWarpRows), i[0], {i[1], j[0]}, i[2], j[1]);
 }
 
-void ChainRows::lay_out_operand(const Block& block, const MmaRow& row) const {
+void ChainRows::lay_out_operand(const Block& block, const Instruction& row) const {
   const int rank = c_.s.output(block)->rank();
-  c_.s.transform_layout(c_.s.output(block)->name, fragment_map(row, rank, rank - 2, rank - 1));
+  gpu_lay_out(c_, c_.s.output(block)->name, row.a(), rank - 2, rank - 1);
 }
 
-void ChainRows::hold(const Block& copy, const MmaRow& row) const {
+void ChainRows::hold(const Block& copy, const Instruction& row) const {
   lay_out_operand(copy, row);
   const std::vector<Loop> loops = c_.s.loops(copy);
   const std::vector<Loop> i = split(loops[loops.size() - 2]);
   const std::vector<Loop> k = c_.s.split(loops.back(), {-1, kFragmentColumns});
-  gpu_bind_lanes(c_, i[0], {i[1], k[0]}, i[2], k[1], row.m);
+  gpu_bind_lanes(c_, accumulators(row.m), i[0], {i[1], k[0]}, i[2], k[1]);
 }
 
-void ChainRows::multiply(const Block& block, const MmaRow& row) const {
+void ChainRows::multiply(const Block& block, const Instruction& row) const {
   std::vector<Loop> loops = own_loops(c_.s, block);
   const size_t n = loops.size();
   std::vector<Loop> i = split(loops[n - 3]);
@@ -121,7 +119,7 @@ void ChainRows::multiply(const Block& block, const MmaRow& row) const {
   if (c_.s.node(block).init.defined()) begin(block, i[0]);
   c_.s.bind(i[0], ForKind::Warp);
   c_.s.unroll(k[0]);
-  c_.s.annotate(warp_rows_ > kFragment ? i[1] : j[0], kMmaKey, std::string(row.name));
+  c_.s.annotate(warp_rows_ > kWarpRows ? i[1] : j[0], kMmaKey, std::string(row.name));
 }
 
 // Binds the initialization of a block's accumulators to the threads that hold them.
@@ -137,18 +135,18 @@ void ChainRows::begin(const Block& block, const Loop& warp) const {
     loops[0] = parts[1];
     loops.insert(loops.begin(), parts[0]);
   }
-  gpu_bind_lanes(c_, loops[0], {loops.begin() + 1, loops.end() - 2}, loops.end()[-2], loops.back(),
-                 kFragment);
+  gpu_bind_lanes(c_, accumulators(kWarpRows), loops[0], {loops.begin() + 1, loops.end() - 2},
+                 loops.end()[-2], loops.back());
 }
 
 ChainRows::RowLoops ChainRows::split_teams(const Loop& i) const {
-  std::vector<Loop> l = c_.s.split(i, {rows_ / warp_rows_, warp_rows_ / kBand, kBand});
+  std::vector<Loop> l = c_.s.split(i, {rows_ / warp_rows_, warp_rows_ / kCoreRows, kCoreRows});
   return {l[0], l[1], l[2]};
 }
 
 void ChainRows::bind_team(const RowLoops& rows) const {
   const Loop team = c_.s.fuse({rows.warp, rows.team});
-  c_.s.annotate(team, kTeamKey, kRowLanes);
+  c_.s.annotate(team, kTeamKey, int64_t{kCoreLanes});
   c_.s.bind(team, ForKind::Warp);
   c_.s.unroll(rows.band);
 }
@@ -164,7 +162,7 @@ void ChainRows::bind_values(const Block& block) const {
 void ChainRows::reduce(const Block& block) const {
   std::vector<Loop> loops = c_.s.loops(block);
   const RowLoops rows = split_teams(loops[loops.size() - 2]);
-  std::vector<Loop> j = c_.s.split(loops.back(), {-1, kRowLanes, kFragmentColumns / kRowLanes});
+  std::vector<Loop> j = c_.s.split(loops.back(), {-1, kCoreLanes, kFragmentColumns / kCoreLanes});
   c_.s.reorder({rows.warp, rows.team, rows.band, j[1], j[0], j[2]});
   c_.s.annotate(j[1], kLanesKey, int64_t{1});
   c_.s.unroll(j[0]);

@@ -20,7 +20,7 @@ std::optional<ElemType> chain_operand_elem(const Schedule& s, const SoftmaxChain
 
 /// The `mma.sync` row for operands of this type and these accumulators, such that two accumulator
 /// fragments make a fragment of operand A. Null if the target has none.
-const MmaRow* chained_row(ElemType elem, ElemType sums, const Target& target);
+const Instruction* chained_row(ElemType elem, ElemType sums, const Target& target);
 
 /// Pads to whole tiles of `rows` rows and `keys` keys, and k to a multiple of `terms`. Padding is
 /// zero where it is multiplied, and no row attends to a padded key.
@@ -44,14 +44,14 @@ class ChainRows {
   /// Binds a block over rows and `columns` columns to the threads that hold their accumulators.
   void bind_sums(const Block& block, int64_t columns) const;
   /// Lays out the block's result as operand A of this row's instructions.
-  void lay_out_operand(const Block& block, const MmaRow& row) const;
+  void lay_out_operand(const Block& block, const Instruction& row) const;
   /// Keeps a copy of the tile's rows in registers in that layout; each thread copies its own
   /// elements.
-  void hold(const Block& copy, const MmaRow& row) const;
+  void hold(const Block& copy, const Instruction& row) const;
   /// A product with instructions of this row; its last loops run over rows, columns and k. Its
   /// accumulators are initialized in memory or registers. Operand A is in registers or in
   /// shared-memory tiles.
-  void multiply(const Block& block, const MmaRow& row) const;
+  void multiply(const Block& block, const Instruction& row) const;
 
  private:
   // A loop over the tile's rows, split into a warp, a team (the lanes that hold a row) and the rows

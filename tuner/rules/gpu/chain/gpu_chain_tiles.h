@@ -22,7 +22,7 @@ struct ChainTile {
 
 /// The sizes of a chain, and the SM resources that its tiles need.
 struct ChainShape {
-  const MmaRow* row = nullptr;  // the instruction of both products
+  const Instruction* row = nullptr;  // the instruction of both products
   int64_t rows = 0, between = 0;
   int64_t terms = 0;     // k of the first product, in whole instructions
   int64_t columns = 0;   // of the second product

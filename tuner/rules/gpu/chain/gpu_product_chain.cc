@@ -209,7 +209,7 @@ class ProductChainKernel {
 
   RuleContext& c_;
   Chain chain_;
-  const MmaRow& row_;
+  const Instruction& row_;
   std::vector<ChainTile> tiles_;
   ChainTile tile_{};
   int64_t stages_ = 1;

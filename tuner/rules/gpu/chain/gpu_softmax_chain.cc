@@ -259,7 +259,7 @@ bool gpu_softmax_chain(RuleContext& c) {
   if (fits) ways.insert(bits_of(elem) < 32 ? ways.end() : ways.begin(), "online");
   if (mma) ways.insert(ways.begin(), "online_mma");
   // Fewer rows than a warpgroup multiplies would be mostly padding.
-  const bool is_filled = chain->rows >= WgmmaRow::m;
+  const bool is_filled = chain->rows >= kWarpgroupRows;
   if (warpgroups) ways.insert(is_filled ? ways.begin() : ways.end(), "online_wgmma");
   const std::string way = c.t.choose(chain->top.name + ".softmax", ways);
   if (way == "apart") return false;

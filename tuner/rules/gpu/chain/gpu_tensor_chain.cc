@@ -130,7 +130,7 @@ class TensorChainKernel {
 
   RuleContext& c_;
   const TensorChain& t_;
-  const MmaRow& row_;
+  const Instruction& row_;
   SoftmaxChain chain_;  // one part's chain after split-KV
   ChainTile tile_{};
   int64_t stages_ = 1, parts_ = 1;

@@ -34,9 +34,10 @@ constexpr int64_t kOwnRegisters = 30;  // registers for addresses, loops, row ma
 
 // The instruction of `columns` columns for 16-bit operands and f32 accumulators; null if the target
 // has none.
-const WgmmaRow* row_for(ElemType elem, int64_t columns, const Target& target) {
-  const WgmmaRow* row = find_wgmma(fmt::format("m64n{}k16_f32_{}", columns, to_string(elem)));
-  return row && row->warp.runs_on(target.gpu.compute_capability) ? row : nullptr;
+const Instruction* row_for(ElemType elem, int64_t columns, const Target& target) {
+  const Instruction* row =
+      find_instruction(fmt::format("m64n{}k16_f32_{}", columns, to_string(elem)));
+  return row && row->runs_on(target.gpu.compute_capability) ? row : nullptr;
 }
 
 // Elements per row of shared memory: the widest swizzle atom that divides the extent.
@@ -53,7 +54,7 @@ class WgmmaChainKernel {
   void run() {
     choose();
     c_.s.store_rounded(chain_.weights);
-    pad_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys, t_.row(chain_.columns).k());
+    pad_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys, t_.row(chain_.columns).k);
     const ScoreOperands operands = score_operands(c_.s, chain_);
     const std::string values = value_operand(c_.s, chain_);
     OnlineLoops loops = place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
@@ -184,28 +185,27 @@ class WgmmaChainKernel {
     if (held) operands.push_back(*held);
     for (const Block& b : operands) {
       const int rank = c_.s.output(b)->rank();
-      c_.s.transform_layout(c_.s.output(b)->name,
-                            fragment_map(t_.row(chain_.columns).warp, rank, rank - 2, rank - 1));
+      gpu_lay_out(c_, c_.s.output(b)->name, t_.row(chain_.columns).a_of_warp(), rank - 2, rank - 1);
     }
   }
 
   // Marks the loops over rows, columns and k as instructions, initialized in memory or registers.
   // The k of scores runs over swizzle atoms.
   void multiply(const Block& block, int64_t columns) {
-    const WgmmaRow& row = t_.row(columns);
+    const Instruction& row = t_.row(columns);
     std::vector<Loop> loops = own_loops(c_.s, block);
     const size_t n = loops.size();
     const int64_t terms = block == chain_.scores ? t_.terms : tile_.keys;
     const int64_t span = block == chain_.scores ? span_of_row(terms, t_.elem) : terms;
     std::vector<Loop> i = c_.s.split(loops[n - 3], {tile_.rows / kWarpRows, kWarpRows});
-    std::vector<Loop> k = c_.s.split(loops[n - 1], {terms / span, span / row.k(), row.k()});
+    std::vector<Loop> k = c_.s.split(loops[n - 1], {terms / span, span / row.k, row.k});
     c_.s.reorder({i[0], k[0], k[1], i[1], loops[n - 2], k[2]});
     // Decomposed before binding: the loops of the initialization are bound differently.
     if (c_.s.node(block).init.defined()) begin(block, i[0]);
     c_.s.bind(i[0], ForKind::Warp);
     // Loops of one iteration disappear.
-    const Loop marked = span < terms ? k[0] : span > row.k() ? k[1] : i[1];
-    c_.s.annotate(marked, kMmaKey, std::string(row.warp.name));
+    const Loop marked = span < terms ? k[0] : span > row.k ? k[1] : i[1];
+    c_.s.annotate(marked, kMmaKey, std::string(row.name));
     if (is_behind_ && block == chain_.product) c_.s.annotate(marked, kWgmmaBehindKey, int64_t{1});
   }
 
@@ -218,7 +218,7 @@ class WgmmaChainKernel {
     // Loops of one iteration are not copied.
     loops.erase(loops.begin(), loops.begin() + around);
     std::vector<Loop> j = c_.s.split(loops.back(), {-1, kFragmentColumns});
-    gpu_bind_lanes(c_, loops[0], {j[0]}, loops[1], j[1], kWarpRows);
+    gpu_bind_lanes(c_, accumulators(kWarpRows), loops[0], {j[0]}, loops[1], j[1]);
   }
 
   RuleContext& c_;
@@ -233,7 +233,7 @@ class WgmmaChainKernel {
 // 32-bit registers per thread: scores, weights, accumulators and others. Weights that are computed
 // while others are read replace the scores one by one.
 int64_t registers(const WgmmaChainTile& t, int64_t columns, int64_t element_bits) {
-  const int64_t lanes = kWarpgroup / WgmmaRow::m;  // threads per row
+  const int64_t lanes = kWarpgroup / kWarpgroupRows;  // threads per row
   return (t.keys + t.keys * element_bits / 32 + columns) / lanes + kOwnRegisters;
 }
 
@@ -246,11 +246,11 @@ int64_t registers_for(const WgmmaChainTile& t, const GpuFacts& gpu) {
 }  // namespace
 
 std::string WgmmaChainTile::name() const {
-  return fmt::format("{}x{}/{}", rows, keys, WgmmaRow::m);
+  return fmt::format("{}x{}/{}", rows, keys, kWarpgroupRows);
 }
 
-const WgmmaRow& WgmmaChain::row(int64_t columns) const {
-  return *find_wgmma(fmt::format("m64n{}k16_f32_{}", columns, to_string(elem)));
+const Instruction& WgmmaChain::row(int64_t columns) const {
+  return *find_instruction(fmt::format("m64n{}k16_f32_{}", columns, to_string(elem)));
 }
 
 int64_t WgmmaChain::bytes(const WgmmaChainTile& t, int64_t stages) const {
@@ -269,11 +269,11 @@ std::optional<WgmmaChain> gpu_wgmma_chain_of(RuleContext& c, const SoftmaxChain&
   const std::optional<ElemType> elem = chain_operand_elem(c.s, chain);
   const bool is_f32 = store_of(scores).buffer->elem == ElemType::f32;
   if (!elem || !is_f32 || chain.columns % kWarpRows != 0) return std::nullopt;
-  const WgmmaRow* product = row_for(*elem, chain.columns, c.input.target);
+  const Instruction* product = row_for(*elem, chain.columns, c.input.target);
   if (!product) return std::nullopt;
   WgmmaChain t{chain, *elem, 0, {}};
   t.terms = largest_extent(c.s, scores.iters.back().extent);
-  t.terms = ceil_div(t.terms, product->k()) * product->k();
+  t.terms = ceil_div(t.terms, product->k) * product->k;
   const GpuFacts& gpu = c.input.target.gpu;
   for (WgmmaChainTile tile : {WgmmaChainTile{128, 128},
                               {128, 176},

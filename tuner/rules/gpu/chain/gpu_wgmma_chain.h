@@ -17,7 +17,7 @@ struct WgmmaChainTile {
   int64_t rows, keys;
 
   std::string name() const;
-  int64_t threads() const { return rows / WgmmaRow::m * kWarpgroup; }
+  int64_t threads() const { return rows / kWarpgroupRows * kWarpgroup; }
 };
 
 // A chain in terms of these instructions, with its tiles.
@@ -28,7 +28,7 @@ struct WgmmaChain {
   std::vector<WgmmaChainTile> tiles;
 
   // The instruction for this many columns of the second operand.
-  const WgmmaRow& row(int64_t columns) const;
+  const Instruction& row(int64_t columns) const;
   // Bytes of shared memory for `stages` tiles of keys and values, and one of the rows.
   int64_t bytes(const WgmmaChainTile& t, int64_t stages) const;
   // Whether the product with values may run beside the softmax of the next keys: shared memory has

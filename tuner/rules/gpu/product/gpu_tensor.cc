@@ -22,10 +22,11 @@ namespace {
 constexpr int64_t kMostWarpSums = 64 * 64;  // accumulators that a warp's registers hold
 
 // The row for the types of the block's operands and accumulators; null if there is none.
-const MmaRow* row_for(const Schedule& s, const Block& block, const GpuRoles& r, const Target& t) {
+const Instruction* row_for(const Schedule& s, const Block& block, const GpuRoles& r,
+                           const Target& t) {
   const BlockNode& n = s.node(block);
   const ElemType sums = store_of(n).buffer->elem, a = read_elem(n, r.a), b = read_elem(n, r.b);
-  for (const MmaRow& row : mma_rows()) {
+  for (const Instruction& row : mma_rows()) {
     // tf32 is excluded: its results would be less exact than those of f32. Rows that split f32 in
     // two are allowed.
     bool fits = row.operand == a && row.b_operand() == b && row.acc == sums && !row.tf32;
@@ -36,7 +37,7 @@ const MmaRow* row_for(const Schedule& s, const Block& block, const GpuRoles& r, 
 
 class TensorTiler {
  public:
-  TensorTiler(RuleContext& c, Block block, GpuRoles roles, const MmaRow& row)
+  TensorTiler(RuleContext& c, Block block, GpuRoles roles, const Instruction& row)
       : c_(c), block_(std::move(block)), r_(std::move(roles)), row_(row) {}
 
   void run() {
@@ -197,8 +198,8 @@ class TensorTiler {
 
   void finish_init(const Block& init) {
     std::vector<Loop> loops = c_.s.loops(init);
-    gpu_bind_lanes(c_, loops[1], {loops.begin() + 2, loops.end() - 2}, loops[loops.size() - 2],
-                   loops.back(), row_.m);
+    gpu_bind_lanes(c_, accumulators(row_.m), loops[1], {loops.begin() + 2, loops.end() - 2},
+                   loops[loops.size() - 2], loops.back());
   }
 
   void finish_result() {
@@ -221,14 +222,14 @@ class TensorTiler {
       fragments = {i[1], pairs[0], pairs[1]};
       c_.s.annotate(pairs[1], kStmatrixKey, int64_t{1});
     }
-    gpu_bind_lanes(c_, c_.s.fuse({i[0], j[0]}), fragments, i[2], j[2], row_.m);
+    gpu_bind_lanes(c_, accumulators(row_.m), c_.s.fuse({i[0], j[0]}), fragments, i[2], j[2]);
     if (is_through_shared()) gpu_store_rows(c_, copy, tile_);
   }
 
   RuleContext& c_;
   Block block_, last_;
   GpuRoles r_;
-  const MmaRow& row_;
+  const Instruction& row_;
   TensorTileSizes tile_{};
   int64_t stages_ = 1, group_ = 1;
   GpuGrid blocks_;
@@ -244,7 +245,7 @@ bool gpu_has_tensor_contraction(RuleContext& c, const Block& block, const GpuRol
 }
 
 bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& roles) {
-  const MmaRow* row = row_for(c.s, block, roles, c.input.target);
+  const Instruction* row = row_for(c.s, block, roles, c.input.target);
   if (!row) return false;
   std::vector<std::string> ways = {std::string(row->name)};
   // Stored layouts and joined products exist for matrix instructions only.

@@ -32,15 +32,14 @@ constexpr int64_t kMostWarpgroupSums = 64 * 256;  // accumulators that a warpgro
 
 // The row of `n` columns for the block's types; null if the target has none. tf32 rows do not count
 // as f32.
-const WgmmaRow* row_for(const RuleContext& c, const Block& block, const GpuRoles& r, int64_t n) {
+const Instruction* row_for(const RuleContext& c, const Block& block, const GpuRoles& r, int64_t n) {
   const BlockNode& node = c.s.node(block);
   const ElemType sums = store_of(node).buffer->elem, a = read_elem(node, r.a),
                  b = read_elem(node, r.b);
-  for (const WgmmaRow& row : wgmma_rows()) {
-    const MmaRow& types = row.warp;
-    const bool fits = types.operand == a && types.b_operand() == b && types.acc == sums &&
-                      !types.tf32 && row.n() == n;
-    if (fits && types.runs_on(c.input.target.gpu.compute_capability)) return &row;
+  for (const Instruction& row : wgmma_rows()) {
+    const bool fits =
+        row.operand == a && row.b_operand() == b && row.acc == sums && !row.tf32 && row.n == n;
+    if (fits && row.runs_on(c.input.target.gpu.compute_capability)) return &row;
   }
   return nullptr;
 }
@@ -86,7 +85,7 @@ class WgmmaTiler {
     for (const Block& init : inits) finish_sums(init, 1);
     for (size_t p = 0; p < products.size(); ++p) {
       if (promotes_) promote_sums(products[p], loops[p].warp);
-      c_.s.annotate(loops[p].marked, kMmaKey, std::string(row_->warp.name));
+      c_.s.annotate(loops[p].marked, kMmaKey, std::string(row_->name));
       c_.s.bind(loops[p].warp, ForKind::Warp);
     }
     c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
@@ -185,12 +184,13 @@ class WgmmaTiler {
   // Loops b, i, j, k become: grid, k_outer (the mainloop), warp, k, fragments of 64 rows, and a
   // warp's rows, columns, k. Each of four warps has 16 of the 64 rows.
   GpuProductLoops tile_loops(const Block& product) {
-    constexpr int64_t kWarps = WgmmaRow::m / kWarpRows;
+    constexpr int64_t kWarps = kWarpgroupRows / kWarpRows;
     auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, product, iter); };
     std::vector<Loop> grid;
     for (int b : r_.batch) grid.push_back(loop_of(b));
-    std::vector<Loop> i = c_.s.split(
-        loop_of(r_.i), {-1, tile_.m / tile_.warp_m, tile_.warp_m / WgmmaRow::m, kWarps, kWarpRows});
+    std::vector<Loop> i =
+        c_.s.split(loop_of(r_.i),
+                   {-1, tile_.m / tile_.warp_m, tile_.warp_m / kWarpgroupRows, kWarps, kWarpRows});
     std::vector<Loop> j = c_.s.split(loop_of(r_.j), {-1, tile_.n / tile_.warp_n, tile_.warp_n});
     std::vector<Loop> k = terms_of(loop_of(r_.k));
     std::vector<Loop> rows = {i[0]}, columns = {j[0]}, cluster;
@@ -218,10 +218,10 @@ class WgmmaTiler {
   // Splits k into tiles, instructions, and the k of one instruction. Swizzle atoms come between
   // them if there are several, with several instructions each.
   std::vector<Loop> terms_of(const Loop& loop) {
-    const int64_t steps = tile_.k / row_->k(), in_span = span_ / row_->k();
+    const int64_t steps = tile_.k / row_->k, in_span = span_ / row_->k;
     const bool has_spans = gpu_copies_boxes(copies_) && in_span > 1 && in_span < steps;
-    if (!has_spans) return c_.s.split(loop, {-1, steps, row_->k()});
-    return c_.s.split(loop, {-1, steps / in_span, in_span, row_->k()});
+    if (!has_spans) return c_.s.split(loop, {-1, steps, row_->k});
+    return c_.s.split(loop, {-1, steps / in_span, in_span, row_->k});
   }
 
   // Binds the loops of a block over all accumulators, under its first `around` loops.
@@ -230,7 +230,8 @@ class WgmmaTiler {
     std::vector<Loop> j = c_.s.split(loops.back(), {-1, 8});
     std::vector<Loop> fragments(loops.begin() + static_cast<long>(around) + 1, loops.end() - 2);
     fragments.push_back(j[0]);
-    gpu_bind_lanes(c_, loops[around], fragments, loops[loops.size() - 2], j[1], kWarpRows);
+    gpu_bind_lanes(c_, accumulators(kWarpRows), loops[around], fragments, loops[loops.size() - 2],
+                   j[1]);
   }
 
   // Accumulates each tile on its own, then adds in f32: tensor cores add with fewer bits.
@@ -254,9 +255,9 @@ class WgmmaTiler {
     // Bound now, while the program still shows what is private to a block.
     c_.s.bind(grid_, ForKind::BlockX);
     std::vector<Loop> loops = c_.s.loops(last_);
-    std::vector<Loop> i = c_.s.split(
-        loops[loops.size() - 2],
-        {tile_.m / tile_.warp_m, tile_.warp_m / WgmmaRow::m, WgmmaRow::m / kWarpRows, kWarpRows});
+    std::vector<Loop> i =
+        c_.s.split(loops[loops.size() - 2], {tile_.m / tile_.warp_m, tile_.warp_m / kWarpgroupRows,
+                                             kWarpgroupRows / kWarpRows, kWarpRows});
     std::vector<Loop> j = c_.s.split(loops.back(), {tile_.n / tile_.warp_n, tile_.warp_n / 8, 8});
     c_.s.reorder({i[0], j[0], i[2], i[1], j[1], i[3], j[2]});
     std::vector<Loop> fragments = {i[1], j[1]};
@@ -266,7 +267,8 @@ class WgmmaTiler {
       fragments = {i[1], pairs[0], pairs[1]};
       c_.s.annotate(pairs[1], kStmatrixKey, int64_t{1});
     }
-    gpu_bind_lanes(c_, c_.s.fuse({i[0], j[0], i[2]}), fragments, i[3], j[2], kWarpRows);
+    gpu_bind_lanes(c_, accumulators(kWarpRows), c_.s.fuse({i[0], j[0], i[2]}), fragments, i[3],
+                   j[2]);
     if (in_boxes) {
       gpu_store_boxes(c_, copy, box_columns_);
     } else if (is_through_shared()) {
@@ -278,7 +280,7 @@ class WgmmaTiler {
   Block block_, last_;
   GpuRoles r_;
   int bits_;
-  const WgmmaRow* row_ = nullptr;
+  const Instruction* row_ = nullptr;
   TensorTileSizes tile_{};
   int64_t stages_ = 1;
   int64_t span_ = 0;         // k elements of the first operand per copy
@@ -305,14 +307,14 @@ std::string gpu_wgmma_way(RuleContext& c, const Block& block, const GpuRoles& ro
   // Packed weights have layouts of their own.
   const bool is_plain = roles.weight == GpuRoles::WeightLayout::AsItIs;
   if (!is_plain || most(roles.i) < kFew || most(roles.j) < kFew) return "";
-  const WgmmaRow* row = row_for(c, block, roles, kAnyColumns);
+  const Instruction* row = row_for(c, block, roles, kAnyColumns);
   if (!row) return "";
-  const std::string name(row->warp.name);
+  const std::string name(row->name);
   return "wgmma" + name.substr(name.find('_'));
 }
 
-const WgmmaRow* gpu_wgmma_row(const RuleContext& c, const Block& block, const GpuRoles& roles,
-                              int64_t n) {
+const Instruction* gpu_wgmma_row(const RuleContext& c, const Block& block, const GpuRoles& roles,
+                                 int64_t n) {
   return row_for(c, block, roles, n);
 }
 

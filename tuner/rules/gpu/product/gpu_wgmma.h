@@ -18,8 +18,8 @@ std::string gpu_wgmma_way(RuleContext& c, const Block& block, const GpuRoles& ro
 
 // The instruction of `n` columns for the types of the block's operands and accumulators; null if
 // the target has none.
-const WgmmaRow* gpu_wgmma_row(const RuleContext& c, const Block& block, const GpuRoles& roles,
-                              int64_t n);
+const Instruction* gpu_wgmma_row(const RuleContext& c, const Block& block, const GpuRoles& roles,
+                                 int64_t n);
 
 // Whether accumulators of 8-bit floats are promoted: moved from the tensor cores to f32 every
 // kPromotedTerms of k (kernel/instructions/tensor_sums.h). Asks the knob "NAME.promote". `sums` is the total k;

@@ -46,7 +46,7 @@ class WgmmaTurnedTiler {
     for (const GpuSibling& w : weights) {
       const std::string sums = c_.s.output(w.block)->name;
       if (through_shared_) staged_.push_back(c_.s.cache_read(last_, sums, Scope::Shared));
-      gpu_lay_out_packed_sums(c_, w.block);
+      gpu_lay_out_sums(c_, w.block, kWeightRows, true);
       loops.push_back(tile_loops(w.block));
     }
     gpu_join_loops(c_, r_, loops);
@@ -66,7 +66,7 @@ class WgmmaTurnedTiler {
     for (size_t p = 0; p < weights.size(); ++p) {
       // Accumulates each tile on its own, then adds in f32: tensor cores add with fewer bits.
       if (promotes_) gpu_sum_apart(c_, weights[p].block, loops[p].warp, sums);
-      c_.s.annotate(loops[p].marked, kMmaKey, std::string(row_->warp.name));
+      c_.s.annotate(loops[p].marked, kMmaKey, std::string(row_->name));
       c_.s.bind(loops[p].warp, ForKind::Warp);
     }
     mark();
@@ -116,7 +116,7 @@ class WgmmaTurnedTiler {
       if (!tiles.empty() && rows == tiles.front().m) break;
       if (!gpu_wgmma_row(c_, block_, r_, rows)) continue;
       for (int64_t columns : {256, 128, 64}) {
-        if (columns == WgmmaRow::m || columns < 2 * most(r_.j)) {
+        if (columns == kWarpgroupRows || columns < 2 * most(r_.j)) {
           tiles.push_back({rows, columns, kWeightRows});
         }
       }
@@ -127,7 +127,7 @@ class WgmmaTurnedTiler {
     });
     if (first == tiles.end()) {
       first = std::find_if(tiles.begin(), tiles.end(),
-                           [](const PackedTile& t) { return t.n == WgmmaRow::m; });
+                           [](const PackedTile& t) { return t.n == kWarpgroupRows; });
     }
     std::rotate(tiles.begin(), first, std::next(first));
     return tiles;
@@ -153,7 +153,7 @@ class WgmmaTurnedTiler {
     for (int b : r_.batch) grid.push_back(loop_of(b));
     std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m});
     std::vector<Loop> j = c_.s.split(loop_of(r_.j), {-1, tile_.n / kWeightRows, kWeightRows});
-    std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, k_ / row_->k(), row_->k()});
+    std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, k_ / row_->k, row_->k});
     grid.push_back(j[0]);
     grid.push_back(i[0]);
     std::vector<Loop> order = grid;
@@ -191,7 +191,7 @@ class WgmmaTurnedTiler {
   GpuRoles r_;
   int bits_;
   int64_t k_;  // k of a tile: one swizzle atom
-  const WgmmaRow* row_ = nullptr;
+  const Instruction* row_ = nullptr;
   PackedTile tile_{};
   int64_t stages_ = 1, pending_ = 0;
   bool promotes_ = false, through_shared_ = true;
@@ -210,10 +210,10 @@ std::string gpu_wgmma_turned_way(RuleContext& c, const Block& block, const GpuRo
   };
   const bool is_plain = roles.weight == GpuRoles::WeightLayout::AsItIs && roles.result_is_box &&
                         plain_iterator(n, indices_of(n, roles.a).back()) == roles.k;
-  if (!is_plain || most(roles.i) > kMostSwappedRows || most(roles.j) < WgmmaRow::m) return "";
-  const WgmmaRow* row = gpu_wgmma_row(c, block, roles, kMostSwappedRows);
+  if (!is_plain || most(roles.i) > kMostSwappedRows || most(roles.j) < kWarpgroupRows) return "";
+  const Instruction* row = gpu_wgmma_row(c, block, roles, kMostSwappedRows);
   if (!row) return "";
-  const std::string name(row->warp.name);
+  const std::string name(row->name);
   return "wgmma" + name.substr(name.find('_')) + "_turned";
 }
 

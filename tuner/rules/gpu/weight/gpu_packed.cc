@@ -13,6 +13,7 @@
 #include "tuner/rules/gpu/gpu_packed_layout.h"
 #include "tuner/rules/gpu/gpu_packed_parts.h"
 #include "tuner/rules/gpu/gpu_siblings.h"
+#include "tuner/rules/gpu/gpu_tensor_parts.h"
 #include "tuner/rules/gpu/gpu_tiles.h"
 #include "tuner/rules/gpu/grid/gpu_grid.h"
 #include "tuner/rules/gpu/product/gpu_gemv.h"
@@ -49,7 +50,7 @@ class PackedTiler {
     }
     std::vector<GpuProductLoops> loops;
     for (const Product& p : products_) {
-      gpu_lay_out_packed_sums(c_, p.block);
+      gpu_lay_out_sums(c_, p.block, kWeightRows, true);
       loops.push_back(tile_loops(p.block));
     }
     const GpuTileCopies copies{kByCpAsync, tile_.threads()};
@@ -76,8 +77,7 @@ class PackedTiler {
     copies.carry_out(c_, r_.a, a_row);
     for (size_t p = 0; p < products_.size(); ++p) {
       copies.carry_out(c_, c_.s.output(products_[p].shared)->name, 128 / bits_of(w_.codes));
-      c_.s.annotate(loops[p].marked, kMmaKey,
-                    std::string(w_.sparse ? w_.sparse->whole.name : row_.name));
+      c_.s.annotate(loops[p].marked, kMmaKey, std::string(w_.sparse ? w_.sparse->name : row_.name));
       c_.s.bind(loops[p].warp, ForKind::Warp);
     }
     if (stages_ > 1) c_.s.annotate(k_outer_, kPipelineStagesKey, stages_);
@@ -247,7 +247,7 @@ class PackedTiler {
     if (p.weight.value) c_.s.unscale(p.elements, w_.doubled ? ElemType::f32 : w_.operand);
     const int first = w_.doubled ? 1 : 0;  // offset of the weight's dimensions
     if (w_.doubled) c_.s.store_halves(p.elements, w_.operand);
-    c_.s.transform_layout(p.b, fragment_map(row_, first + rank, first + column, first + k));
+    gpu_lay_out(c_, p.b, row_.a(), first + column, first + k);
     c_.s.prepack(codes, layout_.map(rank, column, k));
     p.shared = gpu_read_shared(c_, p.elements, gpu_codes_of(c_, p.elements, format));
     p.codes = c_.s.cache_read(p.elements, c_.s.output(p.shared)->name, Scope::Register);
@@ -291,37 +291,9 @@ class PackedTiler {
   // Places a tile of codes and the elements that they become.
   void place_weight(Product& p, const Loop& k_outer, const GpuTileCopies& copies) {
     c_.s.compute_at(p.elements, k_outer);
-    unpack(p);
+    gpu_unpack(c_, p.elements, p.codes, p.weight, layout_, 2, tile_.n / tile_.warp_n);
     c_.s.compute_at(p.shared, k_outer);
     if (p.places) p.places->place(k_outer, copies, tile_.n / tile_.warp_n);
-  }
-
-  // Unpacks codes into elements in the thread that multiplies them.
-  void unpack(const Product& p) {
-    std::vector<Loop> loops = c_.s.loops(p.elements);
-    const bool by_k = p.weight.format.k_dims[0] < p.weight.format.column_dim;
-    const Loop along_n = by_k ? loops.back() : loops.end()[-2];
-    const Loop along_k = by_k ? loops.end()[-2] : loops.back();
-    const int64_t packed = row_.packed();
-    std::vector<Loop> n =
-        c_.s.split(along_n, {tile_.n / tile_.warp_n, tile_.warp_n / kWeightRows, 2, 8});
-    std::vector<Loop> k = c_.s.split(
-        along_k, {w_.kept(k_) / (layout_.fragments * row_.k), layout_.fragments, 2, 4, packed});
-    std::vector<Loop> own = {n[1], k[0], k[1], k[2], n[2]};
-    std::vector<Loop> order;
-    if (w_.doubled) {  // both of one code; loops over stacks stay outside
-      own.push_back(loops[2]);
-      order.assign(loops.begin() + 3, loops.end() - 2);
-    }
-    order.insert(order.end(), {n[0], n[3], k[3]});
-    order.insert(order.end(), own.begin(), own.end());
-    order.push_back(k[4]);
-    c_.s.reorder(order);
-    c_.s.bind(c_.s.fuse({n[0], n[3], k[3]}), ForKind::ThreadX);
-    c_.s.compute_at(p.codes, k[0]);
-    for (const Loop& l : own) c_.s.unroll(l);
-    c_.s.vectorize(k[4]);
-    c_.s.vectorize(c_.s.loops(p.codes).back());
   }
 
   // Binds the loops of a block over all accumulators, under its first `around` loops.
@@ -370,7 +342,7 @@ class PackedTiler {
   Block block_, last_, staged_;
   GpuRoles r_;
   Packable w_;
-  const MmaRow& row_;
+  const Instruction& row_;
   std::vector<Product> products_;
   PackedTile tile_{};
   PackedLayout layout_{};

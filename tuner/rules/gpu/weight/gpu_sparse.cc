@@ -15,19 +15,18 @@ constexpr int64_t kWeightColumns = 16;  // weight columns per fragment
 
 // Whether a pattern keeps no more in each group of the instruction than that allows, whatever its
 // own groups.
-bool takes(const SparseMmaRow& row, const WeightFormat& format) {
+bool takes(const Instruction& row, const WeightFormat& format) {
   return format.sparse() && format.keep <= row.keep && format.of % row.of == 0;
 }
 
 }  // namespace
 
-const SparseMmaRow* gpu_sparse_row(const WeightFormat& format, int64_t k, ElemType operand,
-                                   ElemType sums, bool scaled, const Target& target) {
-  for (const SparseMmaRow& row : sparse_mma_rows()) {
-    const MmaRow& whole = row.whole;
-    bool typed = whole.operand == operand && whole.b_operand() == operand && !whole.tf32 &&
-                 (whole.acc == sums || (scaled && whole.acc == ElemType::i32));
-    bool here = whole.runs_on(target.gpu.compute_capability);
+const Instruction* gpu_sparse_row(const WeightFormat& format, int64_t k, ElemType operand,
+                                  ElemType sums, bool scaled, const Target& target) {
+  for (const Instruction& row : sparse_mma_rows()) {
+    bool typed = row.operand == operand && row.b_operand() == operand && !row.tf32 &&
+                 (row.acc == sums || (scaled && row.acc == ElemType::i32));
+    bool here = row.runs_on(target.gpu.compute_capability);
     if (typed && here && takes(row, format) && k % row.of == 0) return &row;
   }
   return nullptr;
@@ -42,29 +41,12 @@ bool gpu_gathers(const WeightFormat& format, int64_t k, ElemType operand) {
          format.vector >= kWeightColumns && k % format.of == 0 && bits_of(operand) == 16;
 }
 
-int64_t gpu_sparse_terms(const SparseMmaRow& row) { return int64_t{row.whole.k} * row.selectors(); }
+int64_t gpu_sparse_terms(const Instruction& row) { return int64_t{row.k} * row.selectors(); }
 
-// The order of metadata_place(); the selectors of a register's instructions follow one another.
-IndexMap metadata_map(const SparseMmaRow& row, int rank, int column, int k, int64_t tile_n,
+IndexMap metadata_map(const Instruction& row, int rank, int column, int k, int64_t tile_n,
                       int64_t tile_r) {
-  const int64_t in_word = row.indices_in_word(), half = in_word / 2;
-  const int64_t terms = int64_t{row.kept()} * row.selectors();
-  return IndexMap::make(rank, [&](const std::vector<Var>& x) {
-    const Expr &n = x[static_cast<size_t>(column)], &r = x[static_cast<size_t>(k)];
-    Expr band = digit(n, kBand, 2), in_group, index;
-    if (row.whole.operand_bits() == 8) {
-      in_group = digit(r, in_word, terms / in_word) * Expr(2) + band;
-      index = digit(r, 1, in_word);
-    } else {
-      in_group = digit(r, half, terms / half);
-      index = band * Expr(half) + digit(r, 1, half);
-    }
-    Expr place = digit(n, kWeightColumns, tile_n / kWeightColumns);
-    place = place * Expr(tile_r / terms) + digit(r, terms, tile_r / terms);
-    place = (place * Expr(kBand) + digit(n, 1, kBand)) * Expr(4) + in_group;
-    place = place * Expr(in_word) + index;
-    return std::vector<Expr>{floordiv(n, Expr(tile_n)), floordiv(r, Expr(tile_r)), place};
-  });
+  return on_dimensions(row.metadata().packed(tile_n, tile_r, IndexMap::parse("(i) -> (i)")), rank,
+                       column, k);
 }
 
 IndexMap places_map(int rank, int column, int k, int64_t vector, int64_t tile_n, int64_t tile_r) {
@@ -87,9 +69,10 @@ GpuPlaces::GpuPlaces(RuleContext& c, const Block& block, const std::string& rows
   const Buffer words = c_.s.output(*words_);
   const int64_t in_word = kWordBits / bits_of(words->elem);
   c_.s.transform_layout(words->name, IndexMap::make(3, [&](const std::vector<Var>& x) {
-                          return std::vector<Expr>{
-                              x[0], x[1], floordiv(x[2], Expr(in_word * kWarp)),
-                              digit(x[2], in_word, kWarp), floormod(x[2], Expr(in_word))};
+                          return std::vector<Expr>{x[0], x[1],
+                                                   floordiv(x[2], Expr(in_word * kWarp)),
+                                                   floormod(floordiv(x[2], in_word), kWarp),
+                                                   floormod(x[2], Expr(in_word))};
                         }));
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/arith/index_map.h"
-#include "kernel/instructions/sparse_mma_rows.h"
+#include "kernel/instructions/mma_rows.h"
 #include "tuner/rules/rules.h"
 
 namespace tilewright {
@@ -12,8 +12,8 @@ struct GpuTileCopies;
 
 // The mma.sp row for activations of this type and a weight of this form with `k` rows. Accumulators
 // are of type `sums`, or integers if scales are applied to them. Null if there is none.
-const SparseMmaRow* gpu_sparse_row(const WeightFormat& format, int64_t k, ElemType operand,
-                                   ElemType sums, bool scaled, const Target& target);
+const Instruction* gpu_sparse_row(const WeightFormat& format, int64_t k, ElemType operand,
+                                  ElemType sums, bool scaled, const Target& target);
 
 // Whether dense instructions can take the kept elements of a weight of this form with `k` rows,
 // with gathered activations of type `operand`. The columns of whole fragments must share their
@@ -21,13 +21,13 @@ const SparseMmaRow* gpu_sparse_row(const WeightFormat& format, int64_t k, ElemTy
 bool gpu_gathers(const WeightFormat& format, int64_t k, ElemType operand);
 
 // k, zeros included, of the instructions that share a register of metadata.
-int64_t gpu_sparse_terms(const SparseMmaRow& row);
+int64_t gpu_sparse_terms(const Instruction& row);
 
 // The layout of sparse metadata in memory. Maps the weight's columns n and kept rows r to [n /
 // tile_n, r / tile_r, position in the tile]. They are at `column` and `k` of the dimensions. A
 // lane's 32-bit word covers 16 columns and the kept rows that share it; the next lane's word
 // follows.
-IndexMap metadata_map(const SparseMmaRow& row, int rank, int column, int k, int64_t tile_n,
+IndexMap metadata_map(const Instruction& row, int rank, int column, int k, int64_t tile_n,
                       int64_t tile_r);
 
 // The same for a pattern that `vector` columns share, a byte per index. The columns of a tile that

@@ -62,7 +62,7 @@ class WgmmaPackedTiler {
       staged_ = c_.s.cache_read(last_, c_.s.output(block_)->name, Scope::Shared);
     }
     for (Product& p : products_) {
-      gpu_lay_out_packed_sums(c_, p.block);
+      gpu_lay_out_sums(c_, p.block, kWeightRows, true);
       tile_loops(p);
     }
     const GpuTileCopies copies{copies_, tile_.threads()};
@@ -189,7 +189,7 @@ class WgmmaPackedTiler {
   // The least number of registers per thread: a warpgroup has 64 columns and all rows.
   int64_t registers() const {
     return gpu_registers_with_copies(c_, copies_, tile_.threads(),
-                                     sets_of_sums() * tile_.m * WgmmaRow::m / kWarpgroup);
+                                     sets_of_sums() * tile_.m * kWarpgroupRows / kWarpgroup);
   }
 
   // Packed weights have the same layout in memory and in shared memory; the activations' rows need
@@ -293,7 +293,7 @@ class WgmmaPackedTiler {
     if (p.weight.value) c_.s.unscale(p.elements, w_.doubled ? ElemType::f32 : w_.operand);
     const int first = w_.doubled ? 1 : 0;  // offset of the weight's dimensions
     if (w_.doubled) c_.s.store_halves(p.elements, w_.operand);
-    c_.s.transform_layout(p.b, fragment_map(w_.row, first + rank, first + column, first + k));
+    gpu_lay_out(c_, p.b, w_.row.a(), first + column, first + k);
     c_.s.prepack(codes, layout_.map(rank, column, k));
     p.shared = gpu_read_shared(c_, p.elements, gpu_codes_of(c_, p.elements, format));
     p.codes = c_.s.cache_read(p.elements, c_.s.output(p.shared)->name, Scope::Register);
@@ -363,35 +363,9 @@ class WgmmaPackedTiler {
   // Places a tile of codes and the elements of a chunk that they become.
   void place_weight(Product& p, const GpuTileCopies& copies) {
     c_.s.compute_at(p.elements, p.k_chunk);
-    unpack(p);
+    gpu_unpack(c_, p.elements, p.codes, p.weight, layout_, 3, tile_.n / kWeightRows);
     c_.s.compute_at(p.shared, p.k_outer);
     if (p.places) p.places->place(p.k_outer, copies, tile_.n / tile_.warp_n);
-  }
-
-  // Unpacks a chunk's codes into elements in the thread that multiplies them.
-  void unpack(const Product& p) {
-    std::vector<Loop> loops = c_.s.loops(p.elements);
-    const bool by_k = p.weight.format.k_dims[0] < p.weight.format.column_dim;
-    const Loop along_n = by_k ? loops.back() : loops.end()[-2];
-    const Loop along_k = by_k ? loops.end()[-2] : loops.back();
-    std::vector<Loop> n = c_.s.split(along_n, {tile_.n / kWeightRows, 2, 8});
-    std::vector<Loop> k = c_.s.split(along_k, {w_.kept(chunk_) / (layout_.fragments * w_.row.k),
-                                               layout_.fragments, 2, 4, int64_t{w_.row.packed()}});
-    std::vector<Loop> own = {k[0], k[1], k[2], n[1]};
-    std::vector<Loop> order;
-    if (w_.doubled) {  // both of one code; loops over stacks stay outside
-      own.push_back(loops[3]);
-      order.assign(loops.begin() + 4, loops.end() - 2);
-    }
-    order.insert(order.end(), {n[0], n[2], k[3]});
-    order.insert(order.end(), own.begin(), own.end());
-    order.push_back(k[4]);
-    c_.s.reorder(order);
-    c_.s.bind(c_.s.fuse({n[0], n[2], k[3]}), ForKind::ThreadX);
-    c_.s.compute_at(p.codes, k[0]);
-    for (const Loop& l : own) c_.s.unroll(l);
-    c_.s.vectorize(k[4]);
-    c_.s.vectorize(c_.s.loops(p.codes).back());
   }
 
   // Applies a group's scales to the accumulators of a k tile, or column scales to those of all of
@@ -447,7 +421,7 @@ class WgmmaPackedTiler {
   void mark() {
     c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
     for (const Product& p : products_) {
-      c_.s.annotate(p.marked, kMmaKey, std::string(row_->warp.name));
+      c_.s.annotate(p.marked, kMmaKey, std::string(row_->name));
       c_.s.bind(p.warp, ForKind::Warp);
       c_.s.unroll(p.k_chunk);
       if (p.halves) c_.s.unroll(*p.halves);
@@ -466,7 +440,7 @@ class WgmmaPackedTiler {
   Packable w_;
   int64_t chunk_;
   std::vector<Product> products_;
-  const WgmmaRow* row_ = nullptr;
+  const Instruction* row_ = nullptr;
   PackedTile tile_{};
   PackedLayout layout_{};
   int64_t k_ = 0, stages_ = 1;

@@ -1,27 +1,16 @@
 #include "tuner/rules/gpu/weight/gpu_wgmma_packed_row.h"
 
-#include "kernel/instructions/sparse_wgmma_rows.h"
+#include "kernel/instructions/wgmma_rows.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu/gpu_units.h"
 #include "tuner/rules/gpu/weight/gpu_wgmma_packed.h"
 
 namespace tilewright {
-namespace {}  // namespace
-
-const WgmmaRow* wgmma_packed_row(const RuleContext& c, const Packable& w, int64_t n) {
-  auto fits = [&](const WgmmaRow& row) {
-    const MmaRow& types = row.warp;
-    return types.operand == w.operand && types.b_operand() == w.operand && types.acc == w.row.acc &&
-           !types.tf32 && row.n() == n && types.runs_on(c.input.target.gpu.compute_capability);
-  };
-  if (w.sparse) {
-    for (const SparseWgmmaRow& row : sparse_wgmma_rows()) {
-      if (fits(row.whole())) return &row.whole();
-    }
-    return nullptr;
-  }
-  for (const WgmmaRow& row : wgmma_rows()) {
-    if (fits(row)) return &row;
+const Instruction* wgmma_packed_row(const RuleContext& c, const Packable& w, int64_t n) {
+  for (const Instruction& row : w.sparse ? sparse_wgmma_rows() : wgmma_rows()) {
+    const bool typed = row.operand == w.operand && row.b_operand() == w.operand &&
+                       row.acc == w.row.acc && !row.tf32;
+    if (typed && row.n == n && row.runs_on(c.input.target.gpu.compute_capability)) return &row;
   }
   return nullptr;
 }
@@ -40,11 +29,11 @@ std::string gpu_wgmma_packed_way(RuleContext& c, const Block& block, const GpuRo
   auto most = [&](int iter) {
     return largest_extent(c.s, n.iters[static_cast<size_t>(iter)].extent);
   };
-  const bool is_many = most(roles.i) > kRows && most(roles.j) >= WgmmaRow::m;
+  const bool is_many = most(roles.i) > kRows && most(roles.j) >= kWarpgroupRows;
   if (!is_many || weight.gathers() || wgmma_packed_chunk(weight) == 0) return "";
-  const WgmmaRow* row = wgmma_packed_row(c, weight, kAnyRows);
+  const Instruction* row = wgmma_packed_row(c, weight, kAnyRows);
   if (!row) return "";
-  const std::string name(row->warp.name);
+  const std::string name(row->name);
   const std::string types = name.substr(name.find('_', name.find('m')));
   return (weight.sparse ? "wgmma_sp" : "wgmma") + types;
 }

@@ -11,7 +11,7 @@ namespace tilewright {
 
 // The row that takes the weight from registers, and `n` rows of activations; a sparse row for a
 // weight reduced to kept elements. Null if there is none.
-const WgmmaRow* wgmma_packed_row(const RuleContext& c, const Packable& w, int64_t n);
+const Instruction* wgmma_packed_row(const RuleContext& c, const Packable& w, int64_t n);
 
 // The k that is unpacked and multiplied as one group: a swizzle atom of activations, or less if a
 // scale serves less. 0 if a scale does not serve even an instruction, or the instructions that
