@@ -93,8 +93,7 @@ void normalize_cache(Spec& spec) {
   spec.params.emplace("kv.scale", std::string("f32"));
   spec.params.emplace("kv.zero", std::string("none"));
   if (spec.get<int64_t>("kv.group") == 0) {
-    throw KeyError("kv.group",
-                   "expected a number of elements, or -1 for one group per key, got 0");
+    throw KeyError("kv.group", "expected a number of elements, or -1 for one group per key, got 0");
   }
   const ElemType type = elem_under(spec, "kv.dtype");
   check_zero(spec, "kv.zero", type);
@@ -116,17 +115,17 @@ std::vector<KeyDef> cache_keys() {
     return KeyDef{
         .name = std::move(name), .kind = KeyKind::Count, .doc = std::move(doc), .min = min};
   };
-  return {count("page", "keys per page of a paged key-value cache, whose table is T (none)", 1),
-          count("pages", "number of pages in the key-value cache (none)", 1),
-          choice("kv.dtype", "stored type of keys and values (dtype, unscaled)",
-                 {"i8", "u8", "i4", "u4", "f8e4m3", "f8e5m2"}),
-          count("kv.group",
-                "elements of a key or a value that share a scale; -1: all of them (-1)", -1),
-          choice("kv.scale", "type of the scales K.scale and V.scale (f32)",
-                 {"f32", "f16", "bf16", "none"}),
-          choice("kv.zero",
-                 "zero points K.zero and V.zero: none, stored like the codes, or f16 (none)",
-                 {"none", "u8", "u4", "f16"})};
+  return {
+      count("page", "keys per page of a paged key-value cache, whose table is T (none)", 1),
+      count("pages", "number of pages in the key-value cache (none)", 1),
+      choice("kv.dtype", "stored type of keys and values (dtype, unscaled)",
+             {"i8", "u8", "i4", "u4", "f8e4m3", "f8e5m2"}),
+      count("kv.group", "elements of a key or a value that share a scale; -1: all of them (-1)",
+            -1),
+      choice("kv.scale", "type of the scales K.scale and V.scale (f32)",
+             {"f32", "f16", "bf16", "none"}),
+      choice("kv.zero", "zero points K.zero and V.zero: none, stored like the codes, or f16 (none)",
+             {"none", "u8", "u4", "f16"})};
 }
 
 }  // namespace tilewright::ops

@@ -14,11 +14,12 @@ const char* const kBiasAxes[] = {"batch", "heads", "m", "n"};
 
 // The sum of clamp(first + i, 0, n) over i < m.
 double clamped_sum(int64_t first, int64_t m, int64_t n) {
-  const int64_t begin = std::clamp<int64_t>(-first, 0, m);     // rows before it count 0
+  const int64_t begin = std::clamp<int64_t>(-first, 0, m);       // rows before it count 0
   const int64_t end = std::clamp<int64_t>(n - first, begin, m);  // rows from it on count n
   const auto rows = static_cast<double>(end - begin);
   const double lowest = static_cast<double>(first + begin);
-  return rows * lowest + rows * (rows - 1) / 2 + static_cast<double>(m - end) * static_cast<double>(n);
+  return rows * lowest + rows * (rows - 1) / 2 +
+         static_cast<double>(m - end) * static_cast<double>(n);
 }
 
 }  // namespace
@@ -142,8 +143,9 @@ void normalize_scores(Spec& spec) {
     if (ordered.empty()) {
       spec.params.erase("bias");
     } else if (ordered.back() != "n") {
-      throw KeyError("bias", "without the axis n it is the same for all keys of a row, and a softmax "
-                             "takes no notice; expected axes up to n, such as bias=heads+m+n");
+      throw KeyError("bias",
+                     "without the axis n it is the same for all keys of a row, and a softmax "
+                     "takes no notice; expected axes up to n, such as bias=heads+m+n");
     } else {
       axes = ordered;
     }
@@ -154,16 +156,18 @@ void normalize_scores(Spec& spec) {
   const bool by_sequence =
       spec.has("bias") && spec.get<std::vector<std::string>>("bias").front() == "batch";
   if (spec.has("bias_shared") && !by_sequence) {
-    throw KeyError("bias_shared", "belongs to a bias with the axis batch; give it, such as "
-                                  "bias=batch+heads+m+n");
+    throw KeyError("bias_shared",
+                   "belongs to a bias with the axis batch; give it, such as "
+                   "bias=batch+heads+m+n");
   }
 }
 
 std::vector<KeyDef> score_keys() {
   KeyDef window{.name = "window",
                 .kind = KeyKind::Count,
-                .doc = "sliding window: a query sees the keys that are fewer than this many away "
-                       "from its position i + n - m; with causal, itself and those behind it (none)",
+                .doc =
+                    "sliding window: a query sees the keys that are fewer than this many away "
+                    "from its position i + n - m; with causal, itself and those behind it (none)",
                 .min = 2,
                 .max = kMaxSize};
   KeyDef cap{.name = "softcap",
@@ -171,21 +175,24 @@ std::vector<KeyDef> score_keys() {
              .doc = "soft cap of the scaled scores: softcap tanh(s / softcap) (none)"};
   KeyDef bias{.name = "bias",
               .kind = KeyKind::Names,
-              .doc = "axes of the operand bias, which is added to capped scores, such as heads+m+n "
-                     "(none)",
+              .doc =
+                  "axes of the operand bias, which is added to capped scores, such as heads+m+n "
+                  "(none)",
               .choices = {"batch", "heads", "m", "n"}};
   KeyDef shared{.name = "bias_shared",
                 .kind = KeyKind::Count,
-                .doc = "neighbouring sequences that share their bias, such as the rows of triangle "
-                       "attention (1)",
+                .doc =
+                    "neighbouring sequences that share their bias, such as the rows of triangle "
+                    "attention (1)",
                 .min = 1};
   KeyDef alibi{.name = "alibi",
                .kind = KeyKind::Flag,
                .doc = "ALiBi: subtracts slopes[head] times the distance of query and key (false)"};
   KeyDef sinks{.name = "sinks",
                .kind = KeyKind::Flag,
-               .doc = "attention sinks: sinks[head] is one more score of each row, whose value is 0 "
-                      "(false)"};
+               .doc =
+                   "attention sinks: sinks[head] is one more score of each row, whose value is 0 "
+                   "(false)"};
   return {window, cap, bias, shared, alibi, sinks};
 }
 

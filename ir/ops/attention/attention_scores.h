@@ -55,7 +55,7 @@ class ScoreTerms {
   Expr distance(const Expr& position, const Expr& key) const;
 
   ElemType acc_;
-  double scale_, cap_;  // cap_ 0: there is none
+  double scale_, cap_;       // cap_ 0: there is none
   bool causal_, are_exact_;  // are_exact_: floats hold the places of queries and keys
   std::vector<std::string> bias_axes_;
   int64_t shared_ = 1;  // sequences that share their bias

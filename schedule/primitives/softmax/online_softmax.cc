@@ -82,7 +82,9 @@ class OnlineRewriter : SoftmaxNests {
     if (!extent || *extent % args_.factor != 0) {
       predicate = conjunction(predicate, place < keys_);
     }
-    Stmt result = make_block(old.name, iters, old.body, {}, predicate, old.allocs, old.annotations);
+    Stmt body = old.body;
+    if (skipped_ > 0) body = substitute(body, {{key.var.get(), key.var + Expr(skipped_)}});
+    Stmt result = make_block(old.name, iters, body, {}, predicate, old.allocs, old.annotations);
     if (!nest.stmt.same_as(maximum_.nest.stmt)) {
       result = replace_buffers(result, BufferMap{{maximum_.store->buffer.get(), from_}});
     }
@@ -135,8 +137,8 @@ class OnlineRewriter : SoftmaxNests {
         }));
   }
 
-  // Computes the number of steps, and the steps in which some row of the nests takes part. Where all
-  // steps from the first one on are known to end early, there are no others.
+  // Computes the number of steps, and the steps in which some row of the nests takes part. Where
+  // the last of these is a constant, there are no steps behind it, and none before the first of all.
   void count_steps() {
     Analyzer known = tree_.analyzer_at(seq_path_);
     const Expr factor(args_.factor);
@@ -157,9 +159,17 @@ class OnlineRewriter : SoftmaxNests {
       seen_steps_ = known.simplify(end - first_step_);
     }
     auto number = as_int(end), all = as_int(keys_);
-    if (!number || !all) return;
-    steps_ = end;
-    keys_ = std::min(*all, *number * args_.factor);
+    if (number && all) {
+      steps_ = end;
+      keys_ = std::min(*all, *number * args_.factor);
+    }
+    // A reduction takes all values of its iterator, so blocks that no row at all sees are none of them.
+    const int64_t begin = known.bounds(first_step_).min;
+    if (begin <= 0) return;
+    skipped_ = begin * args_.factor;
+    keys_ = known.simplify(keys_ - Expr(skipped_));
+    steps_ = known.simplify(steps_ - Expr(begin));
+    first_step_ = known.simplify(first_step_ - Expr(begin));
   }
 
   // Keys that rows see lie in [begin, end); undefined for bounds that are not known.
@@ -205,8 +215,11 @@ class OnlineRewriter : SoftmaxNests {
     }
     SteadyLoads steady(loops, [&](const Buffer& b) { return is_input(b); });
     room = steady(substitute(room, bindings));
-    Range rows = cover({room}, {maximum_.key.extent + Expr(1)}, loops)[0];
-    const Expr last = steady.restored(rows.min + rows.extent - Expr(1));
+    // Ranges end at 0, so the room before the first key is counted from below.
+    const Expr& keys = maximum_.key.extent;
+    const Expr below = *slope < 0 ? Expr(0) : keys;
+    const Range rows = cover({room + below}, {keys + below + Expr(1)}, loops)[0];
+    const Expr last = steady.restored(rows.min + rows.extent - Expr(1) - below);
     const bool is_strict = limit->op == BinaryOp::LT;
     if (*slope < 0) return {{}, is_strict ? last : last + Expr(1)};
     return {is_strict ? Expr(1) - last : Expr(0) - last, {}};
@@ -222,6 +235,7 @@ class OnlineRewriter : SoftmaxNests {
   const OnlineSoftmax& args_;
   Var step_;
   Expr keys_, steps_;
+  int64_t skipped_ = 0;           // keys before the first step
   Expr first_step_, seen_steps_;  // of the loop; they may vary with the loops around
   Buffer last_, from_, shift_;
   std::vector<std::string> results_;

@@ -143,16 +143,19 @@ class AttentionVariants : public testing::TestWithParam<unsigned> {};
 TEST_P(AttentionVariants, AreRightInAllCombinations) {
   const Target target = Target::parse("avx2");
   for (unsigned bits = GetParam(); bits < kCombinations; bits += 8) {
-    const std::string spec = spec_of(
-        bits, first_seed(),
-        {"heads=2,m=9,n=20,d=8", "heads=8,kv_heads=2,m=3,n=21,d=4,dv=6", "heads=4,kv_heads=1,m=1,n=19,d=4"},
-        {"f32", "bf16"});
+    const std::string spec =
+        spec_of(bits, first_seed(),
+                {"heads=2,m=9,n=20,d=8", "heads=8,kv_heads=2,m=3,n=21,d=4,dv=6",
+                 "heads=4,kv_heads=1,m=1,n=19,d=4"},
+                {"f32", "bf16"});
     const Workload w = make_workload(parse_spec(spec));
     SCOPED_TRACE(spec);
     std::string config;
     const std::optional<Schedule> s = random_schedule(
         first_seed(),
-        [&](Trial& trial) { return apply_sketch(cpu_sketches().front(), {w, target, 2}, trial); },
+        [&](Trial& trial) {
+          return apply_sketch(cpu_sketches().front(), {w, target, 2}, trial);
+        },
         &config);
     if (!s) return;
     SCOPED_TRACE(config);
@@ -183,7 +186,9 @@ TEST(AttentionVariantKernels, AreRightOnACpu) {
     std::string config;
     const std::optional<Schedule> s = random_schedule(
         first_seed() + i,
-        [&](Trial& trial) { return apply_sketch(cpu_sketches().front(), {w, target, 4}, trial); },
+        [&](Trial& trial) {
+          return apply_sketch(cpu_sketches().front(), {w, target, 4}, trial);
+        },
         &config);
     if (!s) return;
     SCOPED_TRACE(config);
