@@ -19,6 +19,13 @@ std::vector<Expr> conjuncts(const Expr& predicate) {
   return list;
 }
 
+Expr as_less(const Expr& condition) {
+  auto* n = condition.as<BinaryNode>();
+  if (n && n->op == BinaryOp::GT) return n->b < n->a;
+  if (n && n->op == BinaryOp::GE) return n->b <= n->a;
+  return condition;
+}
+
 bool reads_memory(const Expr& e) {
   bool found = false;
   for_each_expr(e, [&](const Expr& x) { found |= x.as<LoadNode>() != nullptr; });

@@ -11,6 +11,9 @@ namespace tilewright {
 Expr conjunction(const Expr& a, const Expr& b);
 std::vector<Expr> conjuncts(const Expr& predicate);
 
+// `b < a` and `b <= a` for `a > b` and `a >= b`; other conditions as they are.
+Expr as_less(const Expr& condition);
+
 // True when some part of `e` is loaded from a buffer, so that stores may change its value.
 bool reads_memory(const Expr& e);
 // The value before all casts around it.

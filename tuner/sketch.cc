@@ -92,7 +92,7 @@ void schedule_gpu(Schedule& s, Trial& t, const SketchInput& input) {
     if (analyze(s, b).role == BlockRole::Contraction) contractions.push_back(b);
   }
   if (contractions.empty() && s.blocks().size() > 1 && gpu_fuse_rows(c)) return;
-  if (contractions.size() == 2 && gpu_softmax_chain(c)) return;
+  if (contractions.size() >= 2 && gpu_softmax_chain(c)) return;
   if (contractions.size() > 1 && gpu_product_chain(c)) return;
   for (const Block& b : gpu_join_products(c, contractions)) {
     gpu_contraction(WeightContext(c, b).context(), b);

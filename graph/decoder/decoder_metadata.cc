@@ -99,9 +99,9 @@ Decoder read_decoder(const weights::TensorFile& file) {
   if (m.size("llama.attention.value_length", d.head) != d.head) {
     m.refuse("llama.attention.value_length", fmt::format("{}, as keys have", d.head));
   }
-  if (m.find("llama.attention.sliding_window") != nullptr) {
-    m.expect("llama.attention.sliding_window", "0");
-  }
+  const std::string window = "llama.attention.sliding_window";  // 0 stands for none, too
+  const std::string* text = m.find(window);
+  if (text != nullptr && *text != "0") d.window = m.size(window);
   d.eps = m.positive("llama.attention.layer_norm_rms_epsilon");
   read_rope(m, &d);
   const weights::StoredTensor* embedding = file.find("token_embd.weight");

@@ -11,6 +11,7 @@ struct Decoder {
   int64_t layers = 0, width = 0, inner = 0;  // `inner`: of the gated MLP
   int64_t heads = 0, key_heads = 0, head = 0, rotated = 0;
   int64_t vocabulary = 0, trained = 0;  // `trained`: positions
+  int64_t window = 0;                   // keys that a query sees, itself among them; 0: all
   double eps = 0, rope_base = 0, rope_factor = 1;
 };
 

@@ -261,11 +261,13 @@ class DecoderImporter {
     const size_t queries = turned("queries", q, d_.heads);
     const size_t keys = cached("keys", turned("new_keys", k, d_.key_heads));
     const size_t values = cached("values", copied("new_values", v, d_.key_heads));
-    size_t seen = node(
-        "attention",
-        fmt::format("attention:heads={},kv_heads={},m={},n={},d={},lengths=keys{}", d_.heads,
-                    d_.key_heads, tokens_, context_, d_.head, tokens_ > 1 ? ",causal=true" : ""),
-        {{"Q", queries}, {"K", keys}, {"V", values}, {"N", length_}}, {d_.heads, tokens_, d_.head});
+    std::string masks = tokens_ > 1 || d_.window > 0 ? ",causal=true" : "";
+    if (d_.window > 0) masks += fmt::format(",window={}", d_.window);
+    size_t seen = node("attention",
+                       fmt::format("attention:heads={},kv_heads={},m={},n={},d={},lengths=keys{}",
+                                   d_.heads, d_.key_heads, tokens_, context_, d_.head, masks),
+                       {{"Q", queries}, {"K", keys}, {"V", values}, {"N", length_}},
+                       {d_.heads, tokens_, d_.head});
     const int64_t columns = d_.heads * d_.head;
     if (tokens_ > 1) {
       seen = node("attention_rows",

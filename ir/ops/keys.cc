@@ -30,20 +30,6 @@ void default_to(Spec& spec, const std::string& key, SpecValue value) {
   spec.params.emplace(key, std::move(value));
 }
 
-// Throws KeyError for a zero point that the stored type may not have.
-void check_zero(const Spec& spec, ElemType type) {
-  const std::string& zero = spec.get<std::string>("w.zero");
-  if (zero == "none") return;
-  if (!is_integer(type)) {
-    throw KeyError("w.zero",
-                   fmt::format("{} codes have no zero point; expected none", to_string(type)));
-  }
-  if (zero != "f16" && bits_of(*parse_elem_type(zero)) < bits_of(type)) {
-    throw KeyError("w.zero",
-                   fmt::format("{} cannot hold every value of {}", zero, to_string(type)));
-  }
-}
-
 // Drops `w.offset` when there is none. Throws KeyError for an offset of a weight that has none: it
 // is added to scaled integers.
 void normalize_offset(Spec& spec, ElemType type) {
@@ -120,7 +106,7 @@ void normalize_quantization(Spec& spec) {
                    "expected a number of elements, or -1 for one group per column, got 0");
   }
   normalize_values(spec, type);
-  check_zero(spec, type);
+  check_zero(spec, "w.zero", type);
   check_integer_product(spec, type);
   normalize_offset(spec, type);
   bool shared =
@@ -136,6 +122,17 @@ void normalize_quantization(Spec& spec) {
 
 ElemType elem_under(const Spec& spec, const char* key) {
   return *parse_elem_type(spec.get<std::string>(key));
+}
+
+void check_zero(const Spec& spec, const std::string& key, ElemType type) {
+  const std::string& zero = spec.get<std::string>(key);
+  if (zero == "none") return;
+  if (!is_integer(type)) {
+    throw KeyError(key, fmt::format("{} codes have no zero point; expected none", to_string(type)));
+  }
+  if (zero != "f16" && bits_of(*parse_elem_type(zero)) < bits_of(type)) {
+    throw KeyError(key, fmt::format("{} cannot hold every value of {}", zero, to_string(type)));
+  }
 }
 
 KeyDef size_key(std::string name, std::string doc) {

@@ -19,6 +19,8 @@ SpecValue convert(const KeyDef& key, const std::string& dotted, const RawValue& 
 
 // The element type that the spec gives under this key.
 ElemType elem_under(const Spec& spec, const char* key);
+// Throws KeyError where the zero points under this key do not suit codes of this type.
+void check_zero(const Spec& spec, const std::string& key, ElemType type);
 
 KeyDef size_key(std::string name, std::string doc);  // required
 KeyDef count_key(std::string name, std::string doc, int64_t fallback, int64_t min);

@@ -18,11 +18,12 @@ bool has(const std::vector<Block>& list, const Block& block) {
   return std::find(list.begin(), list.end(), block) != list.end();
 }
 
-// The only block of `list` with this role, or nothing.
+// The only block of `list` with this role that takes no maximum, or nothing. A maximum of scores to
+// which a mask is added has the role of a contraction.
 std::optional<Block> only(const Schedule& s, const std::vector<Block>& list, BlockRole role) {
   std::optional<Block> found;
   for (const Block& b : list) {
-    if (analyze(s, b).role != role) continue;
+    if (analyze(s, b).role != role || is_maximum(s.node(b))) continue;
     if (found) return std::nullopt;
     found = b;
   }
@@ -40,6 +41,17 @@ bool in_order(const BlockNode& block, const std::vector<Expr>& indices) {
     ++d;
   }
   return d == indices.size();
+}
+
+// The block that takes the weights from the scores (or terms of them) and their maximum, or nothing.
+std::optional<Block> weights_of(const Schedule& s, const Block& top, const Block& scores) {
+  std::optional<Block> found;
+  for (const Block& b : s.consumers(top)) {
+    if (!has(s.producers(b), scores)) continue;
+    if (found || analyze(s, b).role != BlockRole::Injective) return std::nullopt;
+    found = b;
+  }
+  return found;
 }
 
 }  // namespace
@@ -80,19 +92,25 @@ std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s) {
                           [&](const Block& b) { return is_maximum(s.node(b)); });
   if (top == blocks.end()) return std::nullopt;
   auto scores = only(s, s.producers(*top), BlockRole::Contraction);
-  auto weights = only(s, s.consumers(*top), BlockRole::Injective);
-  if (!scores || !weights || !has(s.producers(*weights), *scores)) return std::nullopt;
+  auto terms = scores ? std::nullopt : only(s, s.producers(*top), BlockRole::Injective);
+  if (terms) scores = only(s, s.producers(*terms), BlockRole::Contraction);
+  if (!scores) return std::nullopt;
+  const std::optional<Block> weights = weights_of(s, *top, terms.value_or(*scores));
+  if (!weights) return std::nullopt;
   const std::vector<Block> sums = s.consumers(*weights);
   auto sum = only(s, sums, BlockRole::RowReduction),
        product = only(s, sums, BlockRole::Contraction);
   if (!sum || !product) return std::nullopt;
   const Block& result = blocks.back();
+  // The result may add a weight of its own to the sum, by the row's maximum.
+  const size_t reads = has(s.producers(result), *top) ? 3 : 2;
   bool last = has(s.producers(result), *sum) && has(s.producers(result), *product) &&
-              s.producers(result).size() == 2 && analyze(s, result).role == BlockRole::Injective;
+              s.producers(result).size() == reads &&
+              analyze(s, result).role == BlockRole::Injective;
   if (!last) return std::nullopt;
   std::vector<Block> makers = makers_of_operands(s, *scores);
   for (const Block& b : makers_of_operands(s, *product)) makers.push_back(b);
-  if (blocks.size() != 6 + makers.size()) return std::nullopt;
+  if (blocks.size() != (terms ? 7 : 6) + makers.size()) return std::nullopt;
   for (const Block& b : blocks) {
     bool reduces = b == *scores || b == *top || b == *sum || b == *product;
     // The result may be stored in another order than that of its loops.
@@ -130,7 +148,8 @@ std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s) {
                       of_result.extents.back(),
                       makers,
                       at_launch[rows.size() - 2],
-                      at_launch.back()};
+                      at_launch.back(),
+                      terms};
 }
 
 void follow_product(Schedule& s) {
@@ -225,14 +244,16 @@ void pack_heads(Schedule& s, SoftmaxChain& chain, int64_t heads) {
       return out;
     });
   };
-  for (const Block& b : {chain.scores, chain.top, chain.weights, chain.sum, chain.product}) {
+  std::vector<Block> blocks = {chain.scores, chain.top, chain.weights, chain.sum, chain.product};
+  if (chain.terms) blocks.push_back(*chain.terms);
+  for (const Block& b : blocks) {
     const Buffer buffer = s.output(b);
     const size_t rank = buffer->shape.size();
     s.transform_layout(buffer->name, map(rank, true));
     s.transform_layout(buffer->name, map(rank + 1, false));
   }
-  for (const Block& b :
-       {chain.scores, chain.top, chain.weights, chain.sum, chain.product, chain.result}) {
+  blocks.push_back(chain.result);
+  for (const Block& b : blocks) {
     const size_t rank = s.node(b).iters.size();
     s.transform_block_layout(b, map(rank, true));
     s.transform_block_layout(b, map(rank + 1, false));
@@ -277,12 +298,24 @@ OnlineLoops place_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t 
   auto [step, made] = s.online_softmax(chain.top, key_tile);
   result.step = step;
   result.made = std::move(made);
-  s.compute_at(chain.scores, step);
+  place_scores(s, chain, step);
   return result;
 }
 
+void place_scores(Schedule& s, const SoftmaxChain& chain, const Loop& step) {
+  if (chain.terms) s.compute_at(*chain.terms, step);
+  s.compute_at(chain.scores, step);
+}
+
+void inline_terms(Schedule& s, SoftmaxChain& chain) {
+  if (chain.terms) s.compute_inline(*chain.terms);
+  chain.terms.reset();
+}
+
 void lay_rows_last(Schedule& s, const SoftmaxChain& chain) {
-  for (const Block& b : {chain.scores, chain.weights}) {
+  std::vector<Block> blocks = {chain.scores, chain.weights};
+  if (chain.terms) blocks.push_back(*chain.terms);
+  for (const Block& b : blocks) {
     const Buffer& buffer = s.output(b);
     const size_t rank = buffer->shape.size();
     s.transform_layout(buffer->name, moved_index(rank, rank - 2, rank - 1));

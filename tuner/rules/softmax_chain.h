@@ -10,7 +10,8 @@ namespace tilewright {
 
 // The blocks by their role: scores[…, row, key] of two operands, their maximum over keys, and the
 // weights exp(score - maximum). Then the sum of the weights, their product with values[…, key,
-// column], and the result, the quotient of both.
+// column], and the result, the quotient of both. Elementwise work may stand at any place between
+// them: masks, biases, a weight that the result adds to the sum.
 struct SoftmaxChain {
   Block scores, top, weights, sum, product, result;
   int64_t rows, keys, columns;  // maximum extents of the last row axis, keys and columns
@@ -18,6 +19,8 @@ struct SoftmaxChain {
   std::vector<Block> operands;
   // Whether the numbers of rows and keys are dynamic. Axes before the rows may be dynamic, too.
   bool dynamic_rows = false, dynamic_keys = false;
+  // An elementwise stage between scores and maximum that is too dear to be computed for both readers.
+  std::optional<Block> terms = {};
 };
 
 // Finds the chain that makes up the whole program, besides injective blocks that make one operand
@@ -60,7 +63,12 @@ struct OnlineLoops {
 OnlineLoops place_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t row_tile,
                                 int64_t key_tile);
 
-// Transposes scores and weights: rows become the last dimension.
+// Places the scores and their terms under the loop over blocks of keys.
+void place_scores(Schedule& s, const SoftmaxChain& chain, const Loop& step);
+// Computes the terms in both of their readers.
+void inline_terms(Schedule& s, SoftmaxChain& chain);
+
+// Transposes scores, terms and weights: rows become the last dimension.
 void lay_rows_last(Schedule& s, const SoftmaxChain& chain);
 
 // The block's own loops, one per iterator, after it was moved under others.

@@ -37,7 +37,7 @@ OnlineLoops place_key_parts(Schedule& s, const SoftmaxChain& chain, const KeyPar
   auto [step, made] = s.online_softmax(chain.top, key_tile);
   result.step = step;
   result.made = std::move(made);
-  s.compute_at(chain.scores, step);
+  place_scores(s, chain, step);
   for (const Block& b : parts.left) s.reverse_compute_at(b, result.tile);
   return result;
 }

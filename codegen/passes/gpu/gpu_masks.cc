@@ -59,7 +59,8 @@ bool copies_global(const Stmt& s) {
 // other conditions. A limit may be a selection (the keys of a row that exists). It is then enough
 // that the selection's condition and the comparison with its first limit hold for all.
 Expr holds_in(const Expr& mask, const std::map<const ExprNode*, Range>& loops) {
-  auto* limit = mask.as<BinaryNode>();
+  const Expr less = as_less(mask);
+  auto* limit = less.as<BinaryNode>();
   const bool compares = limit && (limit->op == BinaryOp::LE || limit->op == BinaryOp::LT) &&
                         limit->a.type() == Type(ElemType::index);
   if (!compares) return {};

@@ -39,7 +39,8 @@ class OnlineRewriter : SoftmaxNests {
       if (w.sums) add_sum(w, before, step);
       step.push_back(blocked(w.nest, w.key));
     }
-    before.push_back(make_for(step_, 0, seen_steps_, ForKind::Serial, make_seq(std::move(step))));
+    before.push_back(
+        make_for(step_, first_step_, seen_steps_, ForKind::Serial, make_seq(std::move(step))));
     Module result = module;
     result.main = tree_.replaced(seq_path_, replaced_members(before));
     const std::string& scope = scope_of(path_).as<BlockNode>()->name;
@@ -81,7 +82,9 @@ class OnlineRewriter : SoftmaxNests {
     if (!extent || *extent % args_.factor != 0) {
       predicate = conjunction(predicate, place < keys_);
     }
-    Stmt result = make_block(old.name, iters, old.body, {}, predicate, old.allocs, old.annotations);
+    Stmt body = old.body;
+    if (skipped_ > 0) body = substitute(body, {{key.var.get(), key.var + Expr(skipped_)}});
+    Stmt result = make_block(old.name, iters, body, {}, predicate, old.allocs, old.annotations);
     if (!nest.stmt.same_as(maximum_.nest.stmt)) {
       result = replace_buffers(result, BufferMap{{maximum_.store->buffer.get(), from_}});
     }
@@ -134,43 +137,69 @@ class OnlineRewriter : SoftmaxNests {
         }));
   }
 
-  // Computes the number of steps, and the number of steps in which some row of the nests takes
-  // part. Where the latter is a constant, it is the number of steps.
+  // Computes the number of steps, and the steps in which some row of the nests takes part. Where
+  // the last of these is a constant, there are no steps behind it, and none before the first of all.
   void count_steps() {
     Analyzer known = tree_.analyzer_at(seq_path_);
+    const Expr factor(args_.factor);
     keys_ = maximum_.key.extent;
-    steps_ = known.simplify(floordiv(keys_ + Expr(args_.factor - 1), args_.factor));
-    seen_steps_ = steps_;
-    const Expr seen = visible_keys(known);
-    if (!seen.defined()) return;
-    seen_steps_ =
-        known.simplify(min(steps_, floordiv(seen + Expr(args_.factor - 1), args_.factor)));
-    // Lengths read from memory, and rows before the first key, may leave no step.
-    if (known.bounds(seen_steps_).min < 0) seen_steps_ = max(seen_steps_, Expr(0));
-    auto number = as_int(seen_steps_), all = as_int(keys_);
-    if (!number || !all) return;
-    steps_ = seen_steps_;
-    keys_ = std::min(*all, *number * args_.factor);
+    steps_ = known.simplify(floordiv(keys_ + Expr(args_.factor - 1), factor));
+    const SeenKeys seen = visible_keys(known);
+    first_step_ = 0;
+    Expr end = steps_;
+    if (seen.end.defined()) {
+      end = known.simplify(min(steps_, floordiv(seen.end + Expr(args_.factor - 1), factor)));
+      // Lengths read from memory, and rows before the first key, may leave no step.
+      if (known.bounds(end).min < 0) end = max(end, Expr(0));
+    }
+    seen_steps_ = end;
+    // The loop's bounds are written so that it is known to end by `end`.
+    if (seen.begin.defined()) {
+      first_step_ = known.simplify(min(max(floordiv(seen.begin, factor), Expr(0)), end));
+      seen_steps_ = known.simplify(end - first_step_);
+    }
+    auto number = as_int(end), all = as_int(keys_);
+    if (number && all) {
+      steps_ = end;
+      keys_ = std::min(*all, *number * args_.factor);
+    }
+    // A reduction takes all values of its iterator, so blocks that no row at all sees are none of them.
+    const int64_t begin = known.bounds(first_step_).min;
+    if (begin <= 0) return;
+    skipped_ = begin * args_.factor;
+    keys_ = known.simplify(keys_ - Expr(skipped_));
+    steps_ = known.simplify(steps_ - Expr(begin));
+    first_step_ = known.simplify(first_step_ - Expr(begin));
   }
 
-  // An upper bound of the keys that rows see, where they see a prefix: the least bound that any of
-  // the conditions in `visible` gives.
-  Expr visible_keys(Analyzer& known) {
-    Expr seen;
+  // Keys that rows see lie in [begin, end); undefined for bounds that are not known.
+  struct SeenKeys {
+    Expr begin, end;
+  };
+
+  // The tightest bounds that any of the conditions in `visible` gives.
+  SeenKeys visible_keys(Analyzer& known) {
+    SeenKeys seen;
     for (const Expr& limit : conjuncts(maximum_.visible)) {
-      const Expr keys = keys_within(limit, known);
-      if (keys.defined()) seen = seen.defined() ? min(seen, keys) : keys;
+      const SeenKeys keys = keys_within(as_less(limit), known);
+      if (keys.begin.defined()) {
+        seen.begin = seen.begin.defined() ? max(seen.begin, keys.begin) : keys.begin;
+      }
+      if (keys.end.defined()) seen.end = seen.end.defined() ? min(seen.end, keys.end) : keys.end;
     }
     return seen;
   }
 
-  Expr keys_within(const Expr& cond, Analyzer& known) {
+  // A comparison that fails for all later keys once it fails bounds the end. One that holds for all
+  // later keys once it holds bounds the beginning.
+  SeenKeys keys_within(const Expr& cond, Analyzer& known) {
     auto* limit = cond.as<BinaryNode>();
     if (!limit || (limit->op != BinaryOp::LE && limit->op != BinaryOp::LT)) return {};
     const Var& key = maximum_.key.var;
     Expr room = limit->b - limit->a;
     Expr less = substitute(room, {{key.get(), key + Expr(1)}});
-    if (!is_int(known.simplify(less - room), -1)) return {};
+    const auto slope = as_int(known.simplify(less - room));
+    if (!slope || (*slope != -1 && *slope != 1)) return {};
     VarMap bindings{{key.get(), Expr(0)}}, single;
     std::map<const ExprNode*, Range> loops;
     for (const Stmt& s : maximum_.nest.loops) {
@@ -186,9 +215,14 @@ class OnlineRewriter : SoftmaxNests {
     }
     SteadyLoads steady(loops, [&](const Buffer& b) { return is_input(b); });
     room = steady(substitute(room, bindings));
-    Range rows = cover({room}, {maximum_.key.extent + Expr(1)}, loops)[0];
-    Expr last = steady.restored(rows.min + rows.extent - Expr(1));
-    return limit->op == BinaryOp::LE ? last + Expr(1) : last;
+    // Ranges end at 0, so the room before the first key is counted from below.
+    const Expr& keys = maximum_.key.extent;
+    const Expr below = *slope < 0 ? Expr(0) : keys;
+    const Range rows = cover({room + below}, {keys + below + Expr(1)}, loops)[0];
+    const Expr last = steady.restored(rows.min + rows.extent - Expr(1) - below);
+    const bool is_strict = limit->op == BinaryOp::LT;
+    if (*slope < 0) return {{}, is_strict ? last : last + Expr(1)};
+    return {is_strict ? Expr(1) - last : Expr(0) - last, {}};
   }
 
   bool is_input(const Buffer& buffer) const {
@@ -200,7 +234,9 @@ class OnlineRewriter : SoftmaxNests {
 
   const OnlineSoftmax& args_;
   Var step_;
-  Expr keys_, steps_, seen_steps_;  // seen_steps_ may vary with the loops around
+  Expr keys_, steps_;
+  int64_t skipped_ = 0;           // keys before the first step
+  Expr first_step_, seen_steps_;  // of the loop; they may vary with the loops around
   Buffer last_, from_, shift_;
   std::vector<std::string> results_;
 };

@@ -37,7 +37,8 @@ namespace tilewright {
 //
 // A condition may hide elements: they are -inf in X, and their weights are 0. It may fail for all
 // later j once it fails (j <= i + c). The loop then ends with the last block that some row of the
-// nests sees.
+// nests sees. It may hold for all later j once it holds (i + c < j). The loop then begins with the
+// first such block. Several conditions that must all hold do both.
 //
 // Results: the loop, then the new blocks "<M>_init", "<M>_last", "<M>_from", "<M>_shift", and for
 // each sum "<sum>_init" and "<sum>_rescale".

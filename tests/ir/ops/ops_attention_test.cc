@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -18,42 +20,63 @@ struct Shape {
   double scale = 0;
   std::vector<int> keys = {}, queries = {};  // per sequence, where they differ
   int page = 0;                              // keys per page; 0 without pages
+  int window = 0;                            // 0: there is none
+  double cap = 0;
+  std::function<double(int b, int h, int i, int j)> bias = {};
+  bool sinks = false, alibi = false;
+  int group = 0;  // elements that share a scale; 0: keys and values are stored as they are
 
   int keys_of(int b) const { return keys.empty() ? n : keys[b]; }
   int queries_of(int b) const { return queries.empty() ? m : queries[b]; }
-  // The number of keys that row `i` of sequence `b` sees.
-  int seen(int b, int i) const {
-    if (i >= queries_of(b)) return 0;
-    const int all = keys_of(b);
-    return std::clamp(causal ? i + all - queries_of(b) + 1 : all, 0, n);
+  // Where row `i` of sequence `b` stands among its keys.
+  int position(int b, int i) const { return i + keys_of(b) - queries_of(b); }
+  bool sees(int b, int i, int j) const {
+    if (i >= queries_of(b) || j >= keys_of(b)) return false;
+    const int ahead = j - position(b, i);
+    return (!causal || ahead <= 0) && (window == 0 || std::abs(ahead) < window);
   }
 };
 
 // Writes the expected result of attention for the operands of `run`, one row at a time in f64.
 void expect_attention(OpRun& run, const Shape& s, double tolerance = 1e-6) {
   View q = run.in("Q"), y = run.expected();
-  auto key = [&](const char* name, int b, int g, int j, int c) {
-    if (s.page == 0) return run.in(name)(b, g, j, c);
-    const int pages = static_cast<int>(run.in(name).array.shape[0]);
-    const int page = std::clamp(static_cast<int>(run.in("T")(b, j / s.page)), 0, pages - 1);
-    return run.in(name)(page, j % s.page, g, c);
+  auto key = [&](const std::string& name, int b, int g, int j, int c) {
+    auto stored = [&](const std::string& array, int at) {
+      if (s.page == 0) return run.in(array)(b, g, j, at);
+      const int pages = static_cast<int>(run.in(array).array.shape[0]);
+      const int page = std::clamp(static_cast<int>(run.in("T")(b, j / s.page)), 0, pages - 1);
+      return run.in(array)(page, j % s.page, g, at);
+    };
+    if (s.group == 0) return stored(name, c);
+    const bool shifted = run.arrays().contains(name + ".zero");
+    return (stored(name, c) - (shifted ? stored(name + ".zero", c / s.group) : 0)) *
+           stored(name + ".scale", c / s.group);
   };
   ASSERT_EQ(y.array.shape, (std::vector<int64_t>{s.batch, s.heads, s.m, s.dv}));
   for (int b = 0; b < s.batch; ++b)
     for (int h = 0; h < s.heads; ++h)
       for (int i = 0; i < s.m; ++i) {
         const int g = h * s.kv_heads / s.heads;
-        const int seen = s.seen(b, i);
-        if (seen == 0) continue;  // the row is 0
-        std::vector<double> score(static_cast<size_t>(seen));
-        for (int j = 0; j < seen; ++j) {
-          for (int c = 0; c < s.d; ++c) score[j] += q(b, h, i, c) * key("K", b, g, j, c) * s.scale;
+        std::vector<int> seen;
+        std::vector<double> score;
+        for (int j = 0; j < s.n; ++j) {
+          if (!s.sees(b, i, j)) continue;
+          seen.push_back(j);
+          double x = 0;
+          for (int c = 0; c < s.d; ++c) x += q(b, h, i, c) * key("K", b, g, j, c) * s.scale;
+          if (s.cap > 0) x = s.cap * std::tanh(x / s.cap);
+          if (s.bias) x += s.bias(b, h, i, j);
+          if (s.alibi) x -= run.in("slopes")(h)*std::abs(s.position(b, i) - j);
+          score.push_back(x);
         }
+        if (seen.empty()) continue;  // the row is 0
         const double top = *std::max_element(score.begin(), score.end());
-        double sum = 0;
+        double sum = s.sinks ? std::exp(run.in("sinks")(h)-top) : 0;
         for (double& x : score) sum += x = std::exp(x - top);
         for (int e = 0; e < s.dv; ++e) {
-          for (int j = 0; j < seen; ++j) y(b, h, i, e) += score[j] / sum * key("V", b, g, j, e);
+          for (size_t at = 0; at < seen.size(); ++at) {
+            y(b, h, i, e) += score[at] / sum * key("V", b, g, seen[at], e);
+          }
         }
       }
   run.check(tolerance);
@@ -120,6 +143,80 @@ TEST(Attention, KeysAndValuesLieInPages) {
   expect_attention(all, {1, 1, 1, 3, 6, 4, 4, false, 0.5, {}, {}, 1});
 }
 
+TEST(Attention, WindowsSlide) {
+  OpRun causal("attention:heads=2,m=4,n=9,d=4,causal=true,window=3");
+  Shape behind{1, 2, 2, 4, 9, 4, 4, true, 0.5};
+  behind.window = 3;
+  expect_attention(causal, behind);
+
+  OpRun around("attention:heads=2,m=6,n=6,d=4,window=2");
+  Shape both{1, 2, 2, 6, 6, 4, 4, false, 0.5};
+  both.window = 2;
+  expect_attention(around, both);
+
+  OpRun before("attention:m=7,n=4,d=4,window=2");  // the first two queries stand before all keys
+  Shape misses{1, 1, 1, 7, 4, 4, 4, false, 0.5};
+  misses.window = 2;
+  expect_attention(before, misses);
+
+  for (const char* causal_too : {"false", "true"}) {
+    OpRun lengths(std::string("attention:batch=4,m=5,n=6,d=4,lengths=both,window=2,causal=") +
+                  causal_too);
+    Shape of_both{4, 1, 1, 5, 6, 4, 4, causal_too[0] == 't', 0.5, {4, 2, 6, 0}, {4, 2, 1, 2}};
+    of_both.window = 2;
+    set_lengths(lengths, of_both);
+    expect_attention(lengths, of_both);
+  }
+}
+
+// The cap comes before the bias and the distance, and a sink is one more score.
+TEST(Attention, ScoresHaveTerms) {
+  OpRun run(
+      "attention:batch=2,heads=3,m=3,n=5,d=4,causal=true,scale=2,softcap=0.5,alibi=true,"
+      "sinks=true,bias=n+heads+m");
+  Shape all{2, 3, 3, 3, 5, 4, 4, true, 2};
+  all.cap = 0.5;
+  all.alibi = all.sinks = true;
+  all.bias = [&](int, int h, int i, int j) { return run.in("bias")(h, i, j); };
+  expect_attention(run, all);
+
+  OpRun around("attention:heads=2,m=3,n=3,d=4,alibi=true");
+  Shape distances{1, 2, 2, 3, 3, 4, 4, false, 0.5};
+  distances.alibi = true;
+  expect_attention(around, distances);
+
+  OpRun empty("attention:batch=2,heads=2,m=2,n=4,d=4,lengths=keys,sinks=true");
+  Shape lengths{2, 2, 2, 2, 4, 4, 4, false, 0.5, {0, 3}};
+  lengths.sinks = true;
+  set_lengths(empty, lengths);
+  expect_attention(empty, lengths);
+}
+
+// The rows of a triangle share the bias of their pairs, and each row masks keys of its own.
+TEST(Attention, NeighbouringSequencesShareTheirBias) {
+  OpRun run("attention:batch=6,heads=2,m=3,n=3,d=4,bias=batch+heads+m+n,bias_shared=3");
+  Shape pairs{6, 2, 2, 3, 3, 4, 4, false, 0.5};
+  pairs.bias = [&](int b, int h, int i, int j) { return run.in("bias")(b / 3, h, i, j); };
+  expect_attention(run, pairs);
+  OpRun keys("attention:batch=2,m=3,n=3,d=4,bias=batch+n");
+  Shape masks{2, 1, 1, 3, 3, 4, 4, false, 0.5};
+  masks.bias = [&](int b, int, int, int j) { return keys.in("bias")(b, j); };
+  expect_attention(keys, masks);
+}
+
+TEST(Attention, CachesHoldCodes) {
+  OpRun run("attention:heads=4,kv_heads=2,m=3,n=5,d=8,dv=6,kv.dtype=i8,kv.group=4,kv.scale=f16");
+  Shape shape{1, 4, 2, 3, 5, 8, 6, false, 1 / std::sqrt(8.0)};
+  shape.group = 4;
+  expect_attention(run, shape);
+
+  OpRun paged("attention:batch=2,m=1,n=6,d=4,page=3,pages=3,kv.dtype=u4,kv.zero=u4");
+  Shape pages{2, 1, 1, 1, 6, 4, 4, false, 0.5, {}, {}, 3};
+  pages.group = 4;
+  for (int p = 0; p < 4; ++p) paged.in("T")(p / 2, p % 2) = p % 3;
+  expect_attention(paged, pages);
+}
+
 TEST(Attention, LengthsOfADynamicCache) {
   OpRun run("attention:batch=1..4,heads=2,m=1,n=1..16,d=4,causal=true,lengths=keys",
             {{"batch", 3}, {"n", 9}});
@@ -164,9 +261,23 @@ TEST(Attention, CountsTheScoresThatAreSeen) {
                    3 * ((4 + 5 + 6 + 7 + 8) * pair + 5 * result));
 }
 
+TEST(Attention, CountsTheScoresInAWindow) {
+  auto flops = [](const std::string& spec) { return make_workload(parse_spec(spec)).flops; };
+  const double pair = 2 * 4 + 2 * 4 + 4, result = 4;
+  EXPECT_DOUBLE_EQ(flops("attention:m=5,n=8,d=4,causal=true,window=6"),
+                   (4 + 5 + 6 + 6 + 6) * pair + 5 * result);
+  EXPECT_DOUBLE_EQ(flops("attention:m=5,n=5,d=4,window=2"),
+                   (2 + 3 + 3 + 3 + 2) * pair + 5 * result);
+  EXPECT_DOUBLE_EQ(flops("attention:m=7,n=4,d=4,window=2"),
+                   (0 + 0 + 1 + 2 + 3 + 3 + 2) * pair + 7 * result);
+}
+
 // `none` has the same meaning as a spec without the key, for databases too.
 TEST(Attention, NoLengthsAreNoPartOfTheMeaning) {
   EXPECT_EQ(canonical_text(parse_spec("attention:m=4,n=4,d=8,lengths=none")),
+            canonical_text(parse_spec("attention:m=4,n=4,d=8")));
+  EXPECT_EQ(canonical_text(
+                parse_spec("attention:m=4,n=4,d=8,alibi=false,sinks=false,bias_shared=1,bias=[]")),
             canonical_text(parse_spec("attention:m=4,n=4,d=8")));
   EXPECT_THAT(canonical_text(parse_spec("attention:m=4,n=4,d=8,lengths=both")),
               HasSubstr(R"("lengths":"both")"));
@@ -193,6 +304,24 @@ TEST(Attention, Refuses) {
   expect_refused_ops_attention("attention:m=2,n=2,d=4,page=16",
                                "a paged cache has both: keys of a page, and");
   expect_refused_ops_attention("attention:m=2,n=2,d=4,pages=16", "such as page=16,pages=256");
+  expect_refused_ops_attention("attention:m=2,n=2,d=4,window=1",
+                               "window: expected a whole number from 2 to");
+  expect_refused_ops_attention("attention:m=2,n=2,d=4,softcap=0",
+                               "softcap: expected a positive number");
+  expect_refused_ops_attention("attention:m=2,n=2,d=4,bias=heads+rows",
+                               "bias: expected one of batch, heads, m, n, got 'rows'");
+  expect_refused_ops_attention("attention:m=2,n=2,d=4,bias=n+n", "the axis 'n' is given twice");
+  expect_refused_ops_attention("attention:m=2,n=2,d=4,bias=heads+m", "such as bias=heads+m+n");
+  expect_refused_ops_attention("attention:m=2,n=2,d=4,bias=m+n,bias_shared=2",
+                               "belongs to a bias with the axis batch");
+  expect_refused_ops_attention("attention:m=2,n=2,d=4,kv.group=4",
+                               "belongs to a cache of few bits; give kv.dtype");
+  expect_refused_ops_attention("attention:m=2,n=2,d=4,kv.dtype=i8,kv.group=0",
+                               "or -1 for one group per key, got 0");
+  expect_refused_ops_attention("attention:m=2,n=2,d=4,kv.dtype=i8,kv.group=2,kv.scale=none",
+                               "there are neither scales nor zero points to share");
+  expect_refused_ops_attention("attention:m=2,n=2,d=4,kv.dtype=f8e4m3,kv.zero=u8",
+                               "kv.zero: f8e4m3 codes have no zero point");
   expect_refused_ops_attention("attention:m=2,n=2", "attention needs the key d");
   expect_refused_ops_attention("attention:m=2,n=2,d=4,dtype=i8",
                                "expected one of f64, f32, f16, bf16, got");

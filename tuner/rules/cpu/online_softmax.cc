@@ -222,12 +222,18 @@ class OnlineAttention {
     c_.s.vectorize(query[1]);
   }
 
-  void vectorize_rows() {
-    std::vector<Loop> loops = c_.s.loops(chain_.weights);
+  // A value per query and key, with one query per lane.
+  void tile_weights(const Block& block) {
+    std::vector<Loop> loops = c_.s.loops(block);
     const Loop key = loops.back();
     std::vector<Loop> query = c_.s.split(loops[loops.size() - 2], {-1, query_width()});
     c_.s.reorder({key, query[0], query[1]});
     c_.s.vectorize(query[1]);
+  }
+
+  void vectorize_rows() {
+    tile_weights(chain_.weights);
+    if (chain_.terms) tile_weights(*chain_.terms);
     for (const Block& b : made_) vectorize_innermost(c_, b, vectors_);
     if (!key_parts_) return;
     for (const Block& b : key_parts_->left) vectorize_innermost(c_, b, vectors_);

@@ -143,6 +143,33 @@ TEST(OnlineSoftmax, RowsMaySeeNothingAtFirst) {
   check_softmax(c, 1000);
 }
 
+// A sliding window: blocks on either side of what the rows of the nest see are omitted.
+TEST(OnlineSoftmax, BeginsWithTheFirstKeyThatIsSeen) {
+  auto window = [](const std::string& seen) {
+    return softmax_program({.score = "select(" + seen + ", X[{0}, {1}], -inf<f32>)",
+                            .weight = "select(" + seen + ", exp({2} - M[{0}]), 0f32)",
+                            .result = "O[yi, ye] + L[yi]"});
+  };
+  for (const char* seen : {"{1} >= {0} + 6", "{0} + 5 < {1}", "{0} + 6 <= {1}"}) {
+    SCOPED_TRACE(seen);
+    RewriteCase late(window(seen));
+    const Loop step = late.s.online_softmax({"M"}, 4).first;
+    EXPECT_EQ(extent_of(late.s, step), 2);
+    check_softmax(late);
+  }
+  RewriteCase both(window("{1} < {0} + 4 && {0} + 1 < {1}"));
+  const Loop step = both.s.online_softmax({"M"}, 2).first;
+  EXPECT_EQ(extent_of(both.s, step), 3) << "row 0 sees keys from 2 on, row 4 up to 7";
+  check_softmax(both);
+
+  // Where the rows of a tile see nothing, no step is left.
+  RewriteCase beyond(window("{0} + 9 < {1}"));
+  Loop rows = beyond.s.split({"i_4"}, {-1, 2})[0];
+  for (const char* block : {"O", "L", "P", "M"}) beyond.s.compute_at({block}, rows);
+  beyond.s.online_softmax({"M"}, 2);
+  check_softmax(beyond);
+}
+
 TEST(OnlineSoftmax, DynamicAxes) {
   std::string text = softmax_program();
   for (size_t at; (at = text.find("12")) != std::string::npos;) text.replace(at, 2, "n");

@@ -263,6 +263,7 @@ bool gpu_softmax_chain(RuleContext& c) {
   if (warpgroups) ways.insert(is_filled ? ways.begin() : ways.end(), "online_wgmma");
   const std::string way = c.t.choose(chain->top.name + ".softmax", ways);
   if (way == "apart") return false;
+  inline_terms(c.s, *chain);
   if (way == "online_wgmma") {
     gpu_wgmma_chain(c, *warpgroups);
     return true;

@@ -93,15 +93,19 @@ class TensorChainKernel {
     in_registers_ ? chain_rows().hold(copy, row_) : share(copy);
   }
 
-  // The number of contiguous elements in the source of a copy.
+  // The number of contiguous elements in the source of a copy: its largest input. Others are lengths,
+  // tables, and scales of codes.
   int64_t row_extent(const Block& copy) const {
-    const BlockNode& n = c_.s.node(copy);
-    for (const std::string& name : inputs_of(n)) {
-      const Param* from = find_param(c_.s, name);
-      // Other inputs are lengths and tables.
-      if (is_float(from->buffer->elem)) return largest_extent(c_.s, from->buffer->shape.back());
+    int64_t row = 1, largest = 0;
+    for (const std::string& name : inputs_of(c_.s.node(copy))) {
+      const Buffer& buffer = find_param(c_.s, name)->buffer;
+      int64_t elements = 1;
+      for (const Expr& extent : buffer->shape) elements *= largest_extent(c_.s, extent);
+      if (elements <= largest) continue;
+      largest = elements;
+      row = largest_extent(c_.s, buffer->shape.back());
     }
-    return 1;
+    return row;
   }
 
   // Copies the elements by all threads in turns, as 16-byte vectors.
