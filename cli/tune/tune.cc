@@ -336,7 +336,8 @@ FleetResults tune_here(const TuneArguments& a, const Target& target, const TuneO
   return found;
 }
 
-void print_results(const TuneArguments& a, const TuneOptions& options, const FleetResults& results) {
+void print_results(const TuneArguments& a, const TuneOptions& options,
+                   const FleetResults& results) {
   for (const Machines& m : results.groups) {
     for (const TuneResult& r : m.results) {
       note_not_resumed(a.common, r);

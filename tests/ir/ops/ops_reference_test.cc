@@ -376,7 +376,7 @@ TEST(Matmul, WeightsWhoseColumnsLieApart) {
     for (const int batch : {1, 2}) {
       SCOPED_TRACE(fmt::format("{} x {} x {}, {}", m, n, k, batch));
       OpRun run(fmt::format("matmul:m={},n={},k={},batch={},trans_b=true", m, n, k, batch));
-      const auto at = [&](NdArray& array, int b, int i, int j) -> double& {
+      const auto at = [&](const View& array, int b, int i, int j) -> double& {
         return batch > 1 ? array(b, i, j) : array(i, j);
       };
       for (int b = 0; b < batch; ++b) {
