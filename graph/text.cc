@@ -245,7 +245,8 @@ class Parser {
     std::vector<Value> more;
     while (is_typed && line.take(",")) more.push_back(typed(line));
     line.expect("=");
-    if (!is_typed && !line.is_at('"')) line.fail("expected the shape of a view, a write or a plain node");
+    if (!is_typed && !line.is_at('"'))
+      line.fail("expected the shape of a view, a write or a plain node");
     if (line.take("view ")) {
       std::vector<size_t> parts = {known(line)};
       while (line.take(",")) parts.push_back(known(line));

@@ -119,8 +119,10 @@ TEST_F(GraphProgram, RefusesTextsWithLineColumnAndByte) {
               HasSubstr("p.tg: line 2, column 15 (byte 24): no value has elements of f33"));
   EXPECT_THAT(mistake("input \"x\": f32[3]\n\"y\" = \"matmul:m=3\" (A=\"x\")\n"),
               HasSubstr("line 2, column 19 (byte 36): "));
-  EXPECT_THAT(mistake("input \"x\": f32[3]\n\"y\" = view \"x\"\n"),
-              HasSubstr("line 2, column 7 (byte 24): expected the shape of a view, a write or a plain node"));
+  EXPECT_THAT(
+      mistake("input \"x\": f32[3]\n\"y\" = view \"x\"\n"),
+      HasSubstr(
+          "line 2, column 7 (byte 24): expected the shape of a view, a write or a plain node"));
   EXPECT_THAT(mistake("input \"x\": f32[3]\n"), HasSubstr("it has no output"));
   EXPECT_THAT(mistake("dim \"n\": 1..8 as 4274\n"),
               HasSubstr("4274 is no stand-in; expected one of 2137, "));
