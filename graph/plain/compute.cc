@@ -9,8 +9,9 @@ namespace tilewright::graph {
 namespace {
 
 int64_t count_at(const Workload& workload, const std::map<std::string, int64_t>& dims) {
+  const std::vector<OperandInfo> operands = operands_of(workload, dims);
   int64_t count = 1;
-  for (int64_t size : operands_of(workload, dims).back().shape) count *= size;
+  for (int64_t size : operands.back().shape) count *= size;
   return count;
 }
 
