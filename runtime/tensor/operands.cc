@@ -178,12 +178,14 @@ void describe_compared(const Workload& workload, std::vector<OperandInfo>* infos
     }
     return nullptr;
   };
-  // The buffers that maxima compare, through the stages that compute them.
-  std::set<const BufferNode*> compared;
+  // The buffers that maxima compare, through the stages that compute them, and those of them that are
+  // terms of sums: a maximum compares none of their elements by itself.
+  std::set<const BufferNode*> compared, terms;
   for (size_t i = workload.stages.size(); i-- > 0;) {
     const Stage& stage = workload.stages[i];
     const bool direct = compares(stage), through = compared.count(stage.output.get()) != 0;
     if (!direct && !through) continue;
+    const bool is_term = stage.reducer == Reducer::Sum || terms.count(stage.output.get()) != 0;
     OperandInfo* first = nullptr;
     for_each_expr(stage.value, [&](const Expr& e) {
       const auto* load = e.as<LoadNode>();
@@ -191,10 +193,11 @@ void describe_compared(const Workload& workload, std::vector<OperandInfo>* infos
       OperandInfo* info = input(load->buffer);
       if (info == nullptr) {
         compared.insert(load->buffer.get());
+        if (is_term) terms.insert(load->buffer.get());
       } else if (direct && !info->shape.empty()) {
         set_line(stage, *load, info);
       } else if (stage.reducer == Reducer::None && info->hard.line_length == 0) {
-        set_slabs(info);
+        if (!is_term) set_slabs(info);
       } else if (info->role == ParamRole::Input && info->shape.size() > 1 && first == nullptr) {
         first = info;
       }

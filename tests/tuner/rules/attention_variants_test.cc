@@ -174,7 +174,7 @@ unsigned mixed(uint64_t i) {
 
 TEST(AttentionVariantKernels, AreRightOnACpu) {
   const Target target = Target::parse("native");
-  const uint64_t cases = from_environment("TILEWRIGHT_FUZZ_CASES", 24);
+  const uint64_t cases = from_environment("TILEWRIGHT_FUZZ_CASES", 16);
   for (uint64_t i = 0; i < cases; ++i) {
     const std::string spec =
         spec_of(mixed(i), first_seed() + i,
@@ -187,7 +187,13 @@ TEST(AttentionVariantKernels, AreRightOnACpu) {
     const std::optional<Schedule> s = random_schedule(
         first_seed() + i,
         [&](Trial& trial) {
-          return apply_sketch(cpu_sketches().front(), {w, target, 4}, trial);
+          Schedule made = apply_sketch(cpu_sketches().front(), {w, target, 4}, trial);
+          // Code of its own for each partial tile, unrolled, takes a compiler long.
+          constexpr size_t kLongest = 60'000;
+          if (generate_c(made.module(), target).code.size() > kLongest) {
+            throw LoweringError("too much text to compile in a test");
+          }
+          return made;
         },
         &config);
     if (!s) return;
