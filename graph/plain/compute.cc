@@ -23,11 +23,13 @@ void compute(Workload workload, const std::map<std::string, int64_t>& dims,
   for (DimVar& dim : workload.dims) dim.min = 0;
   std::map<std::string, ElementReader> readers;
   for (const auto& [name, operand] : operands) {
-    readers[name] = [operand](int64_t i) { return load_element(operand.elem, operand.data, i); };
+    readers[name] = [operand = operand](int64_t i) {
+      return load_element(operand.elem, operand.data, i);
+    };
   }
   Oracle oracle(workload, readers, dims);
   for (const auto& [name, operand] : operands) {
-    oracle.read_blocks(name, [operand](int64_t first, std::span<double> out) {
+    oracle.read_blocks(name, [operand = operand](int64_t first, std::span<double> out) {
       load_elements(operand.elem, operand.data, first, out);
     });
   }
