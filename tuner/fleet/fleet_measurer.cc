@@ -261,8 +261,7 @@ Comparison FleetMeasurer::compare(const Workload& workload, const std::vector<Me
                                   const MeasureLimits& limits) {
   Turns turns(*this, workload, {context(workload, limits), {}, {}, 0}, kernels);
   crew_.run(1, turns, limits.cancelled);
-  if (turns.answer) return turns.answer->comparison;
-  return {std::vector<double>(kernels.size()), std::vector<std::vector<double>>(kernels.size())};
+  return turns.answer ? turns.answer->comparison : Race(kernels.size()).result();
 }
 
 std::optional<SizeComparison> FleetMeasurer::compare_at(const Workload& workload,

@@ -258,6 +258,8 @@ std::string to_json(const CompareAnswer& answer) {
     j["medians"] = answer.comparison.medians;
     j["rounds"] = answer.comparison.rounds;
     j["disturbed"] = answer.comparison.disturbed;
+    j["tied"] = answer.comparison.tied;
+    j["behind"] = answer.comparison.behind;
   }
   return dumped(j);
 }
@@ -289,6 +291,16 @@ CompareAnswer compare_answer_from(const json& j, const CompareJob& job) {
     answer.comparison.rounds.push_back(times_from({{"rounds", entry}}, "rounds", kMostRoundsTold));
   }
   answer.comparison.disturbed = text_from(j, "disturbed", kLongestReason);
+  for (const json& entry : list_of("tied")) answer.comparison.tied.push_back(entry.get<bool>());
+  for (const json& entry : list_of("behind")) {
+    answer.comparison.behind.push_back(entry.get<double>());
+    if (!(answer.comparison.behind.back() >= -1)) throw FleetError("'behind' is no share");
+  }
+  for (size_t k = 0; k < kernels; ++k) {
+    if (answer.comparison.tied[k] && answer.comparison.medians[k] <= 0) {
+      throw FleetError("a kernel without a time cannot be among the fastest");
+    }
+  }
   return answer;
 }
 
