@@ -39,8 +39,8 @@ void Model::run_on_nothing(const Step& step, const int64_t* dims) const {
     if (step.given[i] == nullptr) continue;  // packed: a factor of a sum over nothing
     given[operands[i].name] = {operands[i].elem, static_cast<const char*>(step.tensors[i].data)};
   }
-  graph::compute(parse_workload(lines_[step.line].spec), sizes, given,
-                 static_cast<char*>(step.tensors.back().data));
+  graph::compute_each(parse_workload(lines_[step.line].spec), sizes, given,
+                      static_cast<char*>(step.tensors.back().data));
 }
 
 Sizes Model::largest_sizes() const {

@@ -1,6 +1,7 @@
 #include "graph/plain/compute.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/tensor/element.h"
 #include "runtime/tensor/operands.h"
@@ -15,32 +16,42 @@ int64_t count_at(const Workload& workload, const std::map<std::string, int64_t>&
   return count;
 }
 
-}  // namespace
-
-void compute(Workload workload, const std::map<std::string, int64_t>& dims,
-             const std::map<std::string, ComputeOperand>& operands, char* output,
-             const Oracle::ParallelFn& parallel) {
-  for (DimVar& dim : workload.dims) dim.min = 0;
+std::map<std::string, ElementReader> readers_of(
+    const std::map<std::string, ComputeOperand>& operands) {
   std::map<std::string, ElementReader> readers;
   for (const auto& [name, operand] : operands) {
     readers[name] = [operand = operand](int64_t i) {
       return load_element(operand.elem, operand.data, i);
     };
   }
-  Oracle oracle(workload, readers, dims);
+  return readers;
+}
+
+}  // namespace
+
+void compute_each(Workload workload, const std::map<std::string, int64_t>& dims,
+                  const std::map<std::string, ComputeOperand>& operands, char* output) {
+  for (DimVar& dim : workload.dims) dim.min = 0;
+  Oracle oracle(workload, readers_of(operands), dims);
+  const int64_t count = count_at(workload, dims);
+  for (int64_t i = 0; i < count; ++i) {
+    store_element(workload.output()->elem, output, i, oracle.at(i).value);
+  }
+}
+
+void compute(Workload workload, const std::map<std::string, int64_t>& dims,
+             const std::map<std::string, ComputeOperand>& operands, char* output,
+             const Oracle::ParallelFn& parallel) {
+  // The oracle's vectors run along indices of one element or more.
+  const bool empty = std::ranges::any_of(dims, [](const auto& dim) { return dim.second == 0; });
+  if (empty) return compute_each(std::move(workload), dims, operands, output);
+  Oracle oracle(workload, readers_of(operands), dims);
   for (const auto& [name, operand] : operands) {
     oracle.read_blocks(name, [operand = operand](int64_t first, std::span<double> out) {
       load_elements(operand.elem, operand.data, first, out);
     });
   }
   const ElemType elem = workload.output()->elem;
-  const bool empty = std::ranges::any_of(dims, [](const auto& dim) { return dim.second == 0; });
-  if (empty) {  // for_all() runs along indices of one element or more
-    for (int64_t i = 0; i < count_at(workload, dims); ++i) {
-      store_element(elem, output, i, oracle.at(i).value);
-    }
-    return;
-  }
   oracle.for_all(
       [&](int64_t first, std::span<const Oracle::Value> got) {
         for (size_t i = 0; i < got.size(); ++i) {

@@ -21,5 +21,9 @@ struct ComputeOperand {
 void compute(Workload workload, const std::map<std::string, int64_t>& dims,
              const std::map<std::string, ComputeOperand>& operands, char* output,
              const Oracle::ParallelFn& parallel = {});
+// The same, element by element: for few elements, and without the oracle's vectors, which have code that the loader
+// chooses by the processor.
+void compute_each(Workload workload, const std::map<std::string, int64_t>& dims,
+                  const std::map<std::string, ComputeOperand>& operands, char* output);
 
 }  // namespace tilewright::graph

@@ -58,7 +58,7 @@ TEST_F(Cli, BadSpecsAreRefusedWithTheirPlaceAndWriteNothing) {
 TEST_F(Cli, UsageMistakesGiveTwo) {
   EXPECT_EQ(run("").code, 2);
   EXPECT_EQ(run("frobnicate").code, 2);
-  EXPECT_EQ(run(std::string("tune --trials 0 ") + kSmall).code, 2);
+  EXPECT_EQ(run(std::string("tune --trials -1 ") + kSmall).code, 2);
   EXPECT_EQ(run(std::string("tune --time soon ") + kSmall).code, 2);
   EXPECT_EQ(run(std::string("tune --target sse9 ") + kSmall).code, 2);
   EXPECT_EQ(run("--help").code, 0);

@@ -74,7 +74,7 @@ const Mistake kMistakes[] = {
     {"targets all", "'all'", "targets: unexpected argument", "'tune-cli help targets'"},
     {"tune matmul:m=8,n=8,k=8 --trials", "--trials", "tune:", "expected a value of type"},
     {"tune matmul:m=8,n=8,k=8 --trials many", "many", "tune: --trials", kTuneHelp},
-    {"tune matmul:m=8,n=8,k=8 --trials -5", "-5", "tune: --trials", "in range 1 to 10000000"},
+    {"tune matmul:m=8,n=8,k=8 --trials -5", "-5", "tune: --trials", "in range 0 to 10000000"},
     {"tune matmul:m=8,n=8,k=8 --seed x", "'x'", "tune: --seed", kTuneHelp},
     {"tune matmul:m=8,n=8,k=8 --time soon", "'soon'", "--time", "such as 90s, 10m, 2h or 1h30m"},
     {"tune matmul:m=8,n=8,k=8 --time 30m1h", "'30m1h'", "--time", "such as 90s, 10m, 2h or 1h30m"},
