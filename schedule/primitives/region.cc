@@ -1,5 +1,7 @@
 #include "schedule/primitives/region.h"
 
+#include <ranges>
+
 #include "ir/compare.h"
 #include "ir/visitor.h"
 
@@ -96,12 +98,13 @@ Expr at_first_iteration(Analyzer& known, const Expr& e, const ForNode& loop) {
 }
 
 // The part of the condition that must hold at the first iterations of the loops `inner`, outermost
-// first. `all` is as in necessary_in().
+// first. A loop may begin where one around it says, so the innermost one is left first. `all` is as in
+// necessary_in().
 Expr necessary(const Expr& condition, const std::vector<Stmt>& inner, Analyzer& known, bool* all) {
   Expr result;
   bool whole = true;
   for (Expr conjunct : conjuncts(condition)) {
-    for (const Stmt& s : inner) {
+    for (const Stmt& s : std::views::reverse(inner)) {
       const ForNode& loop = *s.as<ForNode>();
       if (!conjunct.defined() || !uses_var(conjunct, loop.var)) continue;
       conjunct = at_first_iteration(known, conjunct, loop);

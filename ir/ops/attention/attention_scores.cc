@@ -61,7 +61,7 @@ Expr Visibility::before_end(const Expr& b, const Expr& i, const Expr& j) const {
 }
 
 Expr Visibility::condition(const Expr& b, const Expr& i, const Expr& j) const {
-  const Expr end = before_end(b, i, j);
+  Expr end = before_end(b, i, j);
   if (window_ == 0) return end;
   const Expr from = plus(i, lead(b, -window_)) < j;
   if (causal_) return both(end, from);
