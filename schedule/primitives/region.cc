@@ -1,7 +1,5 @@
 #include "schedule/primitives/region.h"
 
-#include <ranges>
-
 #include "ir/compare.h"
 #include "ir/visitor.h"
 
@@ -104,8 +102,8 @@ Expr necessary(const Expr& condition, const std::vector<Stmt>& inner, Analyzer& 
   Expr result;
   bool whole = true;
   for (Expr conjunct : conjuncts(condition)) {
-    for (const Stmt& s : std::views::reverse(inner)) {
-      const ForNode& loop = *s.as<ForNode>();
+    for (auto s = inner.rbegin(); s != inner.rend(); ++s) {
+      const ForNode& loop = *s->as<ForNode>();
       if (!conjunct.defined() || !uses_var(conjunct, loop.var)) continue;
       conjunct = at_first_iteration(known, conjunct, loop);
     }

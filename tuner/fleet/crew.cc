@@ -106,7 +106,9 @@ void Crew::close() {
 
 void Crew::nobody_left() const {
   std::vector<std::string> reasons;
-  for (const auto& [name, reason] : counts_.dropped) reasons.push_back(name + ": " + reason);
+  for (const auto& [name, reason] : counts_.dropped) {
+    reasons.push_back(fmt::format("{}: {}", name, reason));
+  }
   throw FleetError(fmt::format(
       "--workers: no worker is left; all finished trials are kept, and the same command with "
       "--resume goes on. {}",

@@ -162,7 +162,9 @@ Fleet gather_fleet(const std::vector<Place>& places, const FleetOptions& options
   }
   if (!fleet.groups.empty()) return fleet;
   std::vector<std::string> reasons;
-  for (const auto& [name, reason] : fleet.absent) reasons.push_back(name + ": " + reason);
+  for (const auto& [name, reason] : fleet.absent) {
+    reasons.push_back(fmt::format("{}: {}", name, reason));
+  }
   throw FleetError(fmt::format("--workers: no worker began. {}", fmt::join(reasons, "; ")));
 }
 
