@@ -72,7 +72,7 @@ struct FragmentShape {
   int unit;           ///< of core_matrix()
   int warps = 1;
   bool transposed = false;
-  auto operator<=>(const FragmentShape&) const = default;
+  auto operator<=>(const FragmentShape&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 /// The fragment of that shape, which lives as long as the program.
 const Fragment& fragment_of(const FragmentShape& shape);
