@@ -41,6 +41,29 @@ TEST(CacheRead, CopiesWhatOneIterationReadsUnderASharedLoop) {
   c.check();
 }
 
+// The second loop begins where the first one says, so what must hold at its beginning is told of the first one, too.
+constexpr const char* kBand = R"(
+program band(A: f32[16] input, N: i32[4] input, C: f32[4] output) {
+  block root() {
+    for i in 0..4 {
+      for s in i..i+(4 - i) {
+        for k in 0..4 {
+          block C(v: spatial 4 = i, r: reduce 16 = s * 4 + k) where s * 4 + k < cast<index>(N[0]) {
+            init { C[v] = 0.0f32 }
+            C[v] = C[v] + A[r]
+          }
+        }
+      }
+    }
+  }
+})";
+
+TEST(CacheRead, LoopsThatBeginWhereOthersSayLeaveNoCondition) {
+  RewriteCase c(kBand);
+  c.s.cache_read({"C"}, "A", Scope::Shared);
+  EXPECT_GOLDEN(c.str());
+}
+
 TEST(CacheRead, MovesIntoItsReadersLoops) {
   RewriteCase c(kMatmulBias);
   Block a = c.s.cache_read({"T"}, "A", Scope::Local);

@@ -162,7 +162,7 @@ TEST(OnlineSoftmax, BeginsWithTheFirstKeyThatIsSeen) {
   EXPECT_EQ(extent_of(both.s, step), 3) << "row 0 sees keys from 2 on, row 4 up to 7";
   check_softmax(both);
 
-  // Where the rows of a tile see nothing, no step is left.
+  // No step is left where the rows of a tile see nothing.
   RewriteCase beyond(window("{0} + 9 < {1}"));
   Loop rows = beyond.s.split({"i_4"}, {-1, 2})[0];
   for (const char* block : {"O", "L", "P", "M"}) beyond.s.compute_at({block}, rows);
