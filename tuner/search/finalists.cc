@@ -77,9 +77,18 @@ int winner_of(const std::vector<Finalist>& rivals, const Comparison& comparison,
   return best;
 }
 
-std::string claim_of(double behind) {
-  if (behind < 0) return "";
-  return fmt::format("at most {:.1f}% slower than the fastest finalist, at {:.0f}%", 100 * behind,
+std::string with_claim(std::string reason, double behind) {
+  constexpr std::string_view kBegins = "at most ", kBetween = "; ";
+  // The claim stands last, so a reason that does not begin with it has it behind another one.
+  const size_t behind_another = reason.rfind(std::string(kBetween) + std::string(kBegins));
+  if (reason.starts_with(kBegins)) {
+    reason.clear();
+  } else if (behind_another != std::string::npos) {
+    reason.resize(behind_another);
+  }
+  if (behind < 0) return reason;
+  return fmt::format("{}{}{}{:.1f}% slower than the fastest finalist, at {:.0f}%", reason,
+                     reason.empty() ? "" : kBetween, kBegins, 100 * behind,
                      100 * Race::kConfidence);
 }
 

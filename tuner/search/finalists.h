@@ -44,8 +44,9 @@ int champion_among(const std::vector<Finalist>& rivals, const std::optional<Fina
 // database's choice stays. Else they go to the smaller machine code, then to the config whose text comes first: an order
 // that two searches share, whatever they measured. -1: all have failed.
 int winner_of(const std::vector<Finalist>& rivals, const Comparison& comparison, int champion = -1);
-// The claim of a record: how far the winner may be behind. Empty: nothing is known.
-std::string claim_of(double behind);
+// A record's reason with the claim how far the kernel may be behind, in the place of an earlier claim. Negative: there
+// is none.
+std::string with_claim(std::string reason, double behind);
 
 // A kernel's times at the plan's tuned sizes, in the form that records keep. Leaves out the last
 // and largest size, which has samples instead, and sizes at which the kernel was not timed.

@@ -45,9 +45,7 @@ database::Record confirmation_of(const database::Record& trial, const Comparison
   database::Record r = trial;
   r.median_seconds = r.best_seconds = seconds;
   r.samples = {seconds};
-  const std::string claim = claim_of(comparison.behind[kernel]);
-  if (!r.reason.empty() && !claim.empty()) r.reason += "; ";
-  r.reason += claim;
+  r.reason = with_claim(trial.reason, comparison.behind[kernel]);
   r.confirmed = true;
   r.created = 0;
   r.run_id = run_id;

@@ -92,6 +92,20 @@ TEST(RunFindings, ATieGoesToTheChampionThenToSmallerCodeThenToTheConfig) {
   EXPECT_EQ(winner({false, false, false, false}, 1), -1);
 }
 
+// A champion of an earlier run comes with the claim of its own race.
+TEST(RunFindings, AClaimTakesThePlaceOfAnEarlierOne) {
+  const std::string claim = "at most 0.4% slower than the fastest finalist, at 99%";
+  EXPECT_EQ(with_claim("", 0.004), claim);
+  EXPECT_EQ(with_claim("", -1), "");
+  EXPECT_EQ(with_claim("a note", 0.004), "a note; " + claim);
+  EXPECT_EQ(with_claim("a note", -1), "a note");
+  for (const char* note : {"", "a note"}) {
+    const std::string before = with_claim(note, 0.009);
+    EXPECT_EQ(with_claim(before, 0.004), with_claim(note, 0.004));
+    EXPECT_EQ(with_claim(before, -1), note);
+  }
+}
+
 TEST(RunFindings, TheChampionIsKnownByItsKernel) {
   std::vector<Finalist> rivals(2);
   rivals[0].record.artifact_hash = "a";
