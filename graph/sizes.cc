@@ -165,12 +165,15 @@ bool is_ranged(const Graph& graph, const Value& value) {
   return !size_of(graph, value.count()).fixed();
 }
 
-bool depends_on_values(const Graph& graph, const Value& value) {
-  const Size size = size_of(graph, value.count());
+bool depends_on_values(const Graph& graph, const Size& size) {
   for (size_t d = 0; d < graph.dims.size(); ++d) {
     if (graph.dims[d].by_value && size.powers[d] > 0) return true;
   }
   return false;
+}
+
+bool depends_on_values(const Graph& graph, const Value& value) {
+  return depends_on_values(graph, size_of(graph, value.count()));
 }
 
 Shape shape_at(const Graph& graph, const Value& value, const int64_t* dims) {

@@ -29,7 +29,8 @@ Size size_of(const Graph& graph, int64_t number);
 std::string to_string(const Graph& graph, const Size& size);
 DimSize range_of(const Graph& graph, const Size& size);
 bool is_ranged(const Graph& graph, const Value& value);
-// Whether plain nodes say a size of the value.
+// Whether plain nodes say the size, or one of the value's sizes.
+bool depends_on_values(const Graph& graph, const Size& size);
 bool depends_on_values(const Graph& graph, const Value& value);
 // At these sizes of the graph's dimensions.
 Shape shape_at(const Graph& graph, const Value& value, const int64_t* dims);

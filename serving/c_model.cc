@@ -21,6 +21,18 @@ namespace serving = tilewright::serving;
 
 namespace {
 
+// The output of that number, for a caller who wants its shape.
+const serving::Port& output_with(const serving::Model& model, size_t output, const int64_t* shape) {
+  serving::check_index(output, model.outputs().size(), "ports");
+  const serving::Port& port = model.outputs()[output];
+  if (!port.sizes.empty()) require(shape, "shape");
+  return port;
+}
+
+void write_shape(const serving::Port& port, const serving::Sizes& sizes, int64_t* shape) {
+  for (const auto& size : port.sizes) *shape++ = size.at(sizes.data());
+}
+
 tw_port port_of(const serving::Port& port) {
   return {sizeof(tw_port),
           port.name.c_str(),
@@ -121,10 +133,8 @@ tw_status tw_model_output_shape(const tw_model* model, const DLTensor* const* in
     require(model, "model");
     if (input_count > 0) require(inputs, "inputs");
     const serving::Model& own = model->model;
-    serving::check_index(output, own.outputs().size(), "ports");
-    if (!own.outputs()[output].sizes.empty()) require(shape, "shape");
-    const serving::Sizes sizes = own.sizes_of(inputs, input_count);
-    for (const auto& size : own.outputs()[output].sizes) *shape++ = size.at(sizes.data());
+    const serving::Port& port = output_with(own, output, shape);
+    write_shape(port, own.sizes_of(inputs, input_count), shape);
   });
 }
 
@@ -133,10 +143,8 @@ tw_status tw_model_last_output_shape(const tw_model* model, size_t output,
   return guarded([&] {
     require(model, "model");
     const serving::Model& own = model->model;
-    serving::check_index(output, own.outputs().size(), "ports");
-    if (!own.outputs()[output].sizes.empty()) require(shape, "shape");
-    const serving::Sizes& sizes = own.last_sizes();
-    for (const auto& size : own.outputs()[output].sizes) *shape++ = size.at(sizes.data());
+    const serving::Port& port = output_with(own, output, shape);
+    write_shape(port, own.last_sizes(), shape);
   });
 }
 

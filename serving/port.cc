@@ -28,10 +28,7 @@ Port port_of(const graph::Graph& graph, size_t value) {
     port.sizes.push_back(graph::size_of(graph, number));
     const DimSize range = graph::range_of(graph, port.sizes.back());
     port.shape.push_back(range.max);
-    bool by_value = false;
-    for (size_t d = 0; d < graph.dims.size(); ++d) {
-      by_value |= graph.dims[d].by_value && port.sizes.back().powers[d] > 0;
-    }
+    const bool by_value = graph::depends_on_values(graph, port.sizes.back());
     port.least.push_back(by_value ? 0 : range.min);
     port.texts.push_back(graph::to_string(graph, port.sizes.back()) + (by_value ? " at most" : ""));
   }

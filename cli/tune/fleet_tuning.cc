@@ -129,9 +129,7 @@ std::vector<std::string> fleet_lines(const FleetResults& fleet) {
       fmt::format("{} workers: {} answers, {} jobs of lost workers went to others, {} refusals, {} "
                   "answers measured again",
                   fleet.workers, c.answers, c.lost, c.refused, c.repeated)};
-  for (const auto& [name, reason] : c.dropped) {
-    lines.push_back(fmt::format("dropped: {}: {}", name, reason));
-  }
+  for (const CrewCounts::Dropped& d : c.dropped) lines.push_back("dropped: " + d.text());
   return lines;
 }
 

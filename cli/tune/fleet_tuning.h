@@ -12,7 +12,7 @@
 
 namespace tilewright::cli {
 
-// The results of one group of machines.
+// The results of machines that are alike; without workers, those of this machine.
 struct GroupResults {
   std::string machine;  // its chip
   size_t workers = 0;

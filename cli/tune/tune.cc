@@ -124,11 +124,8 @@ Json predicted(double seconds, Json best) {
   return best;
 }
 
-// The results of one machine, or of machines that are alike.
-using Machines = GroupResults;
-
 // The share of the roofline that a winner reaches where it was measured.
-RooflineShare share_of(const TuneResult& r, const Machines& m) {
+RooflineShare share_of(const TuneResult& r, const GroupResults& m) {
   if (m.workers == 0) {
     return roofline_share(*r.workload, as_measured(m.target), m.threads, r.best_seconds);
   }
@@ -136,7 +133,7 @@ RooflineShare share_of(const TuneResult& r, const Machines& m) {
   return {share, share > 1 ? kLeavesOut : ""};
 }
 
-Json result_json(const TuneResult& r, const Machines& machines) {
+Json result_json(const TuneResult& r, const GroupResults& machines) {
   const Target& target = machines.target;
   Json invalid = Json::object();
   for (TrialVerdict v : {TrialVerdict::CompileError, TrialVerdict::RuntimeError,
@@ -144,6 +141,8 @@ Json result_json(const TuneResult& r, const Machines& machines) {
     auto it = r.invalid.find(v);
     invalid[std::string(database::verdict_name(v))] = it == r.invalid.end() ? 0 : it->second;
   }
+  Json spent = Json::object();
+  for (const auto& [name, part] : kSpentParts) spent[name] = r.spent.*part;
   Json best = nullptr;
   if (r.best_seconds > 0) {
     const RooflineShare share = share_of(r, machines);
@@ -175,16 +174,11 @@ Json result_json(const TuneResult& r, const Machines& machines) {
           {"disturbance", r.disturbed.empty() ? Json(nullptr) : Json(r.disturbed)},
           {"proposals", {{"proposed", r.proposals.proposed}, {"refused", r.proposals.refused}}},
           {"elapsed_s", r.elapsed},
-          {"spent_s",
-           {{"proposing", r.spent.proposing},
-            {"building", r.spent.building},
-            {"reference", r.spent.reference},
-            {"checks", r.spent.checks},
-            {"timing", r.spent.timing}}},
+          {"spent_s", spent},
           {"interrupted", r.interrupted}};
 }
 
-void add_rows(Table& table, const Machines& machines) {
+void add_rows(Table& table, const GroupResults& machines) {
   for (const TuneResult& r : machines.results) {
     const double best = r.best_seconds;
     const bool compared = best > 0 && r.default_seconds > 0 && !r.predicted;
@@ -211,7 +205,7 @@ void add_rows(Table& table, const Machines& machines) {
 
 void print_table(const FleetResults& results) {
   Table table({"workload", "trials", "valid", "best", "GFLOP/s", "default"});
-  for (const Machines& m : results.groups) add_rows(table, m);
+  for (const GroupResults& m : results.groups) add_rows(table, m);
   if (results.workers > 0) {
     for (const std::string& line : fleet_lines(results)) table.note(line);
   }
@@ -269,7 +263,7 @@ std::vector<std::vector<Draft>> wanted_configs(const std::vector<std::string>& f
 void print_spent(const FleetResults& results) {
   SecondsSpent spent;
   double elapsed = 0;
-  for (const Machines& m : results.groups) {
+  for (const GroupResults& m : results.groups) {
     for (const TuneResult& r : m.results) {
       spent += r.spent;
       elapsed += r.elapsed;
@@ -284,7 +278,7 @@ void print_spent(const FleetResults& results) {
 
 int exit_code(const FleetResults& results, bool interrupted, bool timed) {
   if (interrupted) return kInterrupted;
-  for (const Machines& m : results.groups) {
+  for (const GroupResults& m : results.groups) {
     for (const TuneResult& r : m.results) {
       if (r.best_seconds == 0) return timed ? kBudgetEnded : kNoValidCandidate;
     }
@@ -338,7 +332,7 @@ FleetResults tune_here(const TuneArguments& a, const Target& target, const TuneO
 
 void print_results(const TuneArguments& a, const TuneOptions& options,
                    const FleetResults& results) {
-  for (const Machines& m : results.groups) {
+  for (const GroupResults& m : results.groups) {
     for (const TuneResult& r : m.results) {
       note_not_resumed(a.common, r);
       note_enough_trials(a, options, r);
@@ -350,7 +344,7 @@ void print_results(const TuneArguments& a, const TuneOptions& options,
     return;
   }
   Json list = Json::array();
-  for (const Machines& m : results.groups) {
+  for (const GroupResults& m : results.groups) {
     for (const TuneResult& r : m.results) list.push_back(result_json(r, m));
   }
   print_json(

@@ -25,7 +25,7 @@ struct tw_emu_wgmma_host {
   // `across` says that A runs across its terms, bit 1 that B does. The sums in `d` are registers.
   void (*multiply)(int row, int across, void* d, const unsigned* registers, const tw_operand* a,
                    const tw_operand* b, int scale_d, int line);
-  // Likewise those with a sparse A, with metadata `e` from the lanes that `selector` names.
+  // The same with a sparse A, with metadata `e` from the lanes that `selector` names.
   void (*multiply_sparse)(int row, int selector, int across, void* d, const unsigned* registers,
                           const tw_operand* a, const tw_operand* b, unsigned e, int scale_d,
                           int line);
@@ -50,7 +50,7 @@ struct tw_emu_host {
                    const unsigned* r, int line);
   // `row` counts the rows of mma_rows.h; the accumulators are float, int or tw_f16.
   void (*mma)(int row, void* d, const unsigned* a, const unsigned* b, const void* c, int line);
-  // Likewise those with a sparse A, with metadata `e` from the lanes that `selector` names.
+  // The same with a sparse A, with metadata `e` from the lanes that `selector` names.
   void (*mma_sp)(int row, int selector, void* d, const unsigned* a, const unsigned* b,
                  const void* c, unsigned e, int line);
   const tw_emu_wgmma_host* wgmma;

@@ -15,7 +15,7 @@ bool is_truth(const PlainTensor& t, int64_t i) { return load_element(t.elem, t.d
 struct Slices {
   Slices(const Plain& plain, const PlainTensor& t) {
     const auto axis = static_cast<size_t>(std::max<int64_t>(plain.axis, 0));
-    length = plain.axis < 0 ? count_of(t.shape) : t.shape[axis];
+    length = plain.axis < 0 ? element_count(t.shape).value() : t.shape[axis];
     for (size_t d = 0; plain.axis >= 0 && d < t.shape.size(); ++d) {
       if (d < axis) outer *= t.shape[d];
       if (d > axis) inner *= t.shape[d];
@@ -69,7 +69,7 @@ int order_of(const PlainTensor& t, const Slices& slices, int64_t a, int64_t b) {
 
 int64_t plain_nonzero(const PlainCall& call) {
   const PlainTensor& x = call.in[0];
-  const int64_t count = count_of(x.shape);
+  const int64_t count = element_count(x.shape).value();
   int64_t found = 0;
   for (int64_t i = 0; i < count; ++i) found += is_truth(x, i) ? 1 : 0;
   require_room(call, found);
@@ -88,7 +88,7 @@ int64_t plain_nonzero(const PlainCall& call) {
 int64_t plain_compress(const PlainCall& call) {
   const PlainTensor &x = call.in[0], &chosen = call.in[1];
   const Slices slices(call.plain, x);
-  const int64_t length = std::min(slices.length, count_of(chosen.shape));
+  const int64_t length = std::min(slices.length, element_count(chosen.shape).value());
   int64_t found = 0;
   for (int64_t i = 0; i < length; ++i) found += is_truth(chosen, i) ? 1 : 0;
   require_room(call, found);

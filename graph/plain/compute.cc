@@ -3,18 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/graph.h"
 #include "runtime/tensor/element.h"
 #include "runtime/tensor/operands.h"
 
 namespace tilewright::graph {
 namespace {
-
-int64_t count_at(const Workload& workload, const std::map<std::string, int64_t>& dims) {
-  const std::vector<OperandInfo> operands = operands_of(workload, dims);
-  int64_t count = 1;
-  for (int64_t size : operands.back().shape) count *= size;
-  return count;
-}
 
 std::map<std::string, ElementReader> readers_of(
     const std::map<std::string, ComputeOperand>& operands) {
@@ -33,7 +27,7 @@ void compute_each(Workload workload, const std::map<std::string, int64_t>& dims,
                   const std::map<std::string, ComputeOperand>& operands, char* output) {
   for (DimVar& dim : workload.dims) dim.min = 0;
   Oracle oracle(workload, readers_of(operands), dims);
-  const int64_t count = count_at(workload, dims);
+  const int64_t count = element_count(operands_of(workload, dims).back().shape).value();
   for (int64_t i = 0; i < count; ++i) {
     store_element(workload.output()->elem, output, i, oracle.at(i).value);
   }

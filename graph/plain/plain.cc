@@ -60,7 +60,8 @@ std::vector<Shape> compress_shapes(const Plain& plain, const std::vector<Shape>&
 
 std::vector<Shape> unique_shapes(const Plain& plain, const std::vector<Shape>& in, int64_t size) {
   const Shape made = along_axis(plain, in[0], size);
-  const int64_t rows = plain.axis < 0 ? count_of(in[0]) : in[0][static_cast<size_t>(plain.axis)];
+  const int64_t rows =
+      plain.axis < 0 ? element_count(in[0]).value() : in[0][static_cast<size_t>(plain.axis)];
   return {made, {size}, {rows}, {size}};
 }
 
@@ -76,7 +77,7 @@ std::vector<Shape> suppression_shapes(const Plain& /*plain*/, const std::vector<
 
 int64_t no_scratch(const std::vector<Shape>& /*in*/) { return 0; }
 int64_t unique_scratch(const std::vector<Shape>& in) {
-  return 2 * count_of(in[0]) * static_cast<int64_t>(sizeof(int64_t));
+  return 2 * element_count(in[0]).value() * static_cast<int64_t>(sizeof(int64_t));
 }
 int64_t suppression_scratch(const std::vector<Shape>& in) {
   return in[0][1] * static_cast<int64_t>(sizeof(int64_t));
@@ -260,12 +261,6 @@ void require_room(const PlainCall& call, int64_t size) {
   if (size <= call.most) return;
   throw GraphError(
       fmt::format("it gives more than {} elements, the most that the program says", call.most));
-}
-
-int64_t count_of(const Shape& shape) {
-  int64_t count = 1;
-  for (int64_t size : shape) count *= size;
-  return count;
 }
 
 }  // namespace tilewright::graph

@@ -51,7 +51,7 @@ class PlainRoutine {
   static constexpr size_t kNone = SIZE_MAX;
   const std::vector<size_t>& inputs() const { return inputs_; }
   const std::vector<size_t>& outputs() const { return outputs_; }
-  // Where the elements are.
+  // The place of the elements.
   void bind_input(size_t place, char* data) { in_[place].data = data; }
   void bind_output(size_t place, char* data) { out_[place].data = data; }
 
@@ -85,7 +85,6 @@ struct PlainCall {
 
 // Throws GraphError where a size is above the call's.
 void require_room(const PlainCall& call, int64_t size);
-int64_t count_of(const Shape& shape);
 
 // Routines; each returns the size that it found.
 int64_t plain_nonzero(const PlainCall& call);

@@ -159,6 +159,16 @@ KeyDef flag_key(std::string name, std::string doc) {
   return {.name = std::move(name), .kind = KeyKind::Flag, .doc = std::move(doc), .fallback = false};
 }
 
+KeyDef optional_key(std::string name, KeyKind kind, std::string doc) {
+  return {.name = std::move(name), .kind = kind, .doc = std::move(doc)};
+}
+
+KeyDef derived_count(std::string name, std::string doc, int64_t min) {
+  KeyDef key = optional_key(std::move(name), KeyKind::Count, std::move(doc));
+  key.min = min;
+  return key;
+}
+
 KeyDef choice_key(std::string name, std::string doc, std::vector<std::string> choices,
                   std::string fallback) {
   return {.name = std::move(name),

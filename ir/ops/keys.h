@@ -26,6 +26,9 @@ KeyDef size_key(std::string name, std::string doc);  // required
 KeyDef count_key(std::string name, std::string doc, int64_t fallback, int64_t min);
 KeyDef extents_key(std::string name, std::string doc, int64_t fallback, int64_t min);
 KeyDef flag_key(std::string name, std::string doc);  // false by default
+// A key without a default: an absent one is derived, or stands for nothing.
+KeyDef optional_key(std::string name, KeyKind kind, std::string doc);
+KeyDef derived_count(std::string name, std::string doc, int64_t min = 1);
 KeyDef choice_key(std::string name, std::string doc, std::vector<std::string> choices,
                   std::string fallback);
 // `dtype`, `acc` and `out`.

@@ -1,4 +1,4 @@
-// Where the elements of a matrix lie among the lanes and the registers of an instruction.
+// The places of a matrix's elements among the lanes and the registers of an instruction.
 #pragma once
 
 #include <vector>

@@ -332,7 +332,7 @@ std::optional<Extent> found_size(Step& s, size_t axis, const std::optional<Exten
                            {1, std::max<int64_t>(range->max, 2)}, true);
 }
 
-// Of two sizes the one that is less where both are numbers, else the first.
+// The lesser of two sizes where both are numbers, else the first.
 Extent lesser(const Extent& a, const Extent& b) {
   return a.fixed() && b.fixed() && b.number() < a.number() ? b : a;
 }

@@ -22,9 +22,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kLookSeconds = 0.1;         // between two looks at the clock's limits
-constexpr int kCloseMs = 3000;               // all workers together, until they are killed
-constexpr size_t kNoise = size_t{64} << 10;  // that a login may print before the hello
+constexpr double kLookSeconds = 0.1;  // between two looks at the clock's limits
+constexpr int kCloseMs = 3000;        // all workers together, until they are killed
 
 }  // namespace
 
@@ -39,7 +38,7 @@ struct Crew::Slot {
   size_t job = 0;      // Busy
   double heard = 0;    // when the last line came
   double until = 0;    // Busy: end of the lease. Starting: of patience. Waiting: the next start
-  size_t noise = 0;    // Starting: bytes before the hello
+  Greeting greeting;   // Starting
   int losses = 0;      // in a row
   int strikes = 0;
 };
@@ -104,22 +103,26 @@ void Crew::close() {
   }
 }
 
+std::string CrewCounts::Dropped::text() const { return fmt::format("{}: {}", name, reason); }
+
+std::string text_of(const std::vector<CrewCounts::Dropped>& dropped) {
+  std::string text;
+  for (const CrewCounts::Dropped& d : dropped) text += (text.empty() ? "" : "; ") + d.text();
+  return text;
+}
+
 void Crew::nobody_left() const {
-  std::vector<std::string> reasons;
-  for (const auto& [name, reason] : counts_.dropped) {
-    reasons.push_back(fmt::format("{}: {}", name, reason));
-  }
   throw FleetError(fmt::format(
       "--workers: no worker is left; all finished trials are kept, and the same command with "
       "--resume goes on. {}",
-      fmt::join(reasons, "; ")));
+      text_of(counts_.dropped)));
 }
 
 // Why it does not start, or "".
 std::string Crew::start(Slot& slot) {
   if (std::string why = slot.link->start(); !why.empty()) return why;
   slot.state = Slot::State::Starting;
-  slot.noise = 0;
+  slot.greeting = {};
   slot.heard = steady_seconds();
   slot.until = slot.heard + options_.start_seconds;
   watch(slot);
@@ -205,7 +208,7 @@ void Crew::assign(Run& run) {
 
 // The hello of a worker that was started again.
 void Crew::welcome(Run& run, Slot& slot, const std::string& line) {
-  if (!line.starts_with('{') && (slot.noise += line.size()) <= kNoise) return;
+  if (slot.greeting.has(line)) return;
   try {
     const Hello hello = read_hello(line, opening_);
     const TargetFacts &now = hello.facts, &before = slot.hello.facts;

@@ -32,9 +32,12 @@ struct CrewCounts {
   int64_t repeated = 0;  // answers that a second worker had to confirm
   struct Dropped {
     std::string name, reason;
+    std::string text() const;  // "ssh:build1: exit code 255"
   };
   std::vector<Dropped> dropped;
 };
+// All of them, in one line.
+std::string text_of(const std::vector<CrewCounts::Dropped>& dropped);
 
 // A job for any of the workers.
 struct CrewJob {

@@ -15,7 +15,6 @@ namespace {
 
 constexpr int kGatherMs = 100;
 constexpr double kSaySeconds = 10;
-constexpr size_t kLoginNoise = size_t{64} << 10;
 constexpr size_t kFilesEach = 2;  // descriptors
 
 // Two descriptors a worker may be more than a shell allows by default.
@@ -41,7 +40,7 @@ class Gathering {
         continue;
       }
       link->send(opening_line(options.opening));
-      waiting_.push_back({std::move(link), 0});
+      waiting_.push_back({std::move(link), {}});
     }
   }
 
@@ -50,7 +49,7 @@ class Gathering {
 
   void look() {
     std::vector<pollfd> events;
-    for (const auto& [link, noise] : waiting_) events.push_back({link->fd(), POLLIN, 0});
+    for (const auto& [link, greeting] : waiting_) events.push_back({link->fd(), POLLIN, 0});
     poll(events.data(), events.size(), kGatherMs);
     for (size_t i = 0; i < waiting_.size(); ++i) {
       if (events[i].revents != 0) read(waiting_[i]);
@@ -59,7 +58,7 @@ class Gathering {
   }
   std::string awaited() const {
     std::vector<std::string> names;
-    for (const auto& [link, noise] : waiting_) {
+    for (const auto& [link, greeting] : waiting_) {
       if (names.size() < 5) names.push_back(link->place().name);
     }
     return fmt::format("waiting for {} of {} workers: {}{}", waiting_.size(),
@@ -76,7 +75,7 @@ class Gathering {
  private:
   struct Waiting {
     std::unique_ptr<Link> link;
-    size_t noise = 0;
+    Greeting greeting;
   };
 
   void absent(Waiting& w, const std::string& why) {
@@ -87,8 +86,7 @@ class Gathering {
   void read(Waiting& w) {
     const bool open = w.link->receive();
     while (const auto line = w.link->next_line()) {
-      // A login may print a greeting first.
-      if (!line->starts_with('{') && (w.noise += line->size()) <= kLoginNoise) continue;
+      if (w.greeting.has(*line)) continue;
       try {
         Hello hello = read_hello(*line, options_.opening);
         if (options_.threads > hello.cores) {
@@ -161,11 +159,7 @@ Fleet gather_fleet(const std::vector<Place>& places, const FleetOptions& options
          std::make_unique<Crew>(std::move(members), options.opening, options.crew)});
   }
   if (!fleet.groups.empty()) return fleet;
-  std::vector<std::string> reasons;
-  for (const auto& [name, reason] : fleet.absent) {
-    reasons.push_back(fmt::format("{}: {}", name, reason));
-  }
-  throw FleetError(fmt::format("--workers: no worker began. {}", fmt::join(reasons, "; ")));
+  throw FleetError(fmt::format("--workers: no worker began. {}", text_of(fleet.absent)));
 }
 
 }  // namespace tilewright

@@ -145,8 +145,7 @@ LocalMeasurer& FleetWorker::measurer_for(const JobContext& context) {
   JobContext same = context;
   same.seconds_left = 0;
   same.workload.clear();
-  TrialJob keyed{same, "", 0, "", "", false, 0};
-  const std::string key = to_json(keyed);
+  const std::string key = to_json(same);
   if (!measurer_ || key != measurer_key_) {
     measurer_ = std::make_unique<LocalMeasurer>(options_.job_worker, target_, context.options);
     measurer_key_ = key;
@@ -194,9 +193,12 @@ std::string FleetWorker::trial(const TrialJob& job) {
   Measurement& m = answer.measurement;
   answer.left_out = m.verdict == TrialVerdict::Illegal && m.reason.empty();
   answer.spent = measurer.spent() - before;
-  if (m.verdict != TrialVerdict::Valid) m.samples.clear();
-  if (m.verdict != TrialVerdict::Valid) m.median = 0;
-  if (m.verdict != TrialVerdict::Valid || !m.in_full) m.object.clear();
+  const bool valid = m.verdict == TrialVerdict::Valid;
+  if (!valid) {
+    m.samples.clear();
+    m.median = 0;
+  }
+  if (!valid || !m.in_full) m.object.clear();
   if (!m.object.empty()) keep(m.object);
   return to_json(answer);
 }

@@ -116,6 +116,11 @@ std::string hello_line(const Hello& hello) {
   return json{{"hello", j}}.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+bool Greeting::has(const std::string& line) {
+  constexpr size_t kMostBytes = size_t{64} << 10;
+  return !line.starts_with('{') && (bytes_ += line.size()) <= kMostBytes;
+}
+
 Hello read_hello(const std::string& line, const Opening& opening) {
   const json j = json::parse(line, nullptr, false);
   if (j.is_object() && j.contains("error") && j["error"].is_string()) {

@@ -33,6 +33,15 @@ Opening read_opening(const std::string& line);
 Hello hello_of_this_machine(const Target& target, const TargetFacts& facts,
                             const std::string& version);
 std::string hello_line(const Hello& hello);
+// Lines that a login prints in front of the hello.
+class Greeting {
+ public:
+  // Whether this one is such a line. Too much of a greeting is garbage, which read_hello() refuses.
+  bool has(const std::string& line);
+
+ private:
+  size_t bytes_ = 0;
+};
 // Reads a worker's first line. Throws FleetError where it is garbage, tells of a problem, is of another
 // version, or contradicts itself.
 Hello read_hello(const std::string& line, const Opening& opening);

@@ -74,11 +74,9 @@ JobContext context_from(const json& j) {
 }
 
 json spent_json(const SecondsSpent& s) {
-  return {{"proposing", s.proposing},
-          {"building", s.building},
-          {"reference", s.reference},
-          {"checks", s.checks},
-          {"timing", s.timing}};
+  json j = json::object();
+  for (const auto& [name, part] : kSpentParts) j[name] = s.*part;
+  return j;
 }
 
 double seconds_from(const json& j, const char* key) {
@@ -91,8 +89,9 @@ double seconds_from(const json& j, const char* key) {
 }
 
 SecondsSpent spent_from(const json& j) {
-  return {seconds_from(j, "proposing"), seconds_from(j, "building"), seconds_from(j, "reference"),
-          seconds_from(j, "checks"), seconds_from(j, "timing")};
+  SecondsSpent spent;
+  for (const auto& [name, part] : kSpentParts) spent.*part = seconds_from(j, name);
+  return spent;
 }
 
 // Each is finite and not negative; 0 stands for one that was not measured.
@@ -146,6 +145,8 @@ void check_times(const Measurement& m, const TrialJob& job) {
 std::string sha256_of(const std::string& bytes) {
   return database::sha256(std::as_bytes(std::span(bytes)));
 }
+
+std::string to_json(const JobContext& context) { return dumped(context_json(context)); }
 
 std::string to_json(const TrialJob& job) {
   return dumped({{"context", context_json(job.context)},

@@ -58,6 +58,7 @@ struct CompareAnswer {
 
 std::string sha256_of(const std::string& bytes);
 
+std::string to_json(const JobContext& context);
 std::string to_json(const TrialJob& job);
 std::string to_json(const CompareJob& job);
 std::string to_json(const TrialAnswer& answer);

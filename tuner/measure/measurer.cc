@@ -122,17 +122,14 @@ LocalMeasurer::~LocalMeasurer() = default;
 const SecondsSpent& LocalMeasurer::spent() const { return impl_->spent; }
 
 SecondsSpent& SecondsSpent::operator+=(const SecondsSpent& other) {
-  proposing += other.proposing;
-  building += other.building;
-  reference += other.reference;
-  checks += other.checks;
-  timing += other.timing;
+  for (const auto& [name, part] : kSpentParts) this->*part += other.*part;
   return *this;
 }
 
 SecondsSpent SecondsSpent::operator-(const SecondsSpent& other) const {
-  return {proposing - other.proposing, building - other.building, reference - other.reference,
-          checks - other.checks, timing - other.timing};
+  SecondsSpent rest = *this;
+  for (const auto& [name, part] : kSpentParts) rest.*part -= other.*part;
+  return rest;
 }
 
 // Generates each candidate's source text. A candidate that cannot be lowered as scheduled is

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "database/record.h"
@@ -72,6 +73,12 @@ struct SecondsSpent {
 
   SecondsSpent& operator+=(const SecondsSpent& other);
   SecondsSpent operator-(const SecondsSpent& other) const;
+};
+// Its parts by the names that JSON has for them.
+inline constexpr std::pair<const char*, double SecondsSpent::*> kSpentParts[] = {
+    {"proposing", &SecondsSpent::proposing}, {"building", &SecondsSpent::building},
+    {"reference", &SecondsSpent::reference}, {"checks", &SecondsSpent::checks},
+    {"timing", &SecondsSpent::timing},
 };
 
 // Limits that end measuring early.

@@ -68,7 +68,7 @@ class Race {
   // Seconds of the rounds that count: the undisturbed ones, where there are any.
   static std::vector<double> counted(const Kernel& kernel);
   static double median(const Kernel& kernel);
-  // Of those that run; the number of kernels: none does.
+  // Among those that run; the number of kernels: none does.
   size_t fastest() const;
   // Logarithms of a's time to b's, ascending, by round.
   std::vector<double> ratios(size_t a, size_t b) const;

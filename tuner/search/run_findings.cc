@@ -11,13 +11,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kKey = "findings";
 
-// The parts of the time by their stored names.
-constexpr std::pair<const char*, double SecondsSpent::*> kParts[] = {
-    {"proposing", &SecondsSpent::proposing}, {"building", &SecondsSpent::building},
-    {"reference", &SecondsSpent::reference}, {"checks", &SecondsSpent::checks},
-    {"timing", &SecondsSpent::timing},
-};
-
 double number(const Json& object, const char* key) {
   auto it = object.find(key);
   return it != object.end() && it->is_number() ? std::max(0.0, it->get<double>()) : 0;
@@ -41,7 +34,7 @@ Json parsed(const std::string& args) {
 
 Json json_of(const WorkloadFindings& f) {
   Json spent = Json::object(), finalists = Json::array();
-  for (const auto& [name, part] : kParts) spent[name] = f.spent.*part;
+  for (const auto& [name, part] : kSpentParts) spent[name] = f.spent.*part;
   for (const FinalistRounds& r : f.finalists) {
     finalists.push_back(
         {{"sketch", r.sketch}, {"config", r.config}, {"seconds", r.seconds}, {"winner", r.winner}});
@@ -66,7 +59,7 @@ WorkloadFindings findings_from(const Json& json) {
   f.elapsed = number(json, "elapsed_s");
   const Json spent = member(json, "spent_s"), finalists = member(json, "finalists");
   if (spent.is_object()) {
-    for (const auto& [name, part] : kParts) f.spent.*part = number(spent, name);
+    for (const auto& [name, part] : kSpentParts) f.spent.*part = number(spent, name);
   }
   if (!finalists.is_array()) return f;
   for (const Json& one : finalists) {

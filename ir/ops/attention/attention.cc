@@ -109,10 +109,6 @@ Workload build_attention(const Spec& spec) {
   return b.finish();
 }
 
-KeyDef derived_count(std::string name, std::string doc) {
-  return {.name = std::move(name), .kind = KeyKind::Count, .doc = std::move(doc), .min = 1};
-}
-
 }  // namespace
 
 std::vector<Operator> attention_operators() {

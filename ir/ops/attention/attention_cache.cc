@@ -106,22 +106,17 @@ void normalize_cache(Spec& spec) {
 
 std::vector<KeyDef> cache_keys() {
   auto choice = [](std::string name, std::string doc, std::vector<std::string> choices) {
-    return KeyDef{.name = std::move(name),
-                  .kind = KeyKind::Choice,
-                  .doc = std::move(doc),
-                  .choices = std::move(choices)};
-  };
-  auto count = [](std::string name, std::string doc, int64_t min) {
-    return KeyDef{
-        .name = std::move(name), .kind = KeyKind::Count, .doc = std::move(doc), .min = min};
+    KeyDef key = optional_key(std::move(name), KeyKind::Choice, std::move(doc));
+    key.choices = std::move(choices);
+    return key;
   };
   return {
-      count("page", "keys per page of a paged key-value cache, whose table is T (none)", 1),
-      count("pages", "number of pages in the key-value cache (none)", 1),
+      derived_count("page", "keys per page of a paged key-value cache, whose table is T (none)"),
+      derived_count("pages", "number of pages in the key-value cache (none)"),
       choice("kv.dtype", "stored type of keys and values (dtype, unscaled)",
              {"i8", "u8", "i4", "u4", "f8e4m3", "f8e5m2"}),
-      count("kv.group", "elements of a key or a value that share a scale; -1: all of them (-1)",
-            -1),
+      derived_count("kv.group",
+                    "elements of a key or a value that share a scale; -1: all of them (-1)", -1),
       choice("kv.scale", "type of the scales K.scale and V.scale (f32)",
              {"f32", "f16", "bf16", "none"}),
       choice("kv.zero", "zero points K.zero and V.zero: none, stored like the codes, or f16 (none)",

@@ -163,37 +163,28 @@ void normalize_scores(Spec& spec) {
 }
 
 std::vector<KeyDef> score_keys() {
-  KeyDef window{.name = "window",
-                .kind = KeyKind::Count,
-                .doc =
+  KeyDef window =
+      derived_count("window",
                     "sliding window: a query sees the keys that are fewer than this many away "
                     "from its position i + n - m; with causal, itself and those behind it (none)",
-                .min = 2,
-                .max = kMaxSize};
-  KeyDef cap{.name = "softcap",
-             .kind = KeyKind::Number,
-             .doc = "soft cap of the scaled scores: softcap tanh(s / softcap) (none)"};
-  KeyDef bias{.name = "bias",
-              .kind = KeyKind::Names,
-              .doc =
-                  "axes of the operand bias, which is added to capped scores, such as heads+m+n "
-                  "(none)",
-              .choices = {"batch", "heads", "m", "n"}};
-  KeyDef shared{.name = "bias_shared",
-                .kind = KeyKind::Count,
-                .doc =
-                    "neighbouring sequences that share their bias, such as the rows of triangle "
-                    "attention (1)",
-                .min = 1};
-  KeyDef alibi{.name = "alibi",
-               .kind = KeyKind::Flag,
-               .doc = "ALiBi: subtracts slopes[head] times the distance of query and key (false)"};
-  KeyDef sinks{.name = "sinks",
-               .kind = KeyKind::Flag,
-               .doc =
-                   "attention sinks: sinks[head] is one more score of each row, whose value is 0 "
-                   "(false)"};
-  return {window, cap, bias, shared, alibi, sinks};
+                    2);
+  window.max = kMaxSize;
+  KeyDef bias = optional_key(
+      "bias", KeyKind::Names,
+      "axes of the operand bias, which is added to capped scores, such as heads+m+n (none)");
+  bias.choices = {"batch", "heads", "m", "n"};
+  return {window,
+          optional_key("softcap", KeyKind::Number,
+                       "soft cap of the scaled scores: softcap tanh(s / softcap) (none)"),
+          bias,
+          derived_count("bias_shared",
+                        "neighbouring sequences that share their bias, such as the rows of "
+                        "triangle attention (1)"),
+          optional_key("alibi", KeyKind::Flag,
+                       "ALiBi: subtracts slopes[head] times the distance of query and key (false)"),
+          optional_key("sinks", KeyKind::Flag,
+                       "attention sinks: sinks[head] is one more score of each row, whose value "
+                       "is 0 (false)")};
 }
 
 }  // namespace tilewright::ops

@@ -19,7 +19,7 @@ class Visibility {
 
   // True when a row may see no key at all.
   bool may_be_empty() const { return keys_ != nullptr || window_misses_; }
-  // Where row `i` of sequence `b` stands among the keys.
+  // The place of row `i` of sequence `b` among the keys.
   Expr position(const Expr& b, const Expr& i) const;
   // The condition under which row `i` of sequence `b` sees key `j`: comparisons of indices. One that
   // fails behind the last key that is seen fails for all later keys, and one that fails before the

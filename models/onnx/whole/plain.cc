@@ -1,5 +1,8 @@
 // Nodes that give as many elements as values of a run say: plain nodes (graph/plain/plain.h).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <optional>
 
 #include "models/onnx/whole/index_expr.h"
 #include "models/onnx/whole/whole.h"
@@ -24,9 +27,20 @@ Draft plain_draft(const Mapping& m, const Node& node, std::string plain,
   return d;
 }
 
-std::string axis_text(const Mapping& m, const Node& node) {
-  if (node.find("axis") == nullptr) return "";
-  return fmt::format("axis={}", checked_axis(node.integer("axis", 0), m.shape(node, 0).size()));
+// Nothing: all elements are one row.
+std::optional<size_t> axis_of(const Mapping& m, const Node& node) {
+  if (node.find("axis") == nullptr) return std::nullopt;
+  return checked_axis(node.integer("axis", 0), m.shape(node, 0).size());
+}
+
+// "Unique:axis=1,sorted=0"
+std::string with_options(const std::string& op, const std::vector<std::string>& options) {
+  return options.empty() ? op : fmt::format("{}:{}", op, fmt::join(options, ","));
+}
+
+std::vector<std::string> axis_option(std::optional<size_t> axis) {
+  if (!axis) return {};
+  return {fmt::format("axis={}", *axis)};
 }
 
 Mapped find_nonzero(const Mapping& m, const Node& node) {
@@ -35,22 +49,19 @@ Mapped find_nonzero(const Mapping& m, const Node& node) {
 }
 
 Mapped compress(const Mapping& m, const Node& node) {
-  const std::string axis = axis_text(m, node);
-  return {plain_draft(m, node, axis.empty() ? "Compress" : "Compress:" + axis, {"X", "C"})};
+  return {
+      plain_draft(m, node, with_options("Compress", axis_option(axis_of(m, node))), {"X", "C"})};
 }
 
 Mapped find_unique(const Mapping& m, const Node& node) {
-  std::string options = axis_text(m, node);
-  if (node.integer("sorted", 1) == 0) options += options.empty() ? "sorted=0" : ",sorted=0";
-  Draft d = plain_draft(m, node, options.empty() ? "Unique" : "Unique:" + options, {"X"});
+  const std::optional<size_t> axis = axis_of(m, node);
+  std::vector<std::string> options = axis_option(axis);
+  if (node.integer("sorted", 1) == 0) options.emplace_back("sorted=0");
+  Draft d = plain_draft(m, node, with_options("Unique", options), {"X"});
   // Outputs that the node leaves out have names all the same.
-  const Shape& y = m.shape(d.layer.output);
-  const Extent found =
-      y.at(node.find("axis") == nullptr ? 0 : checked_axis(node.integer("axis", 0), y.size()));
+  const Extent found = m.shape(d.layer.output).at(axis.value_or(0));
   const Shape& x = m.shape(node, 0);
-  const auto rows = node.find("axis") == nullptr
-                        ? m.extents().product(x)
-                        : std::optional(x[checked_axis(node.integer("axis", 0), x.size())]);
+  const auto rows = axis ? std::optional(x[*axis]) : m.extents().product(x);
   if (!rows) throw NotMapped("the number of elements overflows");
   const Shape shapes[] = {{found}, {*rows}, {found}};
   for (size_t o = 1; o < 4; ++o) {
@@ -62,8 +73,9 @@ Mapped find_unique(const Mapping& m, const Node& node) {
 }
 
 Mapped suppress(const Mapping& m, const Node& node) {
-  const bool centers = node.integer("center_point_box", 0) != 0;
-  return {plain_draft(m, node, centers ? "NonMaxSuppression:centers=1" : "NonMaxSuppression",
+  std::vector<std::string> options;
+  if (node.integer("center_point_box", 0) != 0) options.emplace_back("centers=1");
+  return {plain_draft(m, node, with_options("NonMaxSuppression", options),
                       {"boxes", "scores", "most", "iou", "least"})};
 }
 

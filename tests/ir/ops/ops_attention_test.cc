@@ -28,7 +28,7 @@ struct Shape {
 
   int keys_of(int b) const { return keys.empty() ? n : keys[b]; }
   int queries_of(int b) const { return queries.empty() ? m : queries[b]; }
-  // Where row `i` of sequence `b` stands among its keys.
+  // The place of row `i` of sequence `b` among its keys.
   int position(int b, int i) const { return i + keys_of(b) - queries_of(b); }
   bool sees(int b, int i, int j) const {
     if (i >= queries_of(b) || j >= keys_of(b)) return false;

@@ -1,4 +1,4 @@
-// What every fragment of an instruction keeps to.
+// The laws that every fragment of an instruction keeps.
 #pragma once
 
 #include <gtest/gtest.h>

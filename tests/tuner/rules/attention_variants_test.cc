@@ -102,7 +102,7 @@ void expect_interpreted(const Workload& w, const Schedule& s) {
   }
 }
 
-// What lies outside of all windows of a tile is not read: it may even be NaN.
+// Keys outside of all windows of a tile are not read: they may even be NaN.
 TEST(AttentionWindow, BeginsAndEndsTheLoopOverKeys) {
   const Target target = Target::parse("avx2");
   struct Seen {
