@@ -7,8 +7,7 @@ include(GoogleTest)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 # What the tests of all folders share: golden files.
-file(GLOB test_support CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.cc)
-add_library(tw_test_support STATIC ${test_support})
+add_library(tw_test_support STATIC ${PROJECT_SOURCE_DIR}/tests/golden.cc)
 target_include_directories(tw_test_support PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(tw_test_support PUBLIC GTest::gtest GTest::gmock)
 target_compile_definitions(tw_test_support
@@ -16,6 +15,8 @@ target_compile_definitions(tw_test_support
   PRIVATE TILEWRIGHT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 # A group includes its sources by their paths. With none in __FILE__, ccache answers across clones.
 target_compile_options(tw_test_support PUBLIC -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+add_library(tw_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/main.cc)
+target_link_libraries(tw_test_main PUBLIC GTest::gtest)
 
 # The schedule fuzzer finds the programs that lowering and formats are tried on, too.
 file(GLOB schedule_fuzzer CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/schedule/fuzz/fuzz_schedule*.cc)
@@ -70,7 +71,7 @@ foreach(folder base ir kernel schedule codegen runtime emulator models graph dat
   if(folder STREQUAL "serving")
     set(tested tw_serving_static)  # the shared library shows its interface alone
   endif()
-  target_link_libraries(test_${folder} PRIVATE ${tested} tw_test_support GTest::gtest_main)
+  target_link_libraries(test_${folder} PRIVATE ${tested} tw_test_support tw_test_main)
   if(folder IN_LIST hardly_run)
     target_compile_options(test_${folder} PRIVATE $<$<CONFIG:Release>:-O0>)
   else()
@@ -81,7 +82,7 @@ foreach(folder base ir kernel schedule codegen runtime emulator models graph dat
   endif()
   gtest_discover_tests(test_${folder} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
     DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT 600 ENVIRONMENT TILEWRIGHT_VERIFY=1)
+    PROPERTIES TIMEOUT 600)
 endforeach()
 
 # What threads share of a serving process, built once more with the thread sanitizer: the library,
@@ -196,8 +197,8 @@ endforeach()
 add_test(NAME words.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_words_test.py)
 foreach(script bench_all bench_chart bench_dynamic check_examples check_skips cli_page coverage cuda_tools docs
-    fuzz gpu_check gpu_models gpu_probe lint peer_ggml peer_models peer_onednn pytorch_install quickstart
-    release run_tidy spec_page)
+    fuzz gpu_check gpu_models gpu_probe lint peer_ggml peer_models peer_onednn pytorch_install quick_build
+    quickstart release run_tidy spec_page)
   add_test(NAME scripts.${script}
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/${script}_test.py)
 endforeach()

@@ -16,7 +16,7 @@
 namespace tilewright::cli {
 namespace {
 
-using Files = std::vector<std::string>;
+using FileNames = std::vector<std::string>;
 
 std::string names_of(const graph::Graph& graph) {
   std::string names;
@@ -30,9 +30,9 @@ graph::Bytes bytes_of(const HostArray& array) {
 }
 
 // The files of each input. Throws UsageError where one has more of them than another.
-std::map<std::string, Files> files_by_input(const graph::Graph& graph,
-                                            const std::vector<std::string>& in) {
-  std::map<std::string, Files> files;
+std::map<std::string, FileNames> files_by_input(const graph::Graph& graph,
+                                                const std::vector<std::string>& in) {
+  std::map<std::string, FileNames> files;
   for (size_t i : graph.inputs) files[graph.values[i].name];
   for (const std::string& text : in) {
     auto [name, path] = named_file(text, "--in", "NAME=FILE.npy");
@@ -70,7 +70,7 @@ void note_sizes(const graph::Graph& graph, const graph::Value& v, const NpyArray
   }
 }
 
-graph::Sample sample_of(const graph::Graph& graph, const std::map<std::string, Files>& files,
+graph::Sample sample_of(const graph::Graph& graph, const std::map<std::string, FileNames>& files,
                         size_t place) {
   graph::Sample sample;
   std::map<std::string, NpyArray> arrays;
@@ -104,7 +104,7 @@ graph::Sample random_sample(const graph::Graph& graph, std::map<std::string, int
 
 std::vector<graph::Sample> read_samples(const graph::Graph& graph,
                                         const std::vector<std::string>& in) {
-  const std::map<std::string, Files> files = files_by_input(graph, in);
+  const std::map<std::string, FileNames> files = files_by_input(graph, in);
   std::vector<graph::Sample> samples;
   for (size_t place = 0; place < files.begin()->second.size(); ++place) {
     samples.push_back(sample_of(graph, files, place));

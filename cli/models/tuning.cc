@@ -9,7 +9,6 @@
 #include "cli/output/progress.h"
 #include "graph/loops/loops.h"
 #include "graph/sizes.h"
-#include "runtime/machine/cpus.h"
 #include "runtime/machine/timer.h"
 #include "tilewright/version.h"
 #include "tuner/backend.h"
@@ -20,9 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kOfflineCompileSeconds = 300;  // for one kernel, where nothing is timed meanwhile
-constexpr int kFallbackTrials = 16;             // of a model, where its first answer fails
-constexpr int kOfflineTrials = 400;             // at most, of a workload within a time limit
+constexpr int kFallbackTrials = 16;  // of a model, where its first answer fails
+constexpr int kOfflineTrials = 400;  // at most, of a workload within a time limit
 
 }  // namespace
 
@@ -156,8 +154,7 @@ void Tuning::tune_at(std::vector<size_t> which, TuneOptions o, Goal goal) {
   if (a_.offline && goal == Goal::FirstAnswers) args["first_answers"] = true;
   o.run_args = args.dump();
   if (a_.offline) {
-    o.measure.builders = available_cores();
-    o.measure.compile_seconds = kOfflineCompileSeconds;
+    o.measure = offline_options(o.measure);
   } else {
     note_confinement(a_.common, lookup_.target);
   }

@@ -20,7 +20,6 @@
 #include "cli/tune/fleet_tuning.h"
 #include "cli/tune/own_config.h"
 #include "cli/tune/proposer.h"
-#include "runtime/machine/cpus.h"
 #include "tilewright/version.h"
 #include "tuner/backend.h"
 #include "tuner/measure/roofline.h"
@@ -31,8 +30,6 @@ namespace tilewright::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr double kOfflineCompileSeconds = 300;  // for one kernel; a machine may be busy
 
 struct TuneArguments {
   CommonOptions common;
@@ -89,10 +86,7 @@ TuneOptions options_of(const TuneArguments& a, const Target& target, int threads
   o.measure.threads = o.threads;
   o.measure.seed = a.seed;
   o.measure.cold = a.cold;
-  if (a.offline) {  // nothing is timed meanwhile, and time is of less account
-    o.measure.builders = available_cores();
-    o.measure.compile_seconds = kOfflineCompileSeconds;
-  }
+  if (a.offline) o.measure = offline_options(o.measure);
   o.tool_version = TILEWRIGHT_VERSION;
   Json run = {{"specs", a.common.specs}, {"trials", o.trials}, {"threads", o.threads}};
   if (!a.proposer.empty()) run["proposer"] = a.proposer;

@@ -8,6 +8,7 @@
 #include "runtime/compile/compile.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
+#include "runtime/machine/cpus.h"
 #include "runtime/machine/timer.h"
 #include "tuner/backend.h"
 #include "tuner/features/cost_model.h"
@@ -21,6 +22,7 @@ namespace {
 
 namespace db = database;
 
+constexpr double kPatientCompileSeconds = 300;  // of one kernel
 constexpr int kKeptOffline = 3;  // kernels: where the best one fails its check, others are there
 
 struct Ranked {
@@ -172,6 +174,12 @@ TuneResult OfflineRun::rank(const Workload& w, uint64_t seed) {
 }
 
 }  // namespace
+
+MeasureOptions offline_options(MeasureOptions options) {
+  options.builders = available_cores();
+  options.compile_seconds = kPatientCompileSeconds;
+  return options;
+}
 
 std::vector<TuneResult> rank_offline(const std::vector<Workload>& workloads, const Target& target,
                                      const database::TargetIdentity& identity,

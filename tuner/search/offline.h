@@ -9,6 +9,10 @@
 
 namespace tilewright {
 
+// `options` for the compilers of rank_offline(): nothing is timed meanwhile, so each core compiles, and a
+// kernel may take long on a busy machine.
+MeasureOptions offline_options(MeasureOptions options);
+
 // Searches every workload with models instead of measurements: the analytical one, and on a CPU the
 // stored model of `identity`, or the shipped one where none is stored (docs/search.md). Compiles the few
 // best candidates and stores them as records marked `offline`, with the analytical model's seconds, which

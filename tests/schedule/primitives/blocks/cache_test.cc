@@ -46,7 +46,7 @@ constexpr const char* kBand = R"(
 program band(A: f32[16] input, N: i32[4] input, C: f32[4] output) {
   block root() {
     for i in 0..4 {
-      for s in i..i+(4 - i) {
+      for s in max(i - 1, 0)..max(i - 1, 0)+(4 - max(i - 1, 0)) {
         for k in 0..4 {
           block C(v: spatial 4 = i, r: reduce 16 = s * 4 + k) where s * 4 + k < cast<index>(N[0]) {
             init { C[v] = 0.0f32 }
