@@ -31,4 +31,11 @@ std::optional<DotShape> DotShape::of(Type acc, Type a, Type b) {
   return shape;
 }
 
+const CallNode* as_tile_product(const Expr& e) {
+  auto* n = e.as<CallNode>();
+  if (!n || n->op != CallOp::Dot) return nullptr;
+  const auto shape = DotShape::of(n->type, n->args[1].type(), n->args[2].type());
+  return shape && shape->is_tile() ? n : nullptr;
+}
+
 }  // namespace tilewright

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "ir/type.h"
+#include "ir/expr.h"
 
 namespace tilewright {
 
@@ -22,6 +22,11 @@ struct DotShape {
   // The only shape that fits the lanes, or nothing. Operands of equal length are read as `each`
   // where they fit a vector of 512 bits, and as tiles where they don't.
   static std::optional<DotShape> of(Type acc, Type a, Type b);
+
+  bool is_tile() const { return rows > 1 && !each; }
 };
+
+// The call if `e` adds a product of tiles to accumulators (AMX), else null.
+const CallNode* as_tile_product(const Expr& e);
 
 }  // namespace tilewright

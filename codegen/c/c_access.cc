@@ -160,7 +160,7 @@ std::string CExpr::bits(const StoreNode& n) {
     if (text.empty()) text = neighbours(*load);
     if (text.empty() && narrow(n.buffer->elem)) text = stored_text(*load);
   }
-  if (narrow(n.buffer->elem) && text.empty()) text = head_or_zeros(n);
+  if (narrow(n.buffer->elem) && text.empty()) text = padded_copy(n);
   if (!text.empty()) return text;
   // Storing rounds to the element's type, so that a cast to it need not.
   const bool rounds = cast && is_float(n.buffer->elem) && narrow(n.buffer->elem) &&
@@ -169,22 +169,32 @@ std::string CExpr::bits(const StoreNode& n) {
   return encode(n.buffer->elem, n.value.type().lanes, print(rounds ? cast->value : n.value));
 }
 
-// The leading elements of neighbours in memory, and zeros behind them, in stored form: what
-// pads a copy. "" for other values.
-std::string CExpr::head_or_zeros(const StoreNode& n) {
-  auto* padded = n.value.as<SelectNode>();
+// head_or_zeros() of a stored choice that needs no conversion; "" for other values.
+std::string CExpr::padded_copy(const StoreNode& n) {
+  if (n.value.type().elem != n.buffer->elem) return "";
+  if (auto* s = n.value.as<SelectNode>()) return head_or_zeros(s->cond, s->on_true, s->on_false);
   auto* call = n.value.as<CallNode>();
-  if (!padded && (!call || call->op != CallOp::IfThenElse)) return "";
-  const Expr& cond = padded ? padded->cond : call->args[0];
-  auto* load = (padded ? padded->on_true : call->args[1]).as<LoadNode>();
-  const Expr& rest = padded ? padded->on_false : call->args[2];
-  const bool copies = load && load->type.elem == n.buffer->elem && !load->type.is_scalar();
-  if (!copies || !is_zero(rest) || !buffers.at(load->buffer.get()).variables.empty()) return "";
-  if (load->predicate.defined() && !equal(load->predicate, cond)) return "";
+  const bool chooses = call && call->op == CallOp::IfThenElse;
+  return chooses ? head_or_zeros(call->args[0], call->args[1], call->args[2]) : "";
+}
+
+// The leading elements of neighbours in memory, and zeros behind them, in stored form: what pads a
+// copy. "" for other choices.
+std::string CExpr::head_or_zeros(const Expr& cond, const Expr& value, const Expr& otherwise) {
+  auto* load = value.as<LoadNode>();
+  if (!load || load->type.is_scalar() || !is_zero(otherwise)) return "";
+  if (!buffers.at(load->buffer.get()).variables.empty()) return "";
   const int lanes = load->type.lanes;
-  Expr mask = cond;
+  const Expr all = ramp(Expr(0), 1, lanes) < broadcast(Expr(lanes), lanes);
+  Expr mask = load->predicate;
   if (cond.type().is_scalar()) {  // all of them, or none
-    mask = broadcast(cond, lanes) && ramp(Expr(0), 1, lanes) < broadcast(Expr(lanes), lanes);
+    mask = broadcast(cond, lanes) && (mask.defined() ? mask : all);
+  } else if (!mask.defined() || equal(mask, cond)) {
+    mask = cond;
+  } else {
+    const Expr chosen = leading_lanes(cond), loaded = leading_lanes(mask);
+    if (!chosen.defined() || !loaded.defined() || !known_.prove(chosen <= loaded)) return "";
+    mask = cond;
   }
   if (!leading_lanes(mask).defined()) return "";
   return stored_text(*tilewright::load(load->buffer, load->indices, mask).as<LoadNode>());

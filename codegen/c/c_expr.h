@@ -101,7 +101,8 @@ class CExpr {
   void count_factors(const std::vector<const StoreNode*>& stores);
   std::string scaled_product(const Expr& e);
   std::string bits(const StoreNode& n);
-  std::string head_or_zeros(const StoreNode& n);
+  std::string padded_copy(const StoreNode& n);
+  std::string head_or_zeros(const Expr& cond, const Expr& value, const Expr& otherwise);
   std::string table_load(const LoadNode& n);
   std::string window(const LoadNode& n);
   std::string every_second(const LoadNode& n);

@@ -84,26 +84,15 @@ constexpr const char* kStoreHead = R"(static inline void {name}({E}* p, {V} v, i
   for (int i = 0; i < {L}; ++i) if (i < n) p[i] = v[i];
 }
 )";
-constexpr const char* kLoadHead512 = R"(static inline {V} {name}(const {E}* p, int64_t n) {
-  unsigned short m = n >= 16 ? 0xffff : n <= 0 ? 0 : (unsigned short)((1u << n) - 1);
-  return ({V})__builtin_ia32_loadups512_mask(p, ({V}){0}, m);
-}
-)";
-constexpr const char* kStoreHead512 = R"(static inline void {name}({E}* p, {V} v, int64_t n) {
-  unsigned short m = n >= 16 ? 0xffff : n <= 0 ? 0 : (unsigned short)((1u << n) - 1);
-  __asm__ volatile("" : : "r"(p) : "memory");
-  __builtin_ia32_storeups512_mask(p, v, m);
-}
-)";
-// For elements of 8 or 16 bits: {K} is the builtin's suffix, {M} the mask's type, {S} the element
-// of the vectors that it takes and {B} their bytes.
-constexpr const char* kLoadHeadShort = R"(static inline {V} {name}(const {E}* p, int64_t n) {
+// With masks (AVX-512): {K} is the builtin's suffix, {M} the mask's type, {S} the element of the vectors that
+// it takes and {B} their bytes.
+constexpr const char* kLoadHeadMasked = R"(static inline {V} {name}(const {E}* p, int64_t n) {
   {M} m = n >= {L} ? ({M})~({M})0 : n <= 0 ? 0 : ({M})((({M})1 << n) - 1);
   typedef {S} vector __attribute__((vector_size({B})));
   return ({V})__builtin_ia32_loaddqu{K}_mask((const void*)p, (vector){0}, m);
 }
 )";
-constexpr const char* kStoreHeadShort = R"(static inline void {name}({E}* p, {V} v, int64_t n) {
+constexpr const char* kStoreHeadMasked = R"(static inline void {name}({E}* p, {V} v, int64_t n) {
   {M} m = n >= {L} ? ({M})~({M})0 : n <= 0 ? 0 : ({M})((({M})1 << n) - 1);
   __asm__ volatile("" : : "r"(p) : "memory");
   typedef {S} vector __attribute__((vector_size({B})));
@@ -188,6 +177,16 @@ std::string Prelude::memory_type(ElemType elem, int lanes) {
   return fmt::format("tw_{}x{}_mem", info(elem).name, lanes);
 }
 
+namespace {
+
+// Whether the target loads and stores some lanes of such a vector by a mask.
+bool has_masks(const Target& target, int bits, int bytes) {
+  if (bytes != 64 && ((bytes != 32 && bytes != 16) || !target.has("avx512vl"))) return false;
+  return bits == 32 ? target.has("avx512f") : (bits == 8 || bits == 16) && target.has("avx512bw");
+}
+
+}  // namespace
+
 std::string Prelude::helper(const std::string& op, Type type) {
   std::string name = fmt::format("tw_{}_{}", op, to_string(type));
   if (!have_.insert(name).second) return name;
@@ -198,16 +197,14 @@ std::string Prelude::helper(const std::string& op, Type type) {
     values["E"] = storage_type(elem);
     values["U"] = memory_type(elem, type.lanes);
     values["V"] = values["U"];
-    bool wide = elem == ElemType::f32 && type.lanes == 16 && target_.has("avx512f");
-    bool is_load = op == "load_head";
+    const bool is_load = op == "load_head";
     const int bits = bits_of(elem), bytes = bits * type.lanes / 8;
-    const bool masked = (bits == 8 || bits == 16) && (bytes == 64 || bytes == 32) &&
-                        target_.has("avx512bw") && target_.has("avx512vl");
-    const char* load = wide ? kLoadHead512 : masked ? kLoadHeadShort : kLoadHead;
-    const char* store = wide ? kStoreHead512 : masked ? kStoreHeadShort : kStoreHead;
-    values["K"] = fmt::format("{}{}", bits == 8 ? "qi" : "hi", 8 * bytes);
-    values["M"] = fmt::format("uint{}_t", type.lanes);
-    values["S"] = bits == 8 ? "char" : "short";
+    const bool masked = has_masks(target_, bits, bytes);
+    const char* load = masked ? kLoadHeadMasked : kLoadHead;
+    const char* store = masked ? kStoreHeadMasked : kStoreHead;
+    values["K"] = fmt::format("{}{}", bits == 8 ? "qi" : bits == 16 ? "hi" : "si", 8 * bytes);
+    values["M"] = fmt::format("uint{}_t", std::max(8, type.lanes));
+    values["S"] = bits == 8 ? "char" : bits == 16 ? "short" : "int";
     values["B"] = std::to_string(bytes);
     helpers_ += fill_template(is_load ? load : store, values);
     return name;

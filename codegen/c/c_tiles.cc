@@ -9,14 +9,6 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kTileBytes = 1024;
-constexpr size_t kMostAccumulators = kTileRegisters - 2;
-
-const CallNode* tile_product(const Expr& e) {
-  auto* n = e.as<CallNode>();
-  if (!n || n->op != CallOp::Dot) return nullptr;
-  const auto shape = DotShape::of(n->type, n->args[1].type(), n->args[2].type());
-  return shape && shape->rows > 1 && !shape->each ? n : nullptr;
-}
 
 bool is_contiguous(const Expr& index) {
   auto* r = index.as<RampNode>();
@@ -30,7 +22,7 @@ class TileUses {
   bool all_fit(const Stmt& body) {
     int64_t products = 0, reads = 0;
     for_each_expr(body, [&](const Expr& e) {
-      products += tile_product(e) != nullptr;
+      products += as_tile_product(e) != nullptr;
       auto* load = e.as<LoadNode>();
       reads += load && load->buffer == buffer_;
     });
@@ -57,7 +49,7 @@ class TileUses {
              !from->predicate.defined() && is_contiguous(from->indices[0]);
     }
     if (auto* same = n.value.as<BroadcastNode>()) return is_zero(same->value);
-    auto* product = tile_product(n.value);
+    auto* product = as_tile_product(n.value);
     auto* sum = product ? product->args[0].as<LoadNode>() : nullptr;
     if (!sum || sum->buffer != buffer_ || !equal(sum->indices[0], n.indices[0])) return false;
     ++added_;
@@ -73,7 +65,7 @@ class TileUses {
 
 bool fit_tile_registers(const Buffer& buffer, const std::map<int64_t, int>& variables,
                         const Stmt& body) {
-  if (variables.empty() || variables.size() > kMostAccumulators) return false;
+  if (variables.empty() || variables.size() > kTileAccumulators) return false;
   for (const auto& [base, lanes] : variables) {
     if (int64_t{lanes} * bits_of(buffer->elem) != 8 * kTileBytes) return false;
   }

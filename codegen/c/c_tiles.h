@@ -13,11 +13,12 @@ namespace tilewright {
 
 // The registers of a processor with tiles; each holds 16 rows of 64 bytes.
 inline constexpr int kTileRegisters = 8;
+// Two are for operands.
+inline constexpr size_t kTileAccumulators = kTileRegisters - 2;
 
 // Whether the elements of `buffer`, as variables (first index -> lanes), can stand in tile registers
 // while `body` runs: each is a whole tile and is only started (from memory or with zeros), added to
-// by products of tiles, and stored; and no other product of tiles in the body needs registers. Two
-// registers stay free for the operands.
+// by products of tiles, and stored; and no other product of tiles in the body needs registers.
 bool fit_tile_registers(const Buffer& buffer, const std::map<int64_t, int>& variables,
                         const Stmt& body);
 

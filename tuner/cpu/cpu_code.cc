@@ -165,6 +165,11 @@ void CpuCodeCounter::visit_cast(const CastNode& n) {
   if (bits_of(from.elem) != bits_of(to.elem)) arithmetic(&CpuPasses::shuffle, wide);
   if (is_float(to.elem) != is_float(from.elem)) arithmetic(&CpuPasses::multiply, wide);
   if (from.elem == ElemType::bf16 || bits_of(from.elem) < 8) arithmetic(&CpuPasses::vector, wide);
+  if (is_float(from.elem) && bits_of(from.elem) == 8) {  // to f16, with a test for NaN, and on
+    arithmetic(&CpuPasses::vector, wide, 6);
+    arithmetic(&CpuPasses::shuffle, wide);
+    arithmetic(&CpuPasses::multiply, wide);
+  }
 }
 
 void CpuCodeCounter::visit_binary(const BinaryNode& n) {
@@ -227,12 +232,12 @@ void CpuCodeCounter::visit_call(const CallNode& n) {
 void CpuCodeCounter::visit_dot(const CallNode& n) {
   const Type a = n.args[1].type(), b = n.args[2].type();
   const auto shape = DotShape::of(n.type, a, b);
-  if (shape && shape->rows > 1 && !shape->each) {  // a tile's rows, one each cycle
+  if (shape && shape->is_tile()) {  // a tile's rows, one each cycle
     passes_.multiply += share_ * shape->rows * core_.multiply;
     passes_.instructions += share_;
     return;
   }
-  arithmetic(&CpuPasses::multiply, n.type);
+  arithmetic(&CpuPasses::multiply, n.type, b.elem == ElemType::bf16 ? core_.pairs : 1);
   const Intrinsic* row = find_dot(target_, n.type, a, b);
   if (row == nullptr || row->name.find("vpmadd") == std::string_view::npos) return;
   // Pairs of products are added by further instructions.

@@ -20,6 +20,7 @@ struct CpuCore {
   // Cycles until a result can be used: of a multiply-add, and of a store by a load from there.
   double latency = 4, forward = 5;
   double divide = 10;  // passes of `multiply` that a division of a vector takes
+  double pairs = 1;    // passes of `multiply` that a dot product of bf16 pairs takes, at any width
   double mispredict = 15;
 
   // f32 operations per cycle, two a multiply-add.

@@ -7,10 +7,12 @@
 #include <map>
 #include <set>
 
+#include "codegen/c/c_tiles.h"
 #include "codegen/lowering.h"
 #include "codegen/passes/ranged_mutator.h"
 #include "ir/arith/simplify.h"
 #include "ir/compare.h"
+#include "ir/dot_shape.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
 
@@ -31,8 +33,20 @@ struct Candidate {
   Buffer buffer;
   std::vector<Slot> slots;
   bool stored = false;
+  bool tiles = false;  // products of tiles (AMX) are added to it
   bool ok = true;
+
+  // More tiles than there are registers are kept by inner loops, part by part.
+  bool fits() const { return !tiles || slots.size() <= kTileAccumulators; }
 };
+
+// A product of tiles that is added to memory.
+bool adds_tile(const StoreNode& n) {
+  if (n.buffer->scope == Scope::Register || n.predicate.defined()) return false;
+  auto* product = as_tile_product(n.value);
+  auto* sum = product ? product->args[0].as<LoadNode>() : nullptr;
+  return sum && sum->buffer == n.buffer && equal(sum->indices[0], n.indices[0]);
+}
 
 // Collects the accesses in a loop's body, buffer by buffer.
 class AccessCollector : public Visitor {
@@ -88,6 +102,7 @@ class AccessCollector : public Visitor {
     (*this)(n.predicate);
     (*this)(n.value);
     access(n.buffer, n.indices, n.predicate, n.value.type().lanes, true);
+    found[n.buffer.get()].tiles |= adds_tile(n);
   }
 
  private:
@@ -223,21 +238,59 @@ class Promoter : public RangedMutator {
       return RangedMutator::mutate_for(n, s);
     }
     AccessCollector accesses(n);
-    std::map<std::string, const Candidate*> chosen;  // by name: a fixed order
-    for (const auto& [buffer, c] : accesses.found) {
-      if (c.ok && c.stored && c.buffer->scope != Scope::Register && disjoint(c.slots)) {
-        chosen[buffer->name] = &c;
-      }
-    }
+    const auto chosen = promotable(accesses);
     if (chosen.empty()) return RangedMutator::mutate_for(n, s);
     Stmt loop = promote(n, chosen);
     // A loop that does not run may have elements that it must not write.
     bool runs = known_.prove(n.extent >= Expr(1));
     return runs ? loop : make_if(n.extent >= Expr(1), loop);
   }
+  Stmt mutate_seq(const SeqNode& n, const Stmt& s) override {
+    std::vector<Stmt> result, run;
+    auto end_run = [&] {
+      if (!run.empty()) result.push_back(promote_run(std::move(run)));
+      run.clear();
+    };
+    for (const Stmt& child : n.stmts) {
+      auto* store = child.as<StoreNode>();
+      if (store && adds_tile(*store)) {
+        run.push_back(child);
+        continue;
+      }
+      end_run();
+      result.push_back(mutate(child));
+    }
+    end_run();
+    return make_seq(std::move(result));
+  }
+  Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
+    return adds_tile(n) ? promote_run({s}) : RangedMutator::mutate_store(n, s);
+  }
 
  private:
-  Stmt promote(const ForNode& n, const std::map<std::string, const Candidate*>& chosen) {
+  using Chosen = std::map<std::string, const Candidate*>;  // by name: a fixed order
+
+  static Chosen promotable(const AccessCollector& accesses) {
+    Chosen chosen;
+    for (const auto& [buffer, c] : accesses.found) {
+      if (c.ok && c.stored && c.fits() && c.buffer->scope != Scope::Register && disjoint(c.slots)) {
+        chosen[buffer->name] = &c;
+      }
+    }
+    return chosen;
+  }
+
+  // Straight code counts as a loop that runs once where it adds to tiles: compilers keep vectors in
+  // registers by themselves, and no tiles. Unrolling a whole reduction leaves such code.
+  Stmt promote_run(std::vector<Stmt> run) {
+    const Stmt body = make_seq(std::move(run));
+    const Stmt loop = make_for(Var("once"), 0, 1, ForKind::Serial, body);
+    AccessCollector accesses(*loop.as<ForNode>());
+    const Chosen chosen = promotable(accesses);
+    return chosen.empty() ? body : promote(*loop.as<ForNode>(), chosen);
+  }
+
+  Stmt promote(const ForNode& n, const Chosen& chosen) {
     Redirect redirect;
     std::vector<Stmt> before, after;
     std::vector<Buffer> registers;
