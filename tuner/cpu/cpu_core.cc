@@ -34,7 +34,8 @@ CpuCore intel(const Target& target) {
   c.bits = kWidestVector;
   c.vector = 2;
   c.divide = 16;
-  c.pairs = 4;  // VDPBF16PS is measured at one in two cycles, in 256 and in 512 bits (family 6 model 167)
+  c.pairs =
+      4;  // VDPBF16PS is measured at one in two cycles, in 256 and in 512 bits (family 6 model 167)
   return c;
 }
 

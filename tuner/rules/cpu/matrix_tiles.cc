@@ -1,9 +1,11 @@
 #include "tuner/rules/cpu/matrix_tiles.h"
 
 #include <algorithm>
+#include <array>
 
 #include "ir/compare.h"
 #include "tuner/rules/analysis.h"
+#include "tuner/rules/cpu/matrix_view.h"
 #include "tuner/rules/cpu/tensor_roles.h"
 #include "tuner/rules/cpu/tensor_view.h"
 
@@ -22,7 +24,16 @@ class TilePreparer {
       : c_(c), block_(std::move(block)), facts_(analyze(c.s, block_)) {}
 
   std::optional<TensorTile> run() {
-    if (!find_product() || !choose_row()) return std::nullopt;
+    if (!read_roles()) return std::nullopt;
+    const bool plain = find_product();
+    const std::optional<MatrixAxes> axes = plain ? std::nullopt : find_axes();
+    if ((!plain && !axes) || !choose_row()) return std::nullopt;
+    if (axes) {
+      view_as_matrix(c_, block_, *axes, terms());
+      facts_ = analyze(c_.s, block_);
+      read_roles();
+      TW_ASSERT(find_product(), "a convolution's matrices are a product");
+    }
     pad();
     own_operands();
     lay_out();
@@ -37,35 +48,51 @@ class TilePreparer {
   int64_t size(size_t n) const { return row_->semantics().extents[n]; }
   int64_t terms() const { return size(2) * size(3); }
 
-  // Matches a matrix times a weight, each of two dimensions, with a matrix as result; nothing else.
-  bool find_product() {
-    if (weight_value_of(c_.s, block_, c_.input.workload) || node().iters.size() != 3) return false;
+  // The block as a sum of products with a weight.
+  bool read_roles() {
+    if (weight_value_of(c_.s, block_, c_.input.workload)) return false;
     std::string refusal;
     std::vector<TensorRoles> readings = tensor_roles(c_.s, block_, &refusal);
     if (readings.empty() || !readings[0].refusal.empty() || !readings[0].weight) return false;
-    const TensorRoles& roles = readings[0];
+    roles_ = readings[0];
+    types_ = {roles_.sum->buffer->elem, roles_.a->buffer->elem, roles_.b->buffer->elem};
+    return true;
+  }
+
+  // Matches a matrix times a weight, each of two dimensions, with a matrix as result; nothing else.
+  bool find_product() {
+    if (node().iters.size() != 3) return false;
     auto plain = [&](const std::vector<Expr>& indices) {
       std::vector<int> iters;
       for (const Expr& e : indices) iters.push_back(plain_iterator(node(), e));
       bool all = std::find(iters.begin(), iters.end(), -1) == iters.end();
       return all && iters.size() == 2 ? iters : std::vector<int>{};
     };
-    const std::vector<int> sum = plain(roles.sum->indices), a = plain(roles.a->indices),
-                           b = plain(roles.b->indices);
+    const std::vector<int> sum = plain(roles_.sum->indices), a = plain(roles_.a->indices),
+                           b = plain(roles_.b->indices);
     if (sum.empty() || a.empty() || b.empty() || a[0] != sum[0]) return false;
     p_ = {sum[0],
           sum[1],
           a[1],
-          roles.a->buffer->name,
-          roles.b->buffer->name,
-          roles.sum->buffer->name};
-    types_ = {roles.sum->buffer->elem, roles.a->buffer->elem, roles.b->buffer->elem};
+          roles_.a->buffer->name,
+          roles_.b->buffer->name,
+          roles_.sum->buffer->name};
     const bool reduces = node().iters[static_cast<size_t>(p_.k)].kind == IterKind::Reduce;
     // The rows of a launch may vary; the weight's sizes may not.
     for (int n : {p_.j, p_.k}) {
       if (!as_int(node().iters[static_cast<size_t>(n)].extent)) return false;
     }
+    sizes_ = {extent(p_.i), extent(p_.j), extent(p_.k)};
     return reduces && ((b[0] == p_.j && b[1] == p_.k) || (b[0] == p_.k && b[1] == p_.j));
+  }
+
+  // The axes of a convolution whose windows are worth copying.
+  std::optional<MatrixAxes> find_axes() {
+    std::optional<MatrixAxes> axes = matrix_axes(node(), roles_);
+    if (!axes || roles_.reuse_of_a < kWorthAGather) return std::nullopt;
+    sizes_ = {1, extent(axes->column), extent(axes->terms.back())};
+    for (int i : axes->rows) sizes_[0] *= extent(i);
+    return axes;
   }
 
   // Asks for a tile instruction with the operands' types. Padding may at most double each extent.
@@ -76,8 +103,8 @@ class TilePreparer {
       if (extents.size() != 4) continue;
       std::vector<ElemType> types;
       for (const Buffer& operand : row->semantics().operands()) types.push_back(operand->elem);
-      bool fits = types == types_ && 2 * extent(p_.i) >= extents[0] &&
-                  2 * extent(p_.j) >= extents[1] && 2 * extent(p_.k) >= extents[2] * extents[3];
+      bool fits = types == types_ && 2 * sizes_[0] >= extents[0] && 2 * sizes_[1] >= extents[1] &&
+                  2 * sizes_[2] >= extents[2] * extents[3];
       if (fits) answers.emplace_back(row->name);
     }
     if (answers.empty()) return false;
@@ -98,6 +125,8 @@ class TilePreparer {
     }
     if (whole) return;
     std::vector<std::string> before = inputs_of(node());
+    const std::string windows = p_.a;
+    const bool copied = !find_param(c_.s, windows);
     c_.s.pad_einsum(block_, multiples);
     std::vector<std::string> after = inputs_of(node());
     auto now = [&](const std::string& name) {
@@ -108,6 +137,9 @@ class TilePreparer {
     p_.a = now(p_.a);
     p_.b = now(p_.b);
     if (p_.b != weight) c_.s.precompute(writer_of(c_.s, p_.b));
+    if (p_.a != windows && copied && c_.s.consumers(writer_of(c_.s, windows)).size() == 1) {
+      c_.s.compute_inline(writer_of(c_.s, windows));
+    }
     p_.result = c_.s.output(block_)->name;
     unpad_result(c_, block_);
   }
@@ -154,7 +186,9 @@ class TilePreparer {
   RuleContext& c_;
   Block block_;
   BlockFacts facts_;
+  TensorRoles roles_;
   Product p_;
+  std::array<int64_t, 3> sizes_{};  // rows, columns and terms of the product
   std::vector<ElemType> types_;
   const Intrinsic* row_ = nullptr;
 };

@@ -18,6 +18,9 @@ struct LaneRole {
   int64_t group;
 };
 
+// Reads per element of an operand that make copying its windows (im2col) worth it.
+inline constexpr int64_t kWorthAGather = 16;
+
 // One reading of C[…] += A[…] * B[…]. Points into the schedule's program.
 struct TensorRoles {
   const StoreNode* sum = nullptr;

@@ -268,6 +268,16 @@ class ContractionTiler {
     if (!tile) parallel_over(c_, loops);
   }
 
+  // The vectors of a window's copy lie at divisions and remainders of their number: constants, if it is one.
+  void unroll_window(const Block& copy) {
+    constexpr int64_t kMostSteps = 32;
+    const std::vector<Loop> loops = c_.s.loops(copy);
+    if (loops.size() < 2) return;
+    const Loop& steps = loops[loops.size() - 2];
+    const auto count = as_int(c_.s.node(steps).extent);
+    if (count && *count <= kMostSteps) c_.s.unroll(steps);
+  }
+
   void place_weight_value() {
     if (!weight_value_) return;
     if (groups_) return place_widened();
@@ -368,6 +378,7 @@ class ContractionTiler {
       } else {
         c_.s.compute_at(p, s1_loop_);
         vectorize_innermost(c_, p, 1);
+        if (plan_.tensor() && plan_.tensor()->is_tile()) unroll_window(p);
       }
     }
   }
