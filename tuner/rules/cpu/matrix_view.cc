@@ -12,7 +12,8 @@ namespace tilewright {
 namespace {
 
 // The index over several axes at once, the last one innermost.
-Expr fused(const std::vector<Var>& x, const std::vector<int>& axes, const std::vector<int64_t>& sizes) {
+Expr fused(const std::vector<Var>& x, const std::vector<int>& axes,
+           const std::vector<int64_t>& sizes) {
   Expr sum = 0;
   for (int axis : axes) {
     const auto at = static_cast<size_t>(axis);
@@ -52,7 +53,8 @@ class MatrixViewer {
   void pad_terms(int64_t neighbours) {
     std::vector<int64_t> multiples(node().iters.size(), 1);
     multiples[static_cast<size_t>(axes_.terms.back())] = neighbours;
-    if (*as_int(node().iters[static_cast<size_t>(axes_.terms.back())].extent) % neighbours == 0) return;
+    if (*as_int(node().iters[static_cast<size_t>(axes_.terms.back())].extent) % neighbours == 0)
+      return;
     const std::vector<std::string> before = inputs_of(node());
     c_.s.pad_einsum(block_, multiples);
     const std::vector<std::string> after = inputs_of(node());
@@ -60,7 +62,8 @@ class MatrixViewer {
       if (before[i] == b_ && after[i] != b_) c_.s.precompute(writer_of(c_.s, after[i]));
     }
     const auto now = [&](const std::string& name) {
-      return after[static_cast<size_t>(std::find(before.begin(), before.end(), name) - before.begin())];
+      return after[static_cast<size_t>(std::find(before.begin(), before.end(), name) -
+                                       before.begin())];
     };
     const std::string unpadded = a_;
     a_ = now(a_);
@@ -152,7 +155,8 @@ std::optional<MatrixAxes> matrix_axes(const BlockNode& block, const TensorRoles&
   return axes.rows.empty() || !neighbours || !last ? std::nullopt : std::optional(axes);
 }
 
-void view_as_matrix(RuleContext& c, const Block& block, const MatrixAxes& axes, int64_t neighbours) {
+void view_as_matrix(RuleContext& c, const Block& block, const MatrixAxes& axes,
+                    int64_t neighbours) {
   MatrixViewer(c, block, axes).run(neighbours);
 }
 

@@ -18,8 +18,8 @@ constexpr Conversion kWithOffset[] = {
     {ElemType::i8, ElemType::u8, 128},
     {ElemType::u8, ElemType::i8, -128},
 };
-constexpr double kMuchMore = 1.5;      // times the best mapping's work: no option
-constexpr double kCopyCosts = 1.25;    // factor of work for gathering an operand, roughly
+constexpr double kMuchMore = 1.5;    // times the best mapping's work: no option
+constexpr double kCopyCosts = 1.25;  // factor of work for gathering an operand, roughly
 constexpr size_t kMostMappings = 6;
 
 // All mappings of one contraction, with its operands in given roles.
