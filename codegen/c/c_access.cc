@@ -1,6 +1,8 @@
 // Reads and writes of buffer elements in generated C.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "codegen/c/c_codes.h"
 #include "codegen/c/c_expr.h"
 #include "codegen/c/c_packed.h"
@@ -169,31 +171,57 @@ std::string CExpr::bits(const StoreNode& n) {
   return encode(n.buffer->elem, n.value.type().lanes, print(rounds ? cast->value : n.value));
 }
 
+namespace {
+
+struct Choice {
+  Expr cond, value, otherwise;
+};
+
+std::optional<Choice> choice_of(const Expr& e) {
+  if (auto* s = e.as<SelectNode>()) return Choice{s->cond, s->on_true, s->on_false};
+  auto* call = e.as<CallNode>();
+  if (!call || call->op != CallOp::IfThenElse) return std::nullopt;
+  return Choice{call->args[0], call->args[1], call->args[2]};
+}
+
+// Both conditions, of which one or both may stand for all lanes.
+Expr both(const Expr& a, const Expr& b) {
+  if (a.type().is_scalar() == b.type().is_scalar()) return a && b;
+  return a.type().is_scalar() ? broadcast(a, b.type().lanes) && b : both(b, a);
+}
+
+}  // namespace
+
 // head_or_zeros() of a stored choice that needs no conversion; "" for other values.
 std::string CExpr::padded_copy(const StoreNode& n) {
   if (n.value.type().elem != n.buffer->elem) return "";
-  if (auto* s = n.value.as<SelectNode>()) return head_or_zeros(s->cond, s->on_true, s->on_false);
-  auto* call = n.value.as<CallNode>();
-  const bool chooses = call && call->op == CallOp::IfThenElse;
-  return chooses ? head_or_zeros(call->args[0], call->args[1], call->args[2]) : "";
+  const auto choice = choice_of(n.value);
+  return choice ? head_or_zeros(choice->cond, choice->value, choice->otherwise) : "";
 }
 
 // The leading elements of neighbours in memory, and zeros behind them, in stored form: what pads a
 // copy. "" for other choices.
-std::string CExpr::head_or_zeros(const Expr& cond, const Expr& value, const Expr& otherwise) {
+std::string CExpr::head_or_zeros(const Expr& first, const Expr& chosen, const Expr& otherwise) {
+  if (!is_zero(otherwise)) return "";
+  Expr cond = first, value = chosen;
+  for (auto inner = choice_of(value); inner; inner = choice_of(value)) {  // padding of padding
+    if (!is_zero(inner->otherwise)) return "";
+    cond = both(cond, inner->cond);
+    value = inner->value;
+  }
   auto* load = value.as<LoadNode>();
-  if (!load || load->type.is_scalar() || !is_zero(otherwise)) return "";
+  if (!load || load->type.is_scalar()) return "";
   if (!buffers.at(load->buffer.get()).variables.empty()) return "";
   const int lanes = load->type.lanes;
   const Expr all = ramp(Expr(0), 1, lanes) < broadcast(Expr(lanes), lanes);
   Expr mask = load->predicate;
   if (cond.type().is_scalar()) {  // all of them, or none
-    mask = broadcast(cond, lanes) && (mask.defined() ? mask : all);
+    mask = both(cond, mask.defined() ? mask : all);
   } else if (!mask.defined() || equal(mask, cond)) {
     mask = cond;
   } else {
-    const Expr chosen = leading_lanes(cond), loaded = leading_lanes(mask);
-    if (!chosen.defined() || !loaded.defined() || !known_.prove(chosen <= loaded)) return "";
+    const Expr count = leading_lanes(cond), loaded = leading_lanes(mask);
+    if (!count.defined() || !loaded.defined() || !known_.prove(count <= loaded)) return "";
     mask = cond;
   }
   if (!leading_lanes(mask).defined()) return "";
