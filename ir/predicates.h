@@ -23,7 +23,7 @@ const LoadNode* load_under_casts(const Expr& e);
 // A zero literal of any type, in all lanes.
 bool is_zero(const Expr& e);
 // The number of leading lanes for which a mask "base + lane < bound" is true, not clamped to the
-// number of lanes. The mask may have a condition for all lanes beside it. Undefined for others.
+// number of lanes. The mask may have a condition for all lanes beside it, or be one. Undefined for others.
 Expr leading_lanes(const Expr& mask);
 
 }  // namespace tilewright

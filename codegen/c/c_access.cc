@@ -184,6 +184,12 @@ std::optional<Choice> choice_of(const Expr& e) {
   return Choice{call->args[0], call->args[1], call->args[2]};
 }
 
+// A condition for all lanes as a scalar.
+Expr narrowed(const Expr& cond) {
+  auto* same = cond.as<BroadcastNode>();
+  return same ? same->value : cond;
+}
+
 // Both conditions, of which one or both may stand for all lanes.
 Expr both(const Expr& a, const Expr& b) {
   if (a.type().is_scalar() == b.type().is_scalar()) return a && b;
@@ -203,10 +209,10 @@ std::string CExpr::padded_copy(const StoreNode& n) {
 // copy. "" for other choices.
 std::string CExpr::head_or_zeros(const Expr& first, const Expr& chosen, const Expr& otherwise) {
   if (!is_zero(otherwise)) return "";
-  Expr cond = first, value = chosen;
+  Expr cond = narrowed(first), value = chosen;
   for (auto inner = choice_of(value); inner; inner = choice_of(value)) {  // padding of padding
     if (!is_zero(inner->otherwise)) return "";
-    cond = both(cond, inner->cond);
+    cond = both(cond, narrowed(inner->cond));
     value = inner->value;
   }
   auto* load = value.as<LoadNode>();
@@ -216,7 +222,8 @@ std::string CExpr::head_or_zeros(const Expr& first, const Expr& chosen, const Ex
   const Expr all = ramp(Expr(0), 1, lanes) < broadcast(Expr(lanes), lanes);
   Expr mask = load->predicate;
   if (cond.type().is_scalar()) {  // all of them, or none
-    mask = both(cond, mask.defined() ? mask : all);
+    const Expr loaded = mask.defined() ? narrowed(mask) : all;
+    mask = loaded.type().is_scalar() ? both(conjunction(loaded, cond), all) : both(cond, loaded);
   } else if (!mask.defined() || equal(mask, cond)) {
     mask = cond;
   } else {
