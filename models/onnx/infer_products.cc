@@ -149,6 +149,7 @@ const Rules& product_rules() {
                                {"com.microsoft.FusedMatMul", fused_matmul},
                                {"com.microsoft.FusedGemm", gemm},
                                {"com.microsoft.MatMulNBits", matmul_nbits},
+                               {"tilewright.QuantizedLinear", matmul_nbits},
                                {"Conv", conv},
                                {"com.microsoft.FusedConv", conv},
                                {"ConvInteger", conv_integer},

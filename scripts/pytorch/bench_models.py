@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Times models through torch.compile(backend="tilewright") beside eager, Inductor and its max-autotune.
 
-A way such as u4:128 is a copy with weights of few bits (quantize_), in eager; u4:128+inductor and
-u4:128+tilewright have that around its layers. Models have random weights; the outputs are compared with eager's. All run in one process, by turns.
+A way such as u4:128 is a copy with weights of few bits (quantize_), in eager; u4:128+inductor has Inductor
+around its layers, u4:128+tilewright the layers in the backend's files. Models have random weights; the outputs are
+compared with eager's. All run in one process, by turns.
 Prints a table, or one JSON document. scripts/pytorch/install.py --models installs PyTorch and what the models need; the
 Python module is that of PYTHONPATH.
 """

@@ -1,9 +1,14 @@
-// Products of whole models with weights of few bits: com.microsoft.MatMulNBits.
+// Products of whole models with stored weights: com.microsoft.MatMulNBits, and tilewright.QuantizedLinear, which the
+// backend of torch.compile writes for its quantized layers.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
+#include <map>
+#include <set>
 
 #include "models/onnx/whole/index_expr.h"
 #include "models/onnx/whole/whole.h"
@@ -173,10 +178,116 @@ Mapped express_nbits(const Mapping& m, const Node& node) {
   return {d};
 }
 
+// "w.dtype=u4,w.group=16" by key: how the weight is stored, as the spec of a matmul says it.
+std::map<std::string, std::string> keys_of(const Node& node) {
+  static const std::set<std::string> kKeys = {"a.dtype", "w.dtype", "w.group",
+                                              "w.scale", "w.zero",  "w.sparse"};
+  std::map<std::string, std::string> keys;
+  std::string text = node.text("keys", "");
+  for (size_t from = 0; from < text.size();) {
+    const size_t to = std::min(text.find(',', from), text.size());
+    const std::string pair = text.substr(from, to - from);
+    const size_t equal = std::min(pair.find('='), pair.size());
+    if (equal == pair.size() || !kKeys.contains(pair.substr(0, equal))) {
+      throw NotMapped(fmt::format("its key '{}' says nothing of a weight; expected {}", pair,
+                                  fmt::join(kKeys, ", ")));
+    }
+    keys[pair.substr(0, equal)] = pair.substr(equal + 1);
+    from = to + 1;
+  }
+  return keys;
+}
+
+// An input whose bytes are row-major elements of this type and shape, whatever type of ONNX carries them.
+MadeConstant stored_constant(const Mapping& m, const Node& node, size_t input, const char* what,
+                             const std::string& type, std::vector<int64_t> shape) {
+  const Tensor& tensor = constant_of(m, node, input, what);
+  const auto elem = parse_elem_type(type);
+  if (!elem) throw NotMapped(fmt::format("its {} are of the unknown type '{}'", what, type));
+  const int64_t count = shape.at(0) * shape.at(1), bytes = bytes_for(*elem, count);
+  if (static_cast<int64_t>(tensor.raw.size()) != bytes) {
+    throw NotMapped(fmt::format("its {} are {} bytes; expected {}, {}x{} of {}", what,
+                                tensor.raw.size(), bytes, shape[0], shape[1], type));
+  }
+  return {fmt::format("{}/{}", node.inputs[input], type),
+          *elem,
+          std::move(shape),
+          {},
+          std::make_shared<const std::string>(tensor.raw)};
+}
+
+// The elements along k that share a scale; -1 for all.
+int64_t group_of_keys(const std::map<std::string, std::string>& keys) {
+  const auto found = keys.find("w.group");
+  if (found == keys.end()) return -1;
+  const std::string& text = found->second;
+  int64_t group = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), group);
+  if (read.ptr != text.data() + text.size() || (group < 1 && group != -1)) {
+    throw NotMapped(
+        fmt::format("its w.group is '{}'; expected a number of 1 or more, or -1", text));
+  }
+  return group;
+}
+
+// The weight of a node of K and N, as keys and operands of the draft.
+void add_stored_parts(Draft* d, const Mapping& m, const Node& node,
+                      const std::map<std::string, std::string>& keys, int64_t k, int64_t n) {
+  const auto key = [&](const std::string& name, const std::string& usual) {
+    const auto found = keys.find(name);
+    return found == keys.end() ? usual : found->second;
+  };
+  const auto add = [&](const std::string& operand, MadeConstant made) {
+    d->layer.operands[operand] = made.name;
+    d->layer.made.push_back(std::move(made));
+  };
+  const std::string plain = to_string(m.elem(node.inputs[0]));
+  const int64_t group = group_of_keys(keys), groups = group == -1 ? 1 : (k - 1) / group + 1;
+  for (const auto& [name, value] : keys) {
+    if (name == "w.group") {
+      d->spec.number(name, group);
+    } else {
+      d->spec.text(name, value);
+    }
+  }
+  add("B", stored_constant(m, node, 1, "codes", key("w.dtype", plain), {k, n}));
+  if (node.has_input(2)) {
+    add("B.scale", stored_constant(m, node, 2, "scales", key("w.scale", "f32"), {groups, n}));
+  }
+  if (node.has_input(3)) {
+    add("B.zero", stored_constant(m, node, 3, "zero points", key("w.zero", "none"), {groups, n}));
+  }
+}
+
+constexpr int64_t kMostSide = int64_t{1} << 28;  // so that the bits of all elements are a number
+
+// Inputs: A [.., K], codes [K, N], scales and zero points [groups, N], bias [N]; the last three may be left out.
+Mapped express_quantized_linear(const Mapping& m, const Node& node) {
+  const int64_t n = node.integer("N", 0), k = node.integer("K", 0);
+  if (k < 1 || n < 1 || k > kMostSide || n > kMostSide) {
+    throw NotMapped(fmt::format("K={}, N={}; expected numbers from 1 to {}", k, n, kMostSide));
+  }
+  const Shape& a = m.shape(node, 0);
+  if (a.empty() || a.back() != Extent(k)) throw NotMapped("its rows and columns do not meet");
+  Draft d = m.draft("matmul", node);
+  d.spec.size("m", m.product(a, 0, a.size() - 1)).number("n", n).number("k", k);
+  m.add_type(&d, m.elem(node.inputs[0]));
+  d.layer.operands["A"] = node.inputs[0];
+  add_stored_parts(&d, m, node, keys_of(node), k, n);
+  std::vector<std::string> steps;
+  if (node.has_input(4)) {
+    d.layer.operands["bias"] = node.inputs[4];
+    steps.emplace_back("bias");
+  }
+  m.fuse(&d, a.size() - 1, steps);
+  return {d};
+}
+
 }  // namespace
 
 const MapFns& whole_group_weight_mappings() {
-  static const MapFns kMappings = {{"com.microsoft.MatMulNBits", express_nbits}};
+  static const MapFns kMappings = {{"com.microsoft.MatMulNBits", express_nbits},
+                                   {"tilewright.QuantizedLinear", express_quantized_linear}};
   return kMappings;
 }
 

@@ -21,6 +21,7 @@ from ._partition import operators, partition
 from ._region import Region, default_folder, one_line
 from ._rest import compile_rest, fixed_sizes
 from ._report import Row, Rows, add_row, drop_row, report, tell
+from ._stored import byte_tolerance
 from ._watch import Watch
 
 CHANGED = ("weights have changed since its file was made; after torch.compiler.reset() the next call looks "
@@ -250,7 +251,8 @@ class Graph:
             return
         wanted = self.eager(*arguments)
         reason = shares_memory(wanted, inputs) or difference(self.candidate(inputs), wanted,
-                                                             self.options.tolerance)
+                                                             byte_tolerance(self.taken.module.graph,
+                                                                            self.options.tolerance))
         if not reason and self.options.measure:
             others = {"eager": self.eager, **({"inductor": self.inductor} if self.inductor else {})}
             warm, cold = race({"tilewright": lambda: self._taken(*arguments),

@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from ._attention import respell
+from ._stored import arguments_of, is_layer
 
 # A graph without any of them has nothing to gain.
 _HEAVY = re.compile(r"linear|matmul|(^|[._])(mm|bmm|addmm|baddbmm|einsum)\b|conv\d?d?\b|convolution|"
@@ -169,7 +170,8 @@ def graph_key(taken: Capture) -> str:
             weight = getattr(taken.module, str(node.target))
             lines.append(f"weight {weight.dtype} {tuple(weight.shape)}")
         elif node.op != "placeholder":
-            arguments = fx.node.map_arg((node.args, dict(node.kwargs)), numbers.__getitem__)
+            given = arguments_of(node) if is_layer(node) else node.args
+            arguments = fx.node.map_arg((given, dict(node.kwargs)), numbers.__getitem__)
             lines.append(_ADDRESS.sub("", f"{node.op} {target_name(node)} {arguments!r}"))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 

@@ -13,9 +13,10 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from ._capture import Capture, Left, Range, add_weight, finish, heavy_nodes, target_name
 from ._region import export_program
 from ._rest import RegionModule
+from ._stored import is_layer, outside
 
-# Operators of ATen of which regions are made: products, norms, and functions and moves of elements around
-# them. Any other one, such as a custom operator, stays with PyTorch.
+# Operators of ATen of which regions are made, beside quantized layers: products, norms, and functions and moves
+# of elements around them. Any other one, such as a custom operator, stays with PyTorch.
 _TAKEN = frozenset("""
     linear mm bmm addmm baddbmm matmul conv1d conv2d conv3d convolution scaled_dot_product_attention
     layer_norm native_layer_norm batch_norm _native_batch_norm_legit_no_training group_norm rms_norm
@@ -51,6 +52,8 @@ class _Support(OperatorSupportBase):
             return False
         if "getitem" in str(node.target):
             return self.is_node_supported(submodules, node.args[0])
+        if is_layer(node):
+            return not outside(node)
         return str(node.target).startswith("aten.") and operator_name(node) in _TAKEN
 
 

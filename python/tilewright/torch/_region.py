@@ -23,6 +23,7 @@ from .._tune import compile as compile_model
 from ._capture import Capture, Left, Unavailable, graph_key, weights_key
 from ._operator import dtype_of
 from ._report import Row
+from ._stored import is_layer, outside, translation
 
 NO_NUMPY = frozenset(dtype for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu")
                       if (dtype := getattr(torch, name, None)) is not None)
@@ -191,11 +192,15 @@ class Region:
         except ImportError as error:
             raise Unavailable(f"no file {self.file}, and {one_line(error)}; pip install onnxscript") from error
         program = export_program(self.taken, inputs)
+        layers = [node for node in program.graph.nodes if is_layer(node)]
+        for node in layers:
+            if reason := outside(node):
+                raise Left(reason)
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=self.file.parent) as folder:
                 model = pathlib.Path(folder, "region.onnx")
-                dims = self._write_onnx(program, model)
+                dims = self._write_onnx(program, model, translation() if layers else {})
                 compile_model(model, self.file, dims=dims, db=self.file.parent / "kernels.db",
                               trials=0 if time is None else None, time=time, threads=self.threads,
                               progress="bar" if sys.stderr.isatty() else None)
@@ -204,14 +209,16 @@ class Region:
         except Error as error:
             raise Left(program_words(error).replace(str(model), "the region")) from error
 
-    def _write_onnx(self, program: torch.export.ExportedProgram, path: pathlib.Path) -> dict[str, str]:
-        """The program as ONNX, and the ranges of the dimensions that it names."""
+    def _write_onnx(self, program: torch.export.ExportedProgram, path: pathlib.Path,
+                    translation: dict[Any, Any]) -> dict[str, str]:
+        """The program as ONNX, and the ranges of the dimensions that it names. `translation` has functions
+        for operators that torch.onnx does not know."""
         count = len(self.taken.inputs)
         try:
             with _quiet(), contextlib.redirect_stdout(None):
                 made = torch.onnx.export(
                     program, dynamo=True, verbose=False, external_data=False,
-                    input_names=[f"x{i}" for i in range(count)])
+                    input_names=[f"x{i}" for i in range(count)], custom_translation_table=translation)
                 made.save(path, external_data=_bytes(self.taken.weights) > 1 << 30)
         except Exception as error:  # of many types
             missing = re.findall(r"No ONNX function found for <OpOverload\(op='([^']+)'", str(error))
