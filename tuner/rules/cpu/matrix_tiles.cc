@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/ceil_div.h"
 #include "ir/compare.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/cpu/matrix_view.h"
@@ -28,6 +29,7 @@ class TilePreparer {
     const bool plain = find_product();
     const std::optional<MatrixAxes> axes = plain ? std::nullopt : find_axes();
     if ((!plain && !axes) || !choose_row()) return std::nullopt;
+    const int64_t neighbours = sizes_[2];  // of a window
     if (axes) {
       view_as_matrix(c_, block_, *axes, terms());
       facts_ = analyze(c_.s, block_);
@@ -37,7 +39,7 @@ class TilePreparer {
     pad();
     own_operands();
     lay_out();
-    return TensorTile{row_, 1, 4, 5, 3, 6};
+    return TensorTile{row_, 1, 4, 5, 3, 6, axes ? round_up(neighbours, terms()) : 0};
   }
 
  private:

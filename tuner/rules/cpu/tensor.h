@@ -20,6 +20,8 @@ struct TensorTile {
   int lanes;
   int terms;
   int rows = -1, pairs = -1;  // for intrinsics that multiply tiles
+  int64_t neighbours =
+      0;  // of a copied window's elements, those that lie together; 0: it is no window
 
   bool is_tile() const { return rows >= 0; }
   bool has_terms(int iter) const { return iter == terms || (is_tile() && iter == pairs); }

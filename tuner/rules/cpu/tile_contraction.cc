@@ -268,14 +268,17 @@ class ContractionTiler {
     if (!tile) parallel_over(c_, loops);
   }
 
-  // The vectors of a window's copy lie at divisions and remainders of their number: constants, if it is one.
+  // The vectors of a window's copy lie at divisions and remainders of their number. These and the conditions of
+  // padding are the same for neighbours, and constants where the window's positions are unrolled.
   void unroll_window(const Block& copy) {
-    constexpr int64_t kMostSteps = 32;
+    constexpr int64_t kMostPositions = 32;
     const std::vector<Loop> loops = c_.s.loops(copy);
-    if (loops.size() < 2) return;
-    const Loop& steps = loops[loops.size() - 2];
-    const auto count = as_int(c_.s.node(steps).extent);
-    if (count && *count <= kMostSteps) c_.s.unroll(steps);
+    const int64_t lanes = *as_int(c_.s.node(loops.back()).extent);
+    const int64_t together = plan_.tensor()->neighbours / lanes;
+    if (loops.size() < 2 || together < 1 || plan_.tensor()->neighbours % lanes != 0) return;
+    const Loop position = c_.s.split(loops[loops.size() - 2], {-1, together})[0];
+    const auto count = as_int(c_.s.node(position).extent);
+    if (count && *count <= kMostPositions) c_.s.unroll(position);
   }
 
   void place_weight_value() {
