@@ -12,31 +12,6 @@
 
 namespace tilewright {
 
-void gpu_bind_packed_lanes(RuleContext& c, const Loop& warp, const std::vector<Loop>& fragments,
-                           const Loop& j, const Loop& i) {
-  gpu_bind_lanes(c, accumulators(kWeightRows), warp, fragments, j, i, false);
-}
-
-void gpu_bind_packed_sums(RuleContext& c, const Block& block, size_t around) {
-  std::vector<Loop> loops = c.s.loops(block);
-  std::vector<Loop> i = c.s.split(loops.back(), {-1, 8});
-  gpu_bind_packed_lanes(c, loops[around], {i[0]}, loops[loops.size() - 2], i[1]);
-}
-
-void gpu_bind_packed_result(RuleContext& c, const Block& block, int64_t m, int64_t n) {
-  std::vector<Loop> loops = c.s.loops(block);
-  std::vector<Loop> i = c.s.split(loops[loops.size() - 2], {m / 8, 8});
-  std::vector<Loop> j = c.s.split(loops.back(), {n / kWeightRows, kWeightRows});
-  c.s.reorder({j[0], i[0], j[1], i[1]});
-  gpu_bind_packed_lanes(c, j[0], {i[0]}, j[1], i[1]);
-}
-
-void gpu_sum_apart(RuleContext& c, const Block& sums, const Loop& loop, ElemType elem) {
-  std::vector<Block> made = c.s.factor_scale(sums, loop, elem);
-  c.s.set_scope(c.s.output(made[0])->name, Scope::Register);
-  for (const Block& b : {made[1], sums}) gpu_bind_packed_sums(c, b, 2);
-}
-
 void gpu_unpack(RuleContext& c, const Block& elements, const Block& codes, const Packable& weight,
                 const PackedLayout& layout, size_t around, int64_t warps) {
   const std::vector<Loop> loops = c.s.loops(elements);

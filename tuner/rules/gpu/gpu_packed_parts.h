@@ -13,19 +13,6 @@ namespace tilewright {
 
 struct GpuTileCopies;
 
-// Binds loops over a tile of accumulators, warps outermost, to the threads that hold them. `j` runs
-// over the 16 columns of the result and `i` over the 8 rows of a fragment.
-void gpu_bind_packed_lanes(RuleContext& c, const Loop& warp, const std::vector<Loop>& fragments,
-                           const Loop& j, const Loop& i);
-
-// Binds a block over all accumulators of instructions that give a warp 16 columns of the result and
-// all rows of its tile. Its first `around` loops stay outside.
-void gpu_bind_packed_sums(RuleContext& c, const Block& block, size_t around);
-// Binds a block over a tile of the result, whose last two loops are `m` rows and `n` columns.
-void gpu_bind_packed_result(RuleContext& c, const Block& block, int64_t m, int64_t n);
-// Accumulates each iteration of `loop` in registers of its own, then adds the results.
-void gpu_sum_apart(RuleContext& c, const Block& sums, const Loop& loop, ElemType elem);
-
 // Unpacks a tile's codes into elements in the threads that multiply them, under the first `around`
 // loops of their block. `warps` share the weight's columns.
 void gpu_unpack(RuleContext& c, const Block& elements, const Block& codes, const Packable& weight,

@@ -10,6 +10,7 @@
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu/gpu.h"
 #include "tuner/rules/gpu/gpu_roles.h"
+#include "tuner/rules/gpu/gpu_units.h"
 
 namespace tilewright {
 
@@ -71,7 +72,6 @@ void gpu_lay_along_terms(RuleContext& c, const Block& block, const std::string& 
 
 void gpu_lay_in_spans(RuleContext& c, const Block& block, const std::string& operand, int64_t size,
                       int k) {
-  constexpr int64_t kSpanBytes = 128;
   const BlockNode& n = c.s.node(block);
   const int64_t span = kSpanBytes * 8 / bits_of(read_elem(n, operand));
   if (runs_along(n, operand, k) || size <= span) return;
@@ -126,6 +126,20 @@ void gpu_bind_lanes(RuleContext& c, const Fragment& f, const Loop& warp,
   c.s.bind(c.s.fuse(lanes), ForKind::ThreadX);
   for (size_t l = 0; l + 1 < elements.size(); ++l) c.s.unroll(elements[l]);
   is_vector ? c.s.vectorize(elements.back()) : c.s.unroll(elements.back());
+}
+
+void gpu_bind_sums(RuleContext& c, const Block& block, size_t around, const Instruction& row,
+                   bool are_swapped) {
+  const std::vector<Loop> loops = c.s.loops(block);
+  std::vector<Loop> fragments(loops.begin() + static_cast<long>(around) + 1, loops.end() - 2);
+  Loop column = loops.back();
+  if (row.is_wgmma()) {  // whose loop runs over all columns
+    const std::vector<Loop> parts = c.s.split(column, {-1, kFragmentColumns});
+    fragments.push_back(parts[0]);
+    column = parts[1];
+  }
+  gpu_bind_lanes(c, accumulators(row.m / row.warps()), loops[around], fragments, loops.end()[-2],
+                 column, !are_swapped);
 }
 
 void gpu_store_rows(RuleContext& c, const Block& copy, const TensorTileSizes& tile) {

@@ -49,6 +49,11 @@ void gpu_bind_lanes(RuleContext& c, const Fragment& f, const Loop& warp,
                     const std::vector<Loop>& own, const Loop& row, const Loop& column,
                     bool is_vector = true);
 
+// Binds a block over all accumulators, under its first `around` loops, to the threads that hold
+// them. Its loops run over warps, fragments, and the rows and columns of the instruction.
+void gpu_bind_sums(RuleContext& c, const Block& block, size_t around, const Instruction& row,
+                   bool are_swapped = false);
+
 // Stores the result tile from shared memory, coalesced: 16-byte vectors per thread where rows allow
 // it, so that whole sectors are written.
 void gpu_store_rows(RuleContext& c, const Block& copy, const TensorTileSizes& tile);

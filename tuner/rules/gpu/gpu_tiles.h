@@ -39,7 +39,8 @@ struct PackedTile {
   int64_t m, n, warp_n;
 
   std::string name() const;
-  int64_t threads() const { return n / warp_n * 32; }
+  // With a tile's length along k.
+  TensorTileSizes with(int64_t k) const { return {m, n, k, m, warp_n}; }
 };
 
 // Tiles for a product of these sizes, a sound one first. For few rows it reads the weight in enough
