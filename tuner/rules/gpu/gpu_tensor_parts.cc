@@ -128,6 +128,11 @@ void gpu_bind_lanes(RuleContext& c, const Fragment& f, const Loop& warp,
   is_vector ? c.s.vectorize(elements.back()) : c.s.unroll(elements.back());
 }
 
+Loop gpu_first_of(const RuleContext& c, const std::vector<Loop>& loops) {
+  return *std::find_if(loops.begin(), loops.end(),
+                       [&](const Loop& l) { return !is_int(c.s.node(l).extent, 1); });
+}
+
 void gpu_bind_sums(RuleContext& c, const Block& block, size_t around, const Instruction& row,
                    bool are_swapped) {
   const std::vector<Loop> loops = c.s.loops(block);
@@ -157,6 +162,18 @@ void gpu_store_rows(RuleContext& c, const Block& copy, const TensorTileSizes& ti
   c.s.unroll(i[0]);
   c.s.unroll(j[0]);
   c.s.vectorize(j[2]);
+}
+
+void gpu_store_packed_rows(RuleContext& c, const Block& last, int64_t threads, int64_t vector) {
+  const int64_t columns = as_int(c.s.output(last)->shape.back()).value();
+  std::vector<Loop> loops = c.s.loops(last);
+  Loop all = gpu_fused(c, {loops.begin() + 1, loops.end()});
+  while (columns % vector != 0) vector /= 2;
+  while (threads * vector > as_int(c.s.node(all).extent).value()) threads /= 2;
+  std::vector<Loop> parts = c.s.split(all, {-1, threads, vector});
+  c.s.unroll(parts[0]);
+  c.s.bind(parts[1], ForKind::ThreadX);
+  c.s.vectorize(parts[2]);
 }
 
 }  // namespace tilewright

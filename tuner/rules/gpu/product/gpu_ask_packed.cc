@@ -9,7 +9,6 @@
 #include "kernel/instructions/tensor_sums.h"
 #include "kernel/instructions/wgmma_rows.h"
 #include "tuner/rules/analysis.h"
-#include "tuner/rules/gpu/gpu_packed_parts.h"
 #include "tuner/rules/gpu/gpu_tensor_parts.h"
 #include "tuner/rules/gpu/gpu_units.h"
 #include "tuner/rules/gpu/product/gpu_ask.h"
@@ -47,10 +46,18 @@ int64_t stored_bits(const Packable& w) {
   return bits_of(w.codes) + (w.sparse ? w.sparse->index_bits : 0);
 }
 
+// Whether rows of scales and zero points are staged. They can be if tiles of `tile_n` columns are
+// copied as 16-byte vectors, ahead of the accumulators. `columns` are those of the result.
 bool ask_scales(RuleContext& c, const GpuProduct& p, int64_t columns, int64_t tile_n) {
-  return gpu_may_stage_scales(c, p.weights.front(), columns, tile_n) &&
-         c.t.choose(p.block.name + ".scales", std::vector<std::string>{"staged", "direct"}) ==
-             "staged";
+  const Packable& w = p.weights.front();
+  auto in_pieces = [&](const std::string& buffer) {
+    auto elem = gpu_param_elem(c.s, buffer);
+    return !elem || tile_n * bits_of(*elem) % kAccessBits == 0;
+  };
+  const bool may_be = w.group > 0 && !w.is_compressed() && columns % tile_n == 0 &&
+                      w.k % w.group == 0 && in_pieces(w.format.scale) && in_pieces(w.format.zero);
+  return may_be && c.t.choose(p.block.name + ".scales",
+                              std::vector<std::string>{"staged", "direct"}) == "staged";
 }
 
 // Several products stage the epilogue's result, where a single one stages its accumulators.
@@ -69,7 +76,7 @@ class WarpQuestions {
     const std::string& name = p_.block.name;
     plan_.row = w_.sparse ? w_.sparse : &w_.row;
     plan_.is_swapped = true;
-    plan_.tile = c_.t.choose_among(name + ".tile", tiles()).with(0);
+    plan_.tile = c_.t.choose_among(name + ".tile", tiles(), swapped_tile_name);
     if (w_.gathers()) ask_transposition();
     plan_.epilogue.staged = staged_of(p_, c_.t.choose(name + ".store", ways_to_store()));
     plan_.stages_scales = ask_scales(c_, p_, size_.j, plan_.tile.n);
@@ -88,24 +95,24 @@ class WarpQuestions {
  private:
   // Whether a thread's registers hold the accumulators of all products, and those of a group of one
   // product.
-  bool holds_sums(const PackedTile& t) const {
+  bool holds_sums(const TensorTileSizes& t) const {
     constexpr int64_t kMostSums = 128;
     return (p_.roles.products() + (w_.scaled ? 1 : 0)) * t.m * t.warp_n / 32 <= kMostSums;
   }
 
-  std::vector<PackedTile> tiles() const {
-    std::vector<PackedTile> tiles = packed_tiles_for(size_.i, size_.j, c_.input.target.gpu);
+  std::vector<TensorTileSizes> tiles() const {
+    std::vector<TensorTileSizes> tiles = packed_tiles_for(size_.i, size_.j, c_.input.target.gpu);
     if (p_.roles.products() > 1) {
-      std::erase_if(tiles, [&](const PackedTile& t) { return !holds_sums(t); });
+      std::erase_if(tiles, [&](const TensorTileSizes& t) { return !holds_sums(t); });
     }
     // The columns of a warp share their gathered rows. A compressed weight does less work per
     // activation read, so warps that read them for more columns come first.
     if (w_.gathers()) {
-      std::erase_if(tiles, [&](const PackedTile& t) { return w_.vector % t.warp_n != 0; });
+      std::erase_if(tiles, [&](const TensorTileSizes& t) { return w_.vector % t.warp_n != 0; });
     }
     if (w_.is_compressed() && size_.i > kFewRows) {
       std::stable_partition(tiles.begin(), tiles.end(),
-                            [](const PackedTile& t) { return t.warp_n > kWeightRows; });
+                            [](const TensorTileSizes& t) { return t.warp_n > kWeightRows; });
     }
     return tiles;
   }
@@ -187,10 +194,11 @@ class WarpgroupQuestions {
     plan_.chunk = wgmma_chunk(w_);
     const bool of_groups = w_.scaled && w_.group > 0;
     plan_.is_promoted = gpu_promotes(c_, p_.block, w_.operand, of_groups ? w_.group : size_.k);
-    std::vector<PackedTile> tiles =
+    std::vector<TensorTileSizes> tiles =
         wgmma_packed_tiles_for(size_.i, size_.j, sets_of_sums(), c_.input.target.gpu);
-    std::erase_if(tiles, [&](const PackedTile& t) { return !wgmma_row(c_, w_, t.m); });
-    TensorTileSizes& tile = plan_.tile = c_.t.choose_among(name + ".tile", tiles).with(0);
+    std::erase_if(tiles, [&](const TensorTileSizes& t) { return !wgmma_row(c_, w_, t.m); });
+    TensorTileSizes& tile = plan_.tile =
+        c_.t.choose_among(name + ".tile", tiles, swapped_tile_name);
     plan_.row = wgmma_row(c_, w_, tile.m);
     ask_store();
     plan_.stages_scales = ask_scales(c_, p_, size_.j, tile.n);
@@ -222,8 +230,7 @@ class WarpgroupQuestions {
       ways = {kDirect};
     } else if (p_.roles.siblings.empty()) {
       if (bits_of(result_elem_) < bits_of(w_.row.acc)) ways.emplace_back(kResults);
-      const TensorTileSizes& t = plan_.tile;
-      box = gpu_box_columns(c_, p_.block, {t.m, t.n, t.k, t.m, t.n}, columns);
+      box = gpu_box_columns(c_, p_.block, plan_.tile, columns);
       if (box > 0 && are_rows()) ways.emplace_back(kInBoxes);
     }
     const std::string way = c_.t.choose(p_.block.name + ".store", ways);

@@ -81,28 +81,28 @@ GpuEpilogue epilogue_of(const std::string& way, int64_t box_columns = 0) {
   return e;
 }
 
-// Tiles of swapped operands with all rows, or with half of them; a warpgroup per 64 columns. The
+// Tiles of swapped operands with `k` of k, and with all rows or with half of them; a warpgroup per 64 columns. The
 // first option is the widest tile that gives each SM a block.
-std::vector<PackedTile> swapped_tiles(const RuleContext& c, const GpuProduct& p) {
+std::vector<TensorTileSizes> swapped_tiles(const RuleContext& c, const GpuProduct& p, int64_t k) {
   const ProductSizes s = gpu_sizes_of(c, p);
   const ProductTypes types = gpu_types_of(c.s, p);
   const int64_t all = std::max<int64_t>(8, round_up(s.i, 8));
-  std::vector<PackedTile> tiles;
+  std::vector<TensorTileSizes> tiles;
   for (int64_t rows : {all, ceil_div(all, 16) * 8}) {
     if (!tiles.empty() && rows == tiles.front().m) break;
     if (!gpu_find_row(wgmma_rows(), types, c.input.target, rows)) continue;
     for (int64_t columns : {256, 128, 64}) {
       if (columns == kWarpgroupRows || columns < 2 * s.j) {
-        tiles.push_back({rows, columns, kWeightRows});
+        tiles.push_back({rows, columns, k, rows, kWeightRows});
       }
     }
   }
-  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const PackedTile& t) {
+  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const TensorTileSizes& t) {
     return s.batch * ceil_div(s.i, t.m) * ceil_div(s.j, t.n) >= c.input.target.gpu.sms;
   });
   if (first == tiles.end()) {
     first = std::find_if(tiles.begin(), tiles.end(),
-                         [](const PackedTile& t) { return t.n == kWarpgroupRows; });
+                         [](const TensorTileSizes& t) { return t.n == kWarpgroupRows; });
   }
   std::rotate(tiles.begin(), first, std::next(first));
   return tiles;
@@ -275,7 +275,7 @@ GpuProductPlan gpu_ask_swapped_wgmma(RuleContext& c, const GpuProduct& p) {
   plan.is_promoted = gpu_promotes(c, p.block, types.a, s.k);
   plan.chunk = kSpanBytes * 8 / bits_of(types.a);  // a tile's k: one swizzle atom
   const TensorTileSizes tile = plan.tile =
-      c.t.choose_among(name + ".tile", swapped_tiles(c, p)).with(plan.chunk);
+      c.t.choose_among(name + ".tile", swapped_tiles(c, p, plan.chunk), swapped_tile_name);
   plan.row = gpu_find_row(wgmma_rows(), types, c.input.target, tile.m);
   plan.pipeline = ask_pipeline(c, p, tile, tile.k, {4, 6, 3, 2, 1}, plan.is_promoted);
   std::vector<std::string> ways = {"shared", "direct"};

@@ -80,13 +80,6 @@ Levels split_columns(RuleContext& c, const GpuProductPlan& plan, const Loop& loo
                        inside > 0 ? inside : warp});
 }
 
-// The loop over an instruction's rows and columns that comes first among those of more than one
-// iteration: the others disappear.
-Loop first_of(RuleContext& c, const std::vector<Loop>& loops) {
-  return *std::find_if(loops.begin(), loops.end(),
-                       [&](const Loop& l) { return !is_int(c.s.node(l).extent, 1); });
-}
-
 // Tiles of the result become blocks, which run down groups of tile rows (of the instruction), then
 // along them. The tiles of a cluster are neighbours.
 std::vector<Loop> grid_of(RuleContext& c, const GpuProductPlan& plan, std::vector<Loop> grid,
@@ -159,7 +152,7 @@ void tile_loops(RuleContext& c, const GpuProduct& p, const GpuProductPlan& plan,
   c.s.reorder(in_order(
       {order, warps, is_wgmma ? halves : steps, is_wgmma ? steps : halves, in_order(inside)}));
   const Loop marked =
-      first_of(c, in_order({is_wgmma ? steps : Levels::value_type{}, in_order(inside)}));
+      gpu_first_of(c, in_order({is_wgmma ? steps : Levels::value_type{}, in_order(inside)}));
   const Loop tiles = gpu_fused(c, grid);
   part.loops = {tiles, k[0], steps.front(), gpu_fused(c, warps), marked};
 }

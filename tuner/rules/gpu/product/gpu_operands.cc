@@ -1,10 +1,10 @@
 #include "tuner/rules/gpu/product/gpu_operands.h"
 
+#include <utility>
 #include <vector>
 
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu/gpu.h"
-#include "tuner/rules/gpu/gpu_packed_parts.h"
 #include "tuner/rules/gpu/gpu_tensor_parts.h"
 #include "tuner/rules/gpu/gpu_units.h"
 #include "tuner/rules/gpu/weight/gpu_grouped.h"
@@ -133,14 +133,40 @@ std::string PackedWeight::compress(const Block& product, const std::string& elem
 void PackedWeight::place(const Loop& k_outer, const std::optional<Loop>& chunk,
                          const GpuTileCopies& copies, int64_t warps) {
   c_.s.compute_at(elements_, chunk.value_or(k_outer));
-  gpu_unpack(c_, elements_, codes_, w_, layout_, chunk ? 3 : 2, warps);
+  unpack(chunk ? 3 : 2, warps);
   c_.s.compute_at(shared_, k_outer);
   if (places_) places_->place(k_outer, copies, warps);
 }
 
+void PackedWeight::unpack(size_t around, int64_t warps) {
+  const std::vector<Loop> loops = c_.s.loops(elements_);
+  const bool by_k = w_.format.k_dims[0] < w_.format.column_dim;
+  const Loop along_n = by_k ? loops.back() : loops.end()[-2];
+  const Loop along_k = by_k ? loops.end()[-2] : loops.back();
+  const std::vector<Loop> n = c_.s.split(along_n, {warps, -1, kWeightRows});
+  const std::vector<Loop> k = c_.s.split(along_k, {-1, layout_.fragments, w_.row.k});
+  std::vector<Loop> own = {n[1], k[0], k[1]};
+  if (w_.doubled) {  // both of one code; loops over stacks stay outside
+    std::vector<Loop> order(loops.begin() + static_cast<long>(around) + 1, loops.end() - 2);
+    own.push_back(loops[around]);
+    order.push_back(loops[around]);
+    c_.s.reorder(order);
+  }
+  gpu_bind_lanes(c_, w_.row.a(), n[0], own, n[2], k[2]);
+  c_.s.compute_at(codes_, k[0]);
+  c_.s.vectorize(c_.s.loops(codes_).back());
+}
+
 void PackedWeight::stage_scales(const Block& sums, const Loop& k_outer,
                                 const GpuTileCopies& copies) const {
-  gpu_stage_scales(c_, {elements_, sums}, w_.format, k_outer, copies);
+  for (const auto& [reader, buffer] :
+       {std::pair{elements_, w_.format.zero}, {sums, w_.format.scale}}) {
+    auto elem = gpu_param_elem(c_.s, buffer);
+    if (!elem) continue;
+    const Block copy = gpu_read_shared(c_, reader, buffer);
+    c_.s.compute_at(copy, k_outer);
+    copies.carry_out(c_, c_.s.output(copy)->name, kAccessBits / bits_of(*elem));
+  }
 }
 
 void PackedWeight::copy_codes(const GpuTileCopies& copies) const {

@@ -43,6 +43,9 @@ class PackedWeight {
   void copy_codes(const GpuTileCopies& copies) const;
 
  private:
+  // Unpacks a tile's codes into elements in the threads that multiply them, under the first `around`
+  // loops of their block.
+  void unpack(size_t around, int64_t warps);
   // Leaves out the zeros of a pattern; metadata say where they were. Returns the parameter with the
   // kept elements.
   std::string compress(const Block& product, const std::string& elements,
