@@ -170,10 +170,7 @@ void gpu_store_packed_rows(RuleContext& c, const Block& last, int64_t threads, i
   Loop all = gpu_fused(c, {loops.begin() + 1, loops.end()});
   while (columns % vector != 0) vector /= 2;
   while (threads * vector > as_int(c.s.node(all).extent).value()) threads /= 2;
-  std::vector<Loop> parts = c.s.split(all, {-1, threads, vector});
-  c.s.unroll(parts[0]);
-  c.s.bind(parts[1], ForKind::ThreadX);
-  c.s.vectorize(parts[2]);
+  gpu_deal(c, all, threads, vector);
 }
 
 }  // namespace tilewright

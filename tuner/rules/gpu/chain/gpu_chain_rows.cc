@@ -84,11 +84,7 @@ void share_chain_copy(RuleContext& c, const Block& copy, int64_t threads, int64_
   const std::vector<Loop> loops = own_loops(c.s, copy);
   const Loop all = gpu_fused(c, {loops.end() - 2, loops.end()});
   while (as_int(c.s.node(all).extent).value() / vector % threads != 0) threads /= 2;
-  const std::vector<Loop> parts = c.s.split(all, {-1, threads, vector});
-  const bool many = as_int(c.s.node(parts[0]).extent).value() > unrolled;
-  c.s.unroll(many ? c.s.split(parts[0], {-1, unrolled})[1] : parts[0]);
-  c.s.bind(parts[1], ForKind::ThreadX);
-  c.s.vectorize(parts[2]);
+  gpu_deal(c, all, threads, vector, unrolled);
 }
 
 void pad_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t rows, int64_t keys,
