@@ -73,6 +73,14 @@ void gpu_bind_grid(RuleContext& c, const std::vector<Loop>& grid) {
   if (grid.size() > 2) c.s.bind(grid[1], ForKind::ThreadY);
 }
 
+void gpu_deal(RuleContext& c, const Loop& all, int64_t threads, int64_t vector, int64_t unrolled) {
+  const std::vector<Loop> parts = c.s.split(all, {-1, threads, vector});
+  const bool many = as_int(c.s.node(parts[0]).extent).value() > unrolled;
+  c.s.unroll(many ? c.s.split(parts[0], {-1, unrolled})[1] : parts[0]);
+  c.s.bind(parts[1], ForKind::ThreadX);
+  c.s.vectorize(parts[2]);
+}
+
 Block gpu_writer(const Schedule& s, const std::string& buffer) {
   for (const Block& b : s.blocks()) {
     if (s.output(b)->name == buffer) return b;

@@ -1,6 +1,8 @@
 // The rules from which GPU sketches are generated.
 #pragma once
 
+#include <limits>
+
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/rules.h"
 
@@ -41,6 +43,10 @@ Loop gpu_fused(RuleContext& c, const std::vector<Loop>& loops);
 std::vector<Loop> gpu_thread_grid(RuleContext& c, const std::vector<Loop>& loops, int64_t threads);
 // Binds the loops of gpu_thread_grid().
 void gpu_bind_grid(RuleContext& c, const std::vector<Loop>& grid);
+// Divides a loop over a tile's elements among threads, in turns of `vector` neighbours. The number of
+// turns must be whole. Unrolls up to `unrolled` turns.
+void gpu_deal(RuleContext& c, const Loop& all, int64_t threads, int64_t vector,
+              int64_t unrolled = std::numeric_limits<int64_t>::max());
 // The block that writes a buffer.
 Block gpu_writer(const Schedule& s, const std::string& buffer);
 

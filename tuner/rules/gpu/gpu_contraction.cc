@@ -14,9 +14,9 @@
 #include "tuner/rules/gpu/gpu_view.h"
 #include "tuner/rules/gpu/grid/gpu_grid.h"
 #include "tuner/rules/gpu/product/gpu_gemv.h"
+#include "tuner/rules/gpu/product/gpu_packed.h"
 #include "tuner/rules/gpu/product/gpu_split.h"
 #include "tuner/rules/gpu/weight/gpu_grouped.h"
-#include "tuner/rules/gpu/weight/gpu_packed.h"
 
 namespace tilewright {
 namespace {

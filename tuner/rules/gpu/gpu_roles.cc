@@ -195,10 +195,7 @@ void gpu_share_copy(RuleContext& c, const std::string& buffer, int64_t threads, 
   // Uses as many threads as divide the work evenly, so that no element is left over.
   int64_t pieces = as_int(c.s.node(all).extent).value() / vector;
   while (pieces % threads != 0) threads /= 2;
-  std::vector<Loop> parts = c.s.split(all, {-1, threads, vector});
-  c.s.unroll(parts[0]);
-  c.s.bind(parts[1], ForKind::ThreadX);
-  c.s.vectorize(parts[2]);
+  gpu_deal(c, all, threads, vector);
 }
 
 }  // namespace tilewright

@@ -8,7 +8,7 @@
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu/gpu.h"
 #include "tuner/rules/gpu/gpu_packable.h"
-#include "tuner/rules/gpu/weight/gpu_packed.h"
+#include "tuner/rules/gpu/product/gpu_packed.h"
 #include "tuner/rules/stored_weight.h"
 
 namespace tilewright {
@@ -176,14 +176,6 @@ void gpu_merge_loops(RuleContext& c, const std::vector<GpuProductLoops>& product
   }
   c.s.merge(grids);
   c.s.merge(terms);
-}
-
-void gpu_join_loops(RuleContext& c, const GpuRoles& roles,
-                    const std::vector<GpuProductLoops>& products) {
-  for (size_t s = 0; s < roles.siblings.size(); ++s) {
-    c.s.compute_at(gpu_writer(c.s, roles.siblings[s].b), products[s + 1].k_outer);
-  }
-  gpu_merge_loops(c, products);
 }
 
 }  // namespace tilewright

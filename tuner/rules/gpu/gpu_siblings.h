@@ -37,8 +37,5 @@ struct GpuProductLoops {
 // Merges the tile loops of the products, one entry each: in each k iteration the products follow
 // one another. Nothing may stand between them.
 void gpu_merge_loops(RuleContext& c, const std::vector<GpuProductLoops>& products);
-// The same if copies of the siblings' B stand between them: these move into the loops.
-void gpu_join_loops(RuleContext& c, const GpuRoles& roles,
-                    const std::vector<GpuProductLoops>& products);
 
 }  // namespace tilewright

@@ -10,6 +10,7 @@
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu/gpu.h"
 #include "tuner/rules/gpu/gpu_roles.h"
+#include "tuner/rules/gpu/gpu_units.h"
 
 namespace tilewright {
 
@@ -71,7 +72,6 @@ void gpu_lay_along_terms(RuleContext& c, const Block& block, const std::string& 
 
 void gpu_lay_in_spans(RuleContext& c, const Block& block, const std::string& operand, int64_t size,
                       int k) {
-  constexpr int64_t kSpanBytes = 128;
   const BlockNode& n = c.s.node(block);
   const int64_t span = kSpanBytes * 8 / bits_of(read_elem(n, operand));
   if (runs_along(n, operand, k) || size <= span) return;
@@ -128,6 +128,25 @@ void gpu_bind_lanes(RuleContext& c, const Fragment& f, const Loop& warp,
   is_vector ? c.s.vectorize(elements.back()) : c.s.unroll(elements.back());
 }
 
+Loop gpu_first_of(const RuleContext& c, const std::vector<Loop>& loops) {
+  return *std::find_if(loops.begin(), loops.end(),
+                       [&](const Loop& l) { return !is_int(c.s.node(l).extent, 1); });
+}
+
+void gpu_bind_sums(RuleContext& c, const Block& block, size_t around, const Instruction& row,
+                   bool are_swapped) {
+  const std::vector<Loop> loops = c.s.loops(block);
+  std::vector<Loop> fragments(loops.begin() + static_cast<long>(around) + 1, loops.end() - 2);
+  Loop column = loops.back();
+  if (row.is_wgmma()) {  // whose loop runs over all columns
+    const std::vector<Loop> parts = c.s.split(column, {-1, kFragmentColumns});
+    fragments.push_back(parts[0]);
+    column = parts[1];
+  }
+  gpu_bind_lanes(c, accumulators(row.m / row.warps()), loops[around], fragments, loops.end()[-2],
+                 column, !are_swapped);
+}
+
 void gpu_store_rows(RuleContext& c, const Block& copy, const TensorTileSizes& tile) {
   const Buffer& result = c.s.output(copy);
   int64_t vector = gpu_vector(c, copy, largest_extent(c.s, result->shape.back()));
@@ -143,6 +162,15 @@ void gpu_store_rows(RuleContext& c, const Block& copy, const TensorTileSizes& ti
   c.s.unroll(i[0]);
   c.s.unroll(j[0]);
   c.s.vectorize(j[2]);
+}
+
+void gpu_store_packed_rows(RuleContext& c, const Block& last, int64_t threads, int64_t vector) {
+  const int64_t columns = as_int(c.s.output(last)->shape.back()).value();
+  std::vector<Loop> loops = c.s.loops(last);
+  Loop all = gpu_fused(c, {loops.begin() + 1, loops.end()});
+  while (columns % vector != 0) vector /= 2;
+  while (threads * vector > as_int(c.s.node(all).extent).value()) threads /= 2;
+  gpu_deal(c, all, threads, vector);
 }
 
 }  // namespace tilewright

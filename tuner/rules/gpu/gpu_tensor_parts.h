@@ -49,8 +49,21 @@ void gpu_bind_lanes(RuleContext& c, const Fragment& f, const Loop& warp,
                     const std::vector<Loop>& own, const Loop& row, const Loop& column,
                     bool is_vector = true);
 
+// The first of the loops of a matrix instruction that has more than one iteration, which is marked:
+// loops of one are gone when the nest is matched.
+Loop gpu_first_of(const RuleContext& c, const std::vector<Loop>& loops);
+
+// Binds a block over all accumulators, under its first `around` loops, to the threads that hold
+// them. Its loops run over warps, fragments, and the rows and columns of the instruction.
+void gpu_bind_sums(RuleContext& c, const Block& block, size_t around, const Instruction& row,
+                   bool are_swapped = false);
+
 // Stores the result tile from shared memory, coalesced: 16-byte vectors per thread where rows allow
 // it, so that whole sectors are written.
 void gpu_store_rows(RuleContext& c, const Block& copy, const TensorTileSizes& tile);
+
+// The same for swapped operands: stores the tile that `last` reads from shared memory. A thread
+// stores `vector` neighbours if rows are multiples of that.
+void gpu_store_packed_rows(RuleContext& c, const Block& last, int64_t threads, int64_t vector = 4);
 
 }  // namespace tilewright

@@ -13,6 +13,9 @@ namespace {
 constexpr int64_t kGroup = 8;        // tile rows whose operands L2 surely holds
 constexpr int64_t kFewColumns = 16;  // tile columns; a row's blocks share these anyway
 
+// A tile of which each warp has all rows.
+TensorTileSizes all_rows(int64_t m, int64_t n, int64_t warp_n) { return {m, n, 0, m, warp_n}; }
+
 }  // namespace
 
 std::string TensorTileSizes::name() const {
@@ -74,26 +77,30 @@ std::vector<TensorTileSizes> wgmma_tiles_for(int64_t m, int64_t n, int64_t batch
   return tiles;
 }
 
-std::string PackedTile::name() const { return fmt::format("{}x{}/{}", m, n, warp_n); }
+std::string swapped_tile_name(const TensorTileSizes& t) {
+  return fmt::format("{}x{}/{}", t.m, t.n, t.warp_n);
+}
 
-std::vector<PackedTile> packed_tiles_for(int64_t m, int64_t n, const GpuFacts& gpu) {
-  std::vector<PackedTile> tiles;
+std::vector<TensorTileSizes> packed_tiles_for(int64_t m, int64_t n, const GpuFacts& gpu) {
+  std::vector<TensorTileSizes> tiles;
   for (int64_t rows : {8, 16, 32}) {
     if (m > rows / 2 || rows == 8) {
-      tiles.push_back({rows, 64, 16});
-      tiles.push_back({rows, 32, 16});
-      tiles.push_back({rows, 128, 32});
+      tiles.push_back(all_rows(rows, 64, 16));
+      tiles.push_back(all_rows(rows, 32, 16));
+      tiles.push_back(all_rows(rows, 128, 32));
     }
     if (m <= rows) break;
   }
   if (m > kFewRows) {
-    tiles = {{128, 128, 16}, {64, 256, 32}, {64, 128, 32}, {64, 128, 16},
-             {64, 64, 16},   {32, 128, 32}, {32, 64, 16}};
+    constexpr int64_t kSizes[][3] = {{128, 128, 16}, {64, 256, 32}, {64, 128, 32}, {64, 128, 16},
+                                     {64, 64, 16},   {32, 128, 32}, {32, 64, 16}};
+    tiles.clear();
+    for (const auto& [rows, columns, warp] : kSizes) tiles.push_back(all_rows(rows, columns, warp));
   } else {
     std::stable_partition(tiles.begin(), tiles.end(),
-                          [&](const PackedTile& t) { return t.m >= m; });
+                          [&](const TensorTileSizes& t) { return t.m >= m; });
   }
-  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const PackedTile& t) {
+  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const TensorTileSizes& t) {
     return (t.m >= m || m > kFewRows) && ceil_div(m, t.m) * ceil_div(n, t.n) >= gpu.sms;
   });
   if (first == tiles.end()) first = tiles.begin() + (m > kFewRows ? 4 : 1);
@@ -101,8 +108,8 @@ std::vector<PackedTile> packed_tiles_for(int64_t m, int64_t n, const GpuFacts& g
   return tiles;
 }
 
-std::vector<PackedTile> wgmma_packed_tiles_for(int64_t m, int64_t n, int sets,
-                                               const GpuFacts& gpu) {
+std::vector<TensorTileSizes> wgmma_packed_tiles_for(int64_t m, int64_t n, int sets,
+                                                    const GpuFacts& gpu) {
   constexpr int64_t kMostRows = 256, kFewTiles = 8;
   std::vector<int64_t> sizes;
   for (int64_t rows : {16, 24, 32, 48, 64, 96, 128, 192, 256}) {
@@ -110,22 +117,22 @@ std::vector<PackedTile> wgmma_packed_tiles_for(int64_t m, int64_t n, int sets,
     if (rows >= m) break;  // more would be all padding
   }
   if (sizes.empty()) sizes.push_back(sets < 3 ? kMostRows / sets : kMostRows / 4);
-  std::vector<PackedTile> tiles;
+  std::vector<TensorTileSizes> tiles;
   for (auto rows = sizes.rbegin(); rows != sizes.rend(); ++rows) {
     for (int64_t columns : {256, 128, 64}) {
       // 512 threads have 128 registers each.
       const bool fits = columns < 256 || *rows * sets <= kMostRows / 2;
       if (fits && (columns == 64 || columns < 2 * n))
-        tiles.push_back({*rows, columns, kWeightRows});
+        tiles.push_back(all_rows(*rows, columns, kWeightRows));
     }
   }
-  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const PackedTile& t) {
+  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const TensorTileSizes& t) {
     return ceil_div(m, t.m) * ceil_div(n, t.n) >= gpu.sms;
   });
   // For few rows: the tile that reads the weight in the most blocks.
   if (first == tiles.end()) {
     first = std::find_if(tiles.begin(), tiles.end(),
-                         [](const PackedTile& t) { return t.n == kWarpgroupRows; });
+                         [](const TensorTileSizes& t) { return t.n == kWarpgroupRows; });
   }
   std::rotate(tiles.begin(), first, std::next(first));
   return tiles;

@@ -33,22 +33,18 @@ std::vector<TensorTileSizes> wgmma_tiles_for(int64_t m, int64_t n, int64_t batch
 inline constexpr int64_t kWeightRows = 16;  // rows of a weight fragment: columns n of the weight
 inline constexpr int64_t kFewRows = 32;     // rows of a result that is small beside the weight
 
-// A block's result tile with a packed weight. Each warp has all rows and `warp_n` columns, so that
-// every code is unpacked once.
-struct PackedTile {
-  int64_t m, n, warp_n;
+// The names of tiles with swapped operands, whose k is a knob of its own.
+std::string swapped_tile_name(const TensorTileSizes& tile);
 
-  std::string name() const;
-  int64_t threads() const { return n / warp_n * 32; }
-};
-
-// Tiles for a product of these sizes, a sound one first. For few rows it reads the weight in enough
+// Tiles for a product with a packed weight, a sound one first; their k is 0. Each warp has all rows
+// and `warp_n` columns, so that every code is unpacked once. For few rows a tile reads the weight in enough
 // blocks to keep memory busy; otherwise it is the largest that gives each SM a block.
-std::vector<PackedTile> packed_tiles_for(int64_t m, int64_t n, const GpuFacts& gpu);
+std::vector<TensorTileSizes> packed_tiles_for(int64_t m, int64_t n, const GpuFacts& gpu);
 
 // The same for wgmma that takes the weight from registers, with 64 of its columns per warpgroup and
 // all rows of the tile. A thread has `sets` sets of accumulators.
-std::vector<PackedTile> wgmma_packed_tiles_for(int64_t m, int64_t n, int sets, const GpuFacts& gpu);
+std::vector<TensorTileSizes> wgmma_packed_tiles_for(int64_t m, int64_t n, int sets,
+                                                    const GpuFacts& gpu);
 
 // Lengths along k for a tile of `rows` rows. They divide groups, and at most half of a tile is
 // padding. Beside many rows, short lengths leave registers and shared memory to these.

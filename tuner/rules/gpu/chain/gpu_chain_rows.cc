@@ -22,13 +22,6 @@ std::optional<ElemType> rounded_elem(const BlockNode& weights) {
   return widened->value.type().elem;
 }
 
-// Pads a product. Its readers read the result without the padding.
-void pad_product(Schedule& s, const Block& block, const std::vector<int64_t>& multiples) {
-  const std::string before = s.output(block)->name;
-  s.pad_einsum(block, multiples);
-  if (s.output(block)->name != before) s.compute_inline(gpu_writer(s, before));
-}
-
 }  // namespace
 
 std::optional<ElemType> chain_operand_elem(const Schedule& s, const SoftmaxChain& chain) {
@@ -52,6 +45,48 @@ const Instruction* chained_row(ElemType elem, ElemType sums, const Target& targe
   return nullptr;
 }
 
+void pad_chain_product(Schedule& s, const Block& block, const std::vector<int64_t>& multiples,
+                       const std::vector<std::string*>& operands) {
+  const std::string before = s.output(block)->name;
+  const std::vector<std::string> inputs = inputs_of(s.node(block));
+  s.pad_einsum(block, multiples);
+  for (std::string* operand : operands) {
+    const auto at = std::find(inputs.begin(), inputs.end(), *operand) - inputs.begin();
+    *operand = inputs_of(s.node(block)).at(static_cast<size_t>(at));
+  }
+  if (s.output(block)->name != before) s.compute_inline(gpu_writer(s, before));
+}
+
+Block chain_copy_of(RuleContext& c, const Block& reader, const std::string& operand, Scope scope) {
+  if (find_param(c.s, operand)) return c.s.cache_read(reader, operand, scope);
+  c.s.set_scope(operand, scope);
+  return gpu_writer(c.s, operand);
+}
+
+int64_t chain_vector(const RuleContext& c, const Block& copy) {
+  // The source is the largest input. Others are lengths, tables, and scales of codes.
+  int64_t row = 1, largest = 0;
+  for (const std::string& name : inputs_of(c.s.node(copy))) {
+    const Buffer& buffer = find_param(c.s, name)->buffer;
+    int64_t elements = 1;
+    for (const Expr& extent : buffer->shape) elements *= largest_extent(c.s, extent);
+    if (elements <= largest) continue;
+    largest = elements;
+    row = largest_extent(c.s, buffer->shape.back());
+  }
+  int64_t vector = kAccessBits / bits_of(c.s.output(copy)->elem);
+  while (row % vector != 0) vector /= 2;
+  return vector;
+}
+
+void share_chain_copy(RuleContext& c, const Block& copy, int64_t threads, int64_t unrolled) {
+  const int64_t vector = chain_vector(c, copy);
+  const std::vector<Loop> loops = own_loops(c.s, copy);
+  const Loop all = gpu_fused(c, {loops.end() - 2, loops.end()});
+  while (as_int(c.s.node(all).extent).value() / vector % threads != 0) threads /= 2;
+  gpu_deal(c, all, threads, vector, unrolled);
+}
+
 void pad_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t rows, int64_t keys,
                        int64_t terms) {
   const size_t stacks = s.node(chain.top).iters.size() - 2;
@@ -59,13 +94,13 @@ void pad_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t rows, int
     own.insert(own.begin(), stacks, 1);
     return own;
   };
-  pad_product(s, chain.scores, multiples({rows, keys, terms}));
+  pad_chain_product(s, chain.scores, multiples({rows, keys, terms}));
   // Inlining simplifies expressions, which removes the index of a single row.
   const bool is_single = chain.rows == 1;
   if (is_single) index_single_row(s, chain);
   for (const Block& b : {chain.top, chain.weights}) s.pad_values(b, multiples({rows, keys}));
-  pad_product(s, chain.sum, multiples({rows, keys}));
-  pad_product(s, chain.product, multiples({rows, 1, keys}));
+  pad_chain_product(s, chain.sum, multiples({rows, keys}));
+  pad_chain_product(s, chain.product, multiples({rows, 1, keys}));
   if (is_single) index_single_row(s, chain);
 }
 
@@ -97,7 +132,7 @@ void ChainRows::bind_sums(const Block& block, int64_t columns) const {
 
 void ChainRows::lay_out_operand(const Block& block, const Instruction& row) const {
   const int rank = c_.s.output(block)->rank();
-  gpu_lay_out(c_, c_.s.output(block)->name, row.a(), rank - 2, rank - 1);
+  gpu_lay_out(c_, c_.s.output(block)->name, row.a_of_warp(), rank - 2, rank - 1);
 }
 
 void ChainRows::hold(const Block& copy, const Instruction& row) const {
@@ -108,35 +143,49 @@ void ChainRows::hold(const Block& copy, const Instruction& row) const {
   gpu_bind_lanes(c_, accumulators(row.m), i[0], {i[1], k[0]}, i[2], k[1]);
 }
 
-void ChainRows::multiply(const Block& block, const Instruction& row) const {
-  std::vector<Loop> loops = own_loops(c_.s, block);
+Loop ChainRows::multiply(const Block& block, const Instruction& row, int64_t span) const {
+  const std::vector<Loop> loops = own_loops(c_.s, block);
   const size_t n = loops.size();
-  std::vector<Loop> i = split(loops[n - 3]);
-  std::vector<Loop> j = c_.s.split(loops[n - 2], {-1, kFragmentColumns});
-  std::vector<Loop> k = c_.s.split(loops[n - 1], {-1, row.k});
-  c_.s.reorder({i[0], k[0], i[1], j[0], i[2], j[1], k[1]});
+  std::vector<Loop> i, j = {loops[n - 2]}, steps;
+  if (row.is_wgmma()) {  // a warpgroup's warps are warps of the tile, and it has all columns
+    i = c_.s.split(loops[n - 3], {rows_ / kWarpRows, kWarpRows});
+    steps = c_.s.split(loops[n - 1], {-1, span / row.k, row.k});
+  } else {
+    i = split(loops[n - 3]);
+    j = c_.s.split(loops[n - 2], {-1, kFragmentColumns});
+    steps = c_.s.split(loops[n - 1], {-1, row.k});
+  }
+  std::vector<Loop> inside(i.begin() + 1, i.end() - 1);  // fragments first
+  inside.insert(inside.end(), j.begin(), j.end() - 1);
+  inside.insert(inside.end(), {i.back(), j.back(), steps.back()});
+  steps.pop_back();
+  std::vector<Loop> order = {i[0]};
+  order.insert(order.end(), steps.begin(), steps.end());
+  order.insert(order.end(), inside.begin(), inside.end());
+  c_.s.reorder(order);
   // Decomposed before binding: the loops of the initialization are bound differently.
-  if (c_.s.node(block).init.defined()) begin(block, i[0]);
+  if (c_.s.node(block).init.defined()) begin(block, i[0], row);
   c_.s.bind(i[0], ForKind::Warp);
-  c_.s.unroll(k[0]);
-  c_.s.annotate(warp_rows_ > kWarpRows ? i[1] : j[0], kMmaKey, std::string(row.name));
+  if (row.is_wgmma()) {
+    inside.insert(inside.begin(), steps.begin(), steps.end());
+  } else {
+    c_.s.unroll(steps[0]);
+  }
+  const Loop marked = gpu_first_of(c_, inside);
+  c_.s.annotate(marked, kMmaKey, std::string(row.name));
+  return marked;
 }
 
 // Binds the initialization of a block's accumulators to the threads that hold them.
-void ChainRows::begin(const Block& block, const Loop& warp) const {
-  std::vector<Loop> loops = c_.s.loops(block);
-  const auto around = std::find(loops.begin(), loops.end(), warp) - loops.begin();
-  loops = c_.s.loops(c_.s.decompose_reduction(block, warp));
-  loops.erase(loops.begin(), loops.begin() + around);
+void ChainRows::begin(const Block& block, const Loop& warp, const Instruction& row) const {
+  const std::vector<Loop> loops = c_.s.loops(block);
+  const auto around =
+      static_cast<size_t>(std::find(loops.begin(), loops.end(), warp) - loops.begin());
+  const Block init = c_.s.decompose_reduction(block, warp);
   // decompose_reduction() does not copy loops of one iteration, so a loop over a single warp is
   // added again.
-  if (rows_ == warp_rows_) {
-    const std::vector<Loop> parts = c_.s.split(loops[0], {1, -1});
-    loops[0] = parts[1];
-    loops.insert(loops.begin(), parts[0]);
-  }
-  gpu_bind_lanes(c_, accumulators(kWarpRows), loops[0], {loops.begin() + 1, loops.end() - 2},
-                 loops.end()[-2], loops.back());
+  if (rows_ == warp_rows_) c_.s.split(c_.s.loops(init)[around], {1, -1});
+  gpu_bind_sums(c_, init, around, row);
 }
 
 ChainRows::RowLoops ChainRows::split_teams(const Loop& i) const {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ir/type.h"
@@ -21,6 +22,20 @@ std::optional<ElemType> chain_operand_elem(const Schedule& s, const SoftmaxChain
 /// The `mma.sync` row for operands of this type and these accumulators, such that two accumulator
 /// fragments make a fragment of operand A. Null if the target has none.
 const Instruction* chained_row(ElemType elem, ElemType sums, const Target& target);
+
+/// Pads a product. Its readers read the result without the padding; `operands` become its new
+/// inputs.
+void pad_chain_product(Schedule& s, const Block& block, const std::vector<int64_t>& multiples,
+                       const std::vector<std::string*>& operands = {});
+
+/// The block that copies an operand to `scope`: the one that makes or pads it, if there is one.
+Block chain_copy_of(RuleContext& c, const Block& reader, const std::string& operand, Scope scope);
+
+/// Elements of a copy's source that lie side by side, as one 16-byte vector at most.
+int64_t chain_vector(const RuleContext& c, const Block& copy);
+
+/// Copies a tile by all threads in turns, as vectors; a thread's first `unrolled` are unrolled.
+void share_chain_copy(RuleContext& c, const Block& copy, int64_t threads, int64_t unrolled);
 
 /// Pads to whole tiles of `rows` rows and `keys` keys, and k to a multiple of `terms`. Padding is
 /// zero where it is multiplied, and no row attends to a padded key.
@@ -50,8 +65,9 @@ class ChainRows {
   void hold(const Block& copy, const Instruction& row) const;
   /// A product with instructions of this row; its last loops run over rows, columns and k. Its
   /// accumulators are initialized in memory or registers. Operand A is in registers or in
-  /// shared-memory tiles.
-  void multiply(const Block& block, const Instruction& row) const;
+  /// shared-memory tiles, which hold `span` elements of k side by side for warpgroups. Returns the
+  /// loop that stands for the instructions.
+  Loop multiply(const Block& block, const Instruction& row, int64_t span = 0) const;
 
  private:
   // A loop over the tile's rows, split into a warp, a team (the lanes that hold a row) and the rows
@@ -61,7 +77,7 @@ class ChainRows {
   };
   RowLoops split_teams(const Loop& i) const;
   void bind_team(const RowLoops& rows) const;
-  void begin(const Block& block, const Loop& warp) const;
+  void begin(const Block& block, const Loop& warp, const Instruction& row) const;
   void reduce(const Block& block) const;
 
   RuleContext& c_;

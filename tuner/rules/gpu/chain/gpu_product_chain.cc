@@ -1,6 +1,7 @@
 #include "tuner/rules/gpu/chain/gpu_product_chain.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -89,7 +90,7 @@ class ProductChainKernel {
       : c_(c), chain_(chain), row_(*chain.shape.row), tiles_(std::move(tiles)) {}
 
   void run() {
-    choose();
+    answers_ = choose_chain_tile(c_, chain_.first[0].block, chain_.shape, tiles_);
     pad();
     stage();
     place();
@@ -105,72 +106,54 @@ class ProductChainKernel {
     for (const Block& p : products) gpu_lay_out_sums(c_, p, row_.m);
     rows().lay_out_operand(chain_.between, row_);
     for (const Block& p : products) rows().multiply(p, row_);
-    rows().bind_sums(chain_.between, tile_.step);
+    rows().bind_sums(chain_.between, answers_.tile.step);
     for (const Block& b : {init_, chain_.result}) rows().bind_sums(b, chain_.shape.columns);
     products.push_back(chain_.between);
     for (const Block& b : products) c_.s.set_scope(c_.s.output(b)->name, Scope::Register);
     c_.s.annotate(tile_loop_, kSharedRowsKey, std::string(kSwizzled));
-    if (stages_ > 1) c_.s.annotate(step_, kPipelineStagesKey, stages_);
+    if (answers_.stages > 1) c_.s.annotate(step_, kPipelineStagesKey, answers_.stages);
   }
 
  private:
-  ChainRows rows() { return {c_, tile_.rows, tile_.warp_rows}; }
-
-  void choose() {
-    const ChainAnswers answers = choose_chain_tile(c_, chain_.first[0].block, chain_.shape, tiles_);
-    tile_ = answers.tile;
-    in_registers_ = answers.in_registers;
-    stages_ = answers.stages;
-  }
+  ChainRows rows() { return {c_, answers_.tile.rows, answers_.tile.warp_rows}; }
 
   // Pads to whole tiles, with zeros where partial tiles are multiplied.
   void pad() {
     const std::string a = chain_.a;
     for (GpuSibling& p : chain_.first) {
       chain_.a = a;
-      pad_product(p.block, {tile_.rows, tile_.step, row_.k}, {&chain_.a, &p.b});
+      pad_chain_product(c_.s, p.block, {answers_.tile.rows, answers_.tile.step, row_.k},
+                        {&chain_.a, &p.b});
       as_.push_back(chain_.a);
     }
-    c_.s.pad_values(chain_.between, {tile_.rows, tile_.step});
-    pad_product(chain_.second, {tile_.rows, 1, tile_.step}, {&chain_.d});
-  }
-
-  // Pads a product. Its readers read the result without the padding; `operands` become its new
-  // inputs.
-  void pad_product(const Block& block, const std::vector<int64_t>& multiples,
-                   const std::vector<std::string*>& operands) {
-    const std::string before = c_.s.output(block)->name;
-    const std::vector<std::string> inputs = inputs_of(c_.s.node(block));
-    c_.s.pad_einsum(block, multiples);
-    for (std::string* operand : operands) {
-      const auto at = std::find(inputs.begin(), inputs.end(), *operand) - inputs.begin();
-      *operand = inputs_of(c_.s.node(block)).at(static_cast<size_t>(at));
-    }
-    if (c_.s.output(block)->name != before) c_.s.compute_inline(gpu_writer(c_.s, before));
+    c_.s.pad_values(chain_.between, {answers_.tile.rows, answers_.tile.step});
+    pad_chain_product(c_.s, chain_.second, {answers_.tile.rows, 1, answers_.tile.step},
+                      {&chain_.d});
   }
 
   // Copies the operands. All first products share one copy of A, where instructions read it.
   void stage() {
     for (size_t p = 0; p < chain_.first.size(); ++p) {
-      const Block a =
-          copy_of(chain_.first[p].block, as_[p], in_registers_ ? Scope::Register : Scope::Shared);
+      const Block a = chain_copy_of(c_, chain_.first[p].block, as_[p],
+                                    answers_.in_registers ? Scope::Register : Scope::Shared);
       if (p == 0) {
         rows_ = a;
       } else {
         c_.s.deduplicate(a, rows_);
       }
       shared_.push_back(
-          c_.s.output(copy_of(chain_.first[p].block, chain_.first[p].b, Scope::Shared))->name);
+          c_.s.output(chain_copy_of(c_, chain_.first[p].block, chain_.first[p].b, Scope::Shared))
+              ->name);
     }
-    shared_.push_back(c_.s.output(copy_of(chain_.second, chain_.d, Scope::Shared))->name);
+    shared_.push_back(c_.s.output(chain_copy_of(c_, chain_.second, chain_.d, Scope::Shared))->name);
   }
 
   // Makes a loop over row tiles, and inside it one over tiles of hidden columns.
   void place() {
-    tile_loop_ = c_.s.split(c_.s.loops(chain_.result)[0], {-1, tile_.rows})[0];
+    tile_loop_ = c_.s.split(c_.s.loops(chain_.result)[0], {-1, answers_.tile.rows})[0];
     c_.s.compute_at(chain_.second, tile_loop_);
     const std::vector<Loop> own = own_loops(c_.s, chain_.second);
-    const std::vector<Loop> hidden = c_.s.split(own[2], {-1, tile_.step});
+    const std::vector<Loop> hidden = c_.s.split(own[2], {-1, answers_.tile.step});
     step_ = hidden[0];
     c_.s.reorder({step_, own[0], own[1], hidden[1]});
     init_ = c_.s.decompose_reduction(chain_.second, step_);
@@ -181,39 +164,21 @@ class ProductChainKernel {
     c_.s.bind(tile_loop_, ForKind::BlockX);
   }
 
-  // The block that copies an operand; the padding block if there is one.
-  Block copy_of(const Block& reader, const std::string& operand, Scope scope) {
-    if (find_param(c_.s, operand)) return c_.s.cache_read(reader, operand, scope);
-    c_.s.set_scope(operand, scope);
-    return gpu_writer(c_.s, operand);
-  }
-
   // Copies the rows of A once for all hidden columns, to where instructions read them.
   void copy_rows() {
     c_.s.compute_at(rows_, tile_loop_);
-    in_registers_ ? rows().hold(rows_, row_) : share(rows_);
+    answers_.in_registers ? rows().hold(rows_, row_) : share(rows_);
   }
 
-  // Copies the elements by all threads in turns, as 16-byte vectors.
   void share(const Block& copy) {
-    const Param& from = *find_param(c_.s, inputs_of(c_.s.node(copy)).front());
-    const int64_t vector = gpu_vector(c_, copy, largest_extent(c_.s, from.buffer->shape.back()));
-    const Loop all = gpu_fused(c_, own_loops(c_.s, copy));
-    int64_t threads = tile_.threads();
-    while (as_int(c_.s.node(all).extent).value() / vector % threads != 0) threads /= 2;
-    const std::vector<Loop> parts = c_.s.split(all, {-1, threads, vector});
-    c_.s.unroll(parts[0]);
-    c_.s.bind(parts[1], ForKind::ThreadX);
-    c_.s.vectorize(parts[2]);
+    share_chain_copy(c_, copy, answers_.tile.threads(), std::numeric_limits<int64_t>::max());
   }
 
   RuleContext& c_;
   Chain chain_;
   const Instruction& row_;
   std::vector<ChainTile> tiles_;
-  ChainTile tile_{};
-  int64_t stages_ = 1;
-  bool in_registers_ = true;
+  ChainAnswers answers_ = {};
   Block init_, rows_;                     // initializes the accumulators; copies A
   std::vector<std::string> as_, shared_;  // A as each product reads it; the other operands' tiles
   Loop tile_loop_, step_;

@@ -7,6 +7,7 @@
 #include "ir/type.h"
 #include "schedule/error.h"
 #include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu/chain/gpu_chain_rows.h"
 #include "tuner/rules/gpu/chain/gpu_softmax_parts.h"
 #include "tuner/rules/gpu/chain/gpu_tensor_chain.h"
 #include "tuner/rules/gpu/chain/gpu_wgmma_chain.h"
@@ -105,7 +106,7 @@ class OnlineKernel {
   void copy_operands(const OnlineLoops& loops) {
     const ScoreOperands operands = score_operands(c_.s, chain_);
     const std::string values = value_operand(c_.s, chain_);
-    const Block rows = shared_copy(chain_.scores, operands.rows);
+    const Block rows = chain_copy_of(c_, chain_.scores, operands.rows, Scope::Shared);
     c_.s.compute_at(rows, loops.tile);
     share(rows);
     const std::string buffer = c_.s.output(rows)->name;
@@ -113,18 +114,10 @@ class OnlineKernel {
     c_.s.transform_layout(buffer, moved_index(rank, rank - 2, rank - 1));
     for (const auto& [reader, operand] :
          {std::pair{chain_.scores, operands.keys}, {chain_.product, values}}) {
-      const Block copy = shared_copy(reader, operand);
+      const Block copy = chain_copy_of(c_, reader, operand, Scope::Shared);
       c_.s.compute_at(copy, loops.step);
       share(copy);
     }
-  }
-
-  // The block that copies or makes an operand in shared memory.
-  Block shared_copy(const Block& reader, const std::string& operand) {
-    const std::optional<Block> maker = maker_of(c_.s, chain_, operand);
-    if (!maker) return c_.s.cache_read(reader, operand, Scope::Shared);
-    c_.s.set_scope(operand, Scope::Shared);
-    return *maker;
   }
 
   // Copies the elements by all threads in turns.

@@ -21,10 +21,7 @@ struct TensorChain {
 // a multiple of 16.
 std::optional<TensorChain> gpu_tensor_chain_of(RuleContext& c, const SoftmaxChain& chain);
 
-// A block takes a tile of rows through one loop over blocks of keys (place_softmax_chain). A warp
-// has whole rows. Scores stay where the instruction leaves its accumulators. Each thread turns them
-// into the weights, operand A of the next instruction (Dao, "FlashAttention-2", 2023). The four
-// lanes that share a row exchange maxima and sums by shuffles.
+// Asks the knobs of attention with warps and builds it (build_attention()).
 void gpu_tensor_chain(RuleContext& c, const TensorChain& chain);
 
 }  // namespace tilewright

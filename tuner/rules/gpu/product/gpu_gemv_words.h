@@ -46,7 +46,6 @@ class GemvWords {
 
   // The block that writes A to registers.
   Block few() const;
-  const std::string& few_name() const { return roles_.a; }
   // The loops of one lane's sums, outermost first: the thread, the lane's turns, the columns, the
   // vectors, and the k elements of a turn.
   struct Loops {
