@@ -160,4 +160,14 @@ void view_as_matrix(RuleContext& c, const Block& block, const MatrixAxes& axes,
   MatrixViewer(c, block, axes).run(neighbours);
 }
 
+void unroll_positions(Schedule& s, const Block& copy, int64_t neighbours) {
+  constexpr int64_t kMostPositions = 32;
+  const std::vector<Loop> loops = s.loops(copy);
+  const auto lanes = as_int(s.node(loops.back()).extent);
+  if (loops.size() < 2 || !lanes || neighbours < *lanes || neighbours % *lanes != 0) return;
+  const Loop position = s.split(loops[loops.size() - 2], {-1, neighbours / *lanes})[0];
+  const auto count = as_int(s.node(position).extent);
+  if (count && *count <= kMostPositions) s.unroll(position);
+}
+
 }  // namespace tilewright

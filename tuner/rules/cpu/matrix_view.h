@@ -26,4 +26,8 @@ std::optional<MatrixAxes> matrix_axes(const BlockNode& block, const TensorRoles&
 // `neighbours`. B is laid out at load.
 void view_as_matrix(RuleContext& c, const Block& block, const MatrixAxes& axes, int64_t neighbours);
 
+// Unrolls the positions of a window in the loops of a copy by vectors, if `neighbours` elements lie together at
+// each (0: it is no window). Addresses and conditions of padding are told by the position.
+void unroll_positions(Schedule& s, const Block& copy, int64_t neighbours);
+
 }  // namespace tilewright

@@ -9,6 +9,7 @@
 #include "tuner/rules/cpu/blocked_layout.h"
 #include "tuner/rules/cpu/group_scale.h"
 #include "tuner/rules/cpu/matrix_tiles.h"
+#include "tuner/rules/cpu/matrix_view.h"
 #include "tuner/rules/cpu/tensor.h"
 #include "tuner/rules/cpu/tile_plan.h"
 #include "tuner/rules/cpu/widened_copy.h"
@@ -268,19 +269,6 @@ class ContractionTiler {
     if (!tile) parallel_over(c_, loops);
   }
 
-  // The vectors of a window's copy lie at divisions and remainders of their number. These and the conditions of
-  // padding are the same for neighbours, and constants where the window's positions are unrolled.
-  void unroll_window(const Block& copy) {
-    constexpr int64_t kMostPositions = 32;
-    const std::vector<Loop> loops = c_.s.loops(copy);
-    const int64_t lanes = *as_int(c_.s.node(loops.back()).extent);
-    const int64_t together = plan_.tensor()->neighbours / lanes;
-    if (loops.size() < 2 || together < 1 || plan_.tensor()->neighbours % lanes != 0) return;
-    const Loop position = c_.s.split(loops[loops.size() - 2], {-1, together})[0];
-    const auto count = as_int(c_.s.node(position).extent);
-    if (count && *count <= kMostPositions) c_.s.unroll(position);
-  }
-
   void place_weight_value() {
     if (!weight_value_) return;
     if (groups_) return place_widened();
@@ -381,7 +369,7 @@ class ContractionTiler {
       } else {
         c_.s.compute_at(p, s1_loop_);
         vectorize_innermost(c_, p, 1);
-        if (plan_.tensor() && plan_.tensor()->is_tile()) unroll_window(p);
+        if (plan_.tensor()) unroll_positions(c_.s, p, plan_.tensor()->neighbours);
       }
     }
   }
