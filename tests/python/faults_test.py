@@ -147,6 +147,9 @@ class WeightsAndWorkspace(Kernels):
         self.b = numbers(16, 8)
         self.weights = self.kernel().pack({"B": self.b})
 
+    def test_a_name_that_is_no_weight_gets_those_that_are(self):
+        self.refuses(ArgumentError, "'W' is no weight of .*; it packs B$", self.kernel().pack, {"W": self.b})
+
     def test_weights_belong_to_one_kernel(self):
         other = self.kernel(OTHER)
         self.refuses(WeightsError, f"{other.identity}; these are {self.weights.identity}",
