@@ -147,9 +147,6 @@ class WeightsAndWorkspace(Kernels):
         self.b = numbers(16, 8)
         self.weights = self.kernel().pack({"B": self.b})
 
-    def test_a_name_that_is_no_weight_gets_those_that_are(self):
-        self.refuses(ArgumentError, "'W' is no weight of .*; it packs B$", self.kernel().pack, {"W": self.b})
-
     def test_weights_belong_to_one_kernel(self):
         other = self.kernel(OTHER)
         self.refuses(WeightsError, f"{other.identity}; these are {self.weights.identity}",
@@ -162,7 +159,7 @@ class WeightsAndWorkspace(Kernels):
         kernel = self.kernel()
         self.refuses(ArgumentError, "operand 'B' is packed by the kernel of .*, and was not given",
                      kernel.pack, {})
-        self.refuses(ArgumentError, "'X' is no operand of", kernel.pack, {"X": self.b})
+        self.refuses(ArgumentError, "'X' is no weight of .*; it packs B$", kernel.pack, {"X": self.b})
         self.refuses(ArgumentError, "'C' is an output", kernel.pack, {"B": self.b, "C": self.b})
         self.refuses(TensorError, "operand 'B': element type f64", kernel.pack,
                      {"B": numbers(16, 8, dtype=np.float64)})
