@@ -44,8 +44,7 @@ void warn_once(const KnobInfo& knob, const std::string& problem) {
   static std::atomic<uint64_t> warned{0};
   uint64_t bit = uint64_t{1} << static_cast<int>(knob.knob);
   if (warned.fetch_or(bit) & bit) return;
-  std::fprintf(stderr, "warning: %s; using %s\n", problem.c_str(),
-               knob.default_text.empty() ? "the default" : std::string(knob.default_text).c_str());
+  std::fprintf(stderr, "warning: %s\n", problem.c_str());
 }
 
 std::string value_of(const KnobInfo& knob) {
@@ -53,7 +52,8 @@ std::string value_of(const KnobInfo& knob) {
   if (text == nullptr || *text == '\0') return std::string(knob.default_text);
   std::string problem = knob_problem(knob, text);
   if (problem.empty()) return text;
-  warn_once(knob, problem);
+  const std::string standing(knob.default_text.empty() ? "the default" : knob.default_text);
+  warn_once(knob, problem + "; using " + standing);
   return std::string(knob.default_text);
 }
 
@@ -140,6 +140,11 @@ std::string knob_problem(const KnobInfo& knob, std::string_view text) {
   }
   if (good) return {};
   return std::string(knob.name) + "=" + std::string(text) + ": expected " + knob_syntax(knob);
+}
+
+void warn_of_knob(Knob knob, const std::string& problem) {
+  const KnobInfo& k = info(knob);
+  warn_once(k, std::string(k.name) + "=" + value_of(k) + ": " + problem);
 }
 
 std::string knob_text(Knob knob) {

@@ -53,6 +53,10 @@ std::string knob_syntax(const KnobInfo& knob);
 // The reason why `text` is no value of the knob, with the syntax; empty for a valid one.
 std::string knob_problem(const KnobInfo& knob, std::string_view text);
 
+// Reports once per process that the environment's value of the knob is not what its reader accepts, as
+// for the invalid ones: "warning: NAME=VALUE: PROBLEM". `problem` says what is used.
+void warn_of_knob(Knob knob, const std::string& problem);
+
 // The value from the environment, read at each call, or the default when it is unset, empty or
 // invalid. Each function requires a knob of its kind (Choice is text).
 std::string knob_text(Knob knob);

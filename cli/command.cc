@@ -54,7 +54,9 @@ void add_common(CLI::App& app, CommonOptions& o, const Wants& wants) {
         ->type_name("HASH");
   }
   if (wants.target) {
-    app.add_option("--target", o.target, "Target: native, avx512, avx2, generic or cuda:sm_XX")
+    app.add_option("--target", o.target,
+                   "Target: native, avx512, avx2, generic, cuda:sm_XX or cuda:h100; 'tune-cli "
+                   "targets' lists them")
         ->capture_default_str();
   }
   if (wants.threads) {
@@ -120,6 +122,10 @@ MissError::MissError(const Workload& workload, const CommonOptions& options,
     : Error(fmt::format(
           "{}: {}; this would tune it: {}{}", spec_to_inline(parse_spec(workload.canonical)),
           reason, tune_command(workload, options), otherwise.empty() ? "" : "; " + otherwise)) {}
+
+void note_tuning(const CommonOptions& options, const Workload& workload) {
+  note(options, "  this would tune it: " + tune_command(workload, options));
+}
 
 int thread_count(const CommonOptions& options) {
   return options.threads > 0 ? options.threads : available_cores();

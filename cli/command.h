@@ -80,6 +80,8 @@ database::Store open_store(const CommonOptions& options,
                            database::Mode mode = database::Mode::ReadOnly);
 // The command that would tune the workload: "tune-cli tune 'matmul:…' --db kernels.db".
 std::string tune_command(const Workload& workload, const CommonOptions& options);
+// The same as a note: "this would tune it: …".
+void note_tuning(const CommonOptions& options, const Workload& workload);
 int thread_count(const CommonOptions& options);
 // This program with the argument that makes it a worker.
 std::vector<std::string> worker_command();

@@ -12,6 +12,15 @@
 #include "tuner/search/trial_record.h"
 
 namespace tilewright::cli {
+namespace {
+
+// Why the kernel that was tuned for what is asked for does not run on this processor; empty where
+// something else is missing.
+std::string lacking_here(const database::BestResult& exact) {
+  return exact.miss.starts_with(database::kLacking) ? exact.miss : "";
+}
+
+}  // namespace
 
 database::TargetIdentity described_identity(const Target& target) {
   TargetFacts facts = target_facts(target);
@@ -34,8 +43,7 @@ TargetFacts measuring_facts(const Target& target) {
 
 Lookup::Lookup(const CommonOptions& options)
     : target(Target::parse(options.target)), identity(target_identity(target)),
-      threads(target.has_threads ? thread_count(options) : 1),
-      held_to_threads(options.threads > 0 && threads <= available_threads()) {}
+      threads(target.has_threads ? thread_count(options) : 1) {}
 
 database::BestResult Lookup::best(const database::Store& store, const Workload& workload) const {
   return store.best(best_query(workload, target, identity, threads));
@@ -50,16 +58,23 @@ database::BestResult Lookup::nearest_at(const database::Store& store, const Work
                                         const std::map<std::string, int64_t>& sizes) const {
   database::BestResult exact = best_at(store, workload, sizes);
   const database::ThreadsAsked asked{threads, available_threads()};
-  if (!target.has_threads || (exact.record && asked.met_by(threads))) return exact;
+  const std::string better = exact.record ? exact.passed_over : lacking_here(exact);
+  const bool tuned = exact.record && !(exact.record->is_default && !better.empty());
+  if (!target.has_threads || (tuned && asked.met_by(threads))) return exact;
   const database::BestQuery query = best_query(workload, target, identity, threads);
   for (const database::NearQuery& near : store.nearest(query, asked)) {
-    if (held_to_threads && near.query.threads != threads) continue;
     database::BestResult found = store.best_at(near.query, sizes);
-    if (!found.record) continue;
-    found.near = near.reason;
+    if (!found.record || (exact.record && found.record->is_default)) continue;
+    found.near = (better.empty() ? "" : better + "; ") + near.reason;
     return found;
   }
   return exact;
+}
+
+std::string Lookup::outcome_of(const database::BestResult& best) const {
+  if (!best.near.empty()) return "near";
+  const bool untuned = best.record->is_default && !best.record->confirmed;
+  return untuned && target.has_threads ? "default" : "hit";
 }
 
 int Lookup::threads_of(const database::BestResult& best) const {

@@ -31,9 +31,11 @@ struct Lookup {
                                const std::map<std::string, int64_t>& sizes) const;
   // The same, or where there is none the nearest measured kernel of a CPU that may serve in its place:
   // `near` says why it is less. None is what was asked for where there are fewer processors than
-  // threads. Where there are enough, a number of threads that the user gave is held to.
+  // threads. An untuned default comes last where the tuned kernel does not run here.
   database::BestResult nearest_at(const database::Store& store, const Workload& workload,
                                   const std::map<std::string, int64_t>& sizes = {}) const;
+  // "hit", "near" or "default" of what was found, as tw_outcome has them.
+  std::string outcome_of(const database::BestResult& best) const;
   // On how many threads that kernel runs here.
   int threads_of(const database::BestResult& best) const;
   // This lookup with the number of threads for which the kernel was tuned that serves here, where
@@ -54,8 +56,7 @@ struct Lookup {
 
   Target target;
   database::TargetIdentity identity;
-  int threads;           // 1 for a GPU, whose launches know their own
-  bool held_to_threads;  // the user gave them, and this process may use as many processors
+  int threads;  // 1 for a GPU, whose launches know their own
 
  private:
   // Asks for what was chosen by a model as well.

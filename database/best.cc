@@ -74,6 +74,9 @@ std::string latest_confirmation(const StoreImpl& store, const std::string& targe
 
 constexpr std::string_view kUnusable = "its artifact cannot be used: ";
 
+// Nobody chose it by measuring: better kernels may be there.
+bool is_untuned(const Record& record) { return record.is_default && !record.confirmed; }
+
 std::string rank_sql(const StoreImpl& store, const std::string& target_hash) {
   std::string sql = "WHERE workload_hash = ?1 AND " +
                     in_stored_targets(store, "target_hash", target_hash) +
@@ -108,6 +111,7 @@ BestResult Store::best(const BestQuery& query) const {
   scan.statement().bind(1, std::string_view(query.workload_hash));
   RecordCompleter completer(*impl_);
   Record record;
+  std::string lacks;  // why the best-ranked kernel that this processor cannot run does not serve
   const RecordFilter asked = {.workload_hash = query.workload_hash,
                               .target_hash = query.target.hash,
                               .verdict = Verdict::Valid};
@@ -119,9 +123,13 @@ BestResult Store::best(const BestQuery& query) const {
       if (result.passed_over.empty() && !result.skipped.empty()) {
         result.passed_over = "a record is damaged: " + to_string(result.skipped.front());
       }
+      if (result.passed_over.empty() && is_untuned(*result.record)) result.passed_over = lacks;
       return result;
     }
     if (reason.starts_with(kUnusable) && result.passed_over.empty()) result.passed_over = reason;
+    if (lacks.empty() && reason.starts_with(kLacking)) {
+      lacks = "the tuned kernel does not run here: " + reason;
+    }
     // Reports the best-ranked record's reason: a user can do most about that one.
     if (result.miss.empty()) result.miss = std::move(reason);
   }

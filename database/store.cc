@@ -48,9 +48,10 @@ void require_folder(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
-    throw DatabaseError(Kind::NotFound, "the database '" + path.string() +
-                                            "' cannot be made: there is no folder '" +
-                                            folder.string() + "'");
+    throw DatabaseError(Kind::Unwritable, "the database '" + path.string() +
+                                              "' cannot be made: there is no folder '" +
+                                              folder.string() + "'; mkdir -p " + quoted(folder) +
+                                              " makes it");
   }
   if (!std::filesystem::exists(path, error) && access(folder.c_str(), W_OK) != 0) {
     throw DatabaseError(Kind::Unwritable,

@@ -84,8 +84,10 @@ struct BestResult {
   std::string miss = {};
   std::vector<BadRow> skipped = {};
   std::optional<DispatchRange> range = {};  // for best_at: the table's range that gave the record
-  std::string near = {};         // for a kernel of nearest(): why it is less than asked for
-  std::string passed_over = {};  // why a better kernel that was kept does not serve; "": none
+  std::string near = {};  // for a kernel of nearest(): why it is less than asked for
+  // Why a better kernel that was kept does not serve; "": none. That this processor lacks its features
+  // is told of an untuned default alone: what was tuned without them is as good as it gets.
+  std::string passed_over = {};
 };
 
 // A filter for records; empty fields match everything.

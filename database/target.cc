@@ -28,6 +28,11 @@ std::string without_shared_cache(const std::string& extra) {
   return known ? extra.substr(0, shared) : "";
 }
 
+// Instruction sets of a CPU in words.
+std::string sets_text(const std::string& features) {
+  return features.empty() ? "plain C" : features;
+}
+
 std::string say(const char* what, const std::string& theirs, const std::string& ours) {
   return std::string("tuned for ") + what + ": '" + theirs + "', this is '" + ours + "'";
 }
@@ -74,7 +79,7 @@ std::string target_difference(const TargetIdentity& stored, const TargetIdentity
     return say("another chip", stored.chip, here.chip);
   }
   if (stored.features != here.features) {
-    return say("other instruction sets", stored.features, here.features);
+    return say("other instruction sets", sets_text(stored.features), sets_text(here.features));
   }
   if (stored.cores != here.cores) {
     return say("another number of cores", std::to_string(stored.cores), std::to_string(here.cores));
@@ -115,7 +120,8 @@ std::string lacking_features(const std::set<std::string>& needed,
   for (const std::string& feature : needed) {
     if (processor.count(feature) == 0) lacking += (lacking.empty() ? "" : ", ") + feature;
   }
-  return lacking.empty() ? "" : "its code needs " + lacking + ", which this processor lacks";
+  if (lacking.empty()) return "";
+  return std::string(kLacking) + lacking + ", which this processor lacks";
 }
 
 int ThreadsAsked::most() const { return threads == 0 ? processors : std::min(threads, processors); }

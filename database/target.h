@@ -8,6 +8,7 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "database/record.h"
 
@@ -30,6 +31,9 @@ bool may_serve(const TargetIdentity& stored, const TargetIdentity& here);
 // "tuned for another chip: 'A', this is 'B'", for the first of chip, instruction sets and the rest that
 // differs; empty for equal hashes.
 std::string target_difference(const TargetIdentity& stored, const TargetIdentity& here);
+
+// How the answers of lacking_features() begin.
+inline constexpr std::string_view kLacking = "its code needs ";
 
 // What the code of a CPU kernel needs of a processor: what the compiler was told that it may use (its
 // flags -mNAME), and what the kernel's description names. By the names of cpu_features(). Empty for a

@@ -1,5 +1,6 @@
 #include "kernel/cpu_features.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -162,11 +163,28 @@ std::vector<std::string> feature_names() { return {}; }
 
 #endif
 
+// Says that an entry of the list hides nothing. Only where features are known.
+void warn_of_hidden(const std::string& name) {
+  const std::vector<std::string>& known = known_cpu_features();
+  if (known.empty()) return;
+  std::string names;
+  for (const std::string& feature : known) names += (names.empty() ? "" : ", ") + feature;
+  warn_of_knob(Knob::CpuWithout,
+               "'" + name +
+                   "' begins no feature's name and hides nothing; expected names or "
+                   "their beginnings, separated by ',', of " +
+                   names);
+}
+
 // The features except those whose names begin with an entry of the comma-separated `list`.
 std::set<std::string> without(std::set<std::string> features, const std::string& list) {
   std::istringstream names(list);
   for (std::string name; std::getline(names, name, ',');) {
     if (name.empty()) continue;
+    if (std::ranges::none_of(known_cpu_features(),
+                             [&](const std::string& f) { return f.starts_with(name); })) {
+      warn_of_hidden(name);
+    }
     std::erase_if(features, [&](const std::string& f) { return f.starts_with(name); });
   }
   return features;

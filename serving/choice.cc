@@ -380,13 +380,27 @@ std::vector<Candidate> candidates(const Table& table, const Request& request, co
   return Finder(table, request, box).find();
 }
 
+std::string lacking_reason(const Table& table, const Request& request) {
+  const StoredWorkload* own = table.find(request.hash);
+  if (own == nullptr) return "";
+  for (const StoredKernel& k : own->kernels) {
+    const bool here = same_device(k, request) && request.threads.met_by(k.threads);
+    if (here && !k.passed_over.empty()) return k.passed_over;
+  }
+  const auto trouble = own->troubles.find(request.identity.hash);
+  const bool lacks =
+      trouble != own->troubles.end() && trouble->second.starts_with(database::kLacking);
+  return lacks ? trouble->second : "";
+}
+
 std::string miss_reason(const Table& table, const Request& request) {
   const StoredWorkload* own = table.find(request.hash);
   if (own == nullptr) return "never tuned: the database has no record of it";
   const bool tuned_here =
       std::any_of(own->targets.begin(), own->targets.end(),
                   [&](const auto& target) { return target.hash == request.identity.hash; });
-  if (tuned_here && !own->trouble.empty()) return own->trouble;
+  const auto trouble = own->troubles.find(request.identity.hash);
+  if (tuned_here && trouble != own->troubles.end()) return trouble->second;
   for (const database::TargetIdentity& target : own->targets) {
     if (target.hash != request.identity.hash) {
       return database::target_difference(target, request.identity);

@@ -73,6 +73,10 @@ struct Candidate {
 // sums for all sizes.
 std::vector<Candidate> candidates(const Table& table, const Request& request, const Box& box);
 
+// Why the kernel that was tuned for the request here does not run on this processor; empty where it
+// does, or where there is none.
+std::string lacking_reason(const Table& table, const Request& request);
+
 // Why there is none.
 std::string miss_reason(const Table& table, const Request& request);
 

@@ -86,6 +86,11 @@ void add_failures(ReportLine& line, const std::string& failures, const Candidate
   if (line.outcome == TW_HIT) line.outcome = c.kernel->is_default ? TW_DEFAULT : TW_NEAR;
 }
 
+// The next command, as the end of a sentence.
+std::string next_of(const ReportLine& line) {
+  return line.command.empty() ? "" : "; this would tune it: " + line.command;
+}
+
 database::ThreadsAsked threads_of(const Target& target, const PrepareOptions& options) {
   return {target.has_threads ? options.threads : 0, available_threads()};
 }
@@ -135,8 +140,7 @@ const Served& Prepared::find(std::string_view spec) const {
   }
   for (const ReportLine& line : report_) {
     if (line.spec == spec) {
-      throw ServingError(TW_ERROR_MISS, fmt::format("{}: {}; this would tune it: {}", spec,
-                                                    line.reason, line.command));
+      throw ServingError(TW_ERROR_MISS, fmt::format("{}: {}{}", spec, line.reason, next_of(line)));
     }
   }
   throw ServingError(TW_ERROR_ARGUMENT, fmt::format("'{}' was not among the specs that were "
@@ -264,6 +268,7 @@ void Library::serve_box(const Request& request, const Choice& choice, const Devi
       report.push_back(line_of(request, c, piece));
       std::string better = failures_in(piece, failures);
       if (better.empty()) better = c.kernel->passed_over;
+      if (better.empty() && c.outcome != TW_HIT) better = lacking_reason(table_, request);
       add_failures(report.back(), better, c);
       if (report.back().outcome != TW_HIT) report.back().command = tune_command(table_, request);
     }
@@ -275,7 +280,10 @@ void Library::serve_box(const Request& request, const Choice& choice, const Devi
     line.sizes = box_text(request.dims, piece);
     line.reason = failures_in(piece, failures);
     if (line.reason.empty()) line.reason = miss_reason(table_, request);
-    line.command = tune_command(table_, request);
+    // New kernels in a file that others may write would not be loaded either: the reason says what helps.
+    const std::string& distrust = table_.distrust();
+    const bool untrusted = !distrust.empty() && line.reason.find(distrust) != std::string::npos;
+    if (!untrusted) line.command = tune_command(table_, request);
     report.push_back(std::move(line));
   }
 }
@@ -298,9 +306,8 @@ std::shared_ptr<const DeviceKernel> Library::load(const StoredKernel& stored, co
 
 void Library::log_once(const ReportLine& line) {
   if (line.outcome == TW_HIT) return;
-  std::string text = fmt::format("{}{}{}: {}: {}; this would tune it: {}", line.spec,
-                                 line.sizes.empty() ? "" : " at ", line.sizes,
-                                 name_of(line.outcome), line.reason, line.command);
+  std::string text = fmt::format("{}{}{}: {}: {}{}", line.spec, line.sizes.empty() ? "" : " at ",
+                                 line.sizes, name_of(line.outcome), line.reason, next_of(line));
   {
     std::lock_guard lock(mutex_);
     if (!logged_.insert(text).second) return;

@@ -91,22 +91,6 @@ void Model::require_no_states(const graph::Graph& graph) const {
                                  graph.values[graph.states[0]].name));
 }
 
-// Says how many nodes run on kernels that were not tuned for them here.
-void Model::log_untuned(const std::string& path, const Library::Log& log) const {
-  const auto count = [&](tw_outcome outcome) {
-    return std::ranges::count(lines_, outcome, &NodeLine::outcome);
-  };
-  const auto first =
-      std::ranges::find_if(lines_, [](const NodeLine& line) { return line.outcome != TW_HIT; });
-  if (first == lines_.end()) return;
-  const auto report = std::ranges::find(prepared_->report(), first->spec, &ReportLine::spec);
-  log(
-      fmt::format("{}: {} of {} nodes run on near kernels and {} on untuned defaults; {}: {}; "
-                  "'tune-cli explain {}' tells of each; this would tune them: {}",
-                  path, count(TW_NEAR), lines_.size(), count(TW_DEFAULT), first->label,
-                  first->reason, path, report->command));
-}
-
 void Model::add_ports(StoredModel& source) {
   const graph::Graph& graph = source.graph();
   for (size_t i : graph.inputs) {
@@ -170,23 +154,6 @@ void* Model::place_of(StoredModel& source, Frame& frame, size_t value) {
     }
   }
   return static_cast<char*>(block->data()) + bytes;
-}
-
-// Throws a miss that names all nodes without a kernel.
-void Model::require_kernels(const StoredModel& source) const {
-  std::string misses;
-  for (const ReportLine& line : prepared_->report()) {
-    if (line.outcome != TW_MISS) continue;
-    for (const auto& [node, spec] : specs_) {
-      if (source.index().specs[spec].facts.text != line.spec) continue;
-      misses += fmt::format("\n  {}: {}", node->label, line.reason);
-    }
-  }
-  if (misses.empty()) return;
-  throw ServingError(TW_ERROR_MISS,
-                     fmt::format("nodes that no kernel serves here:{}\n'tune-cli compile' makes "
-                                 "kernels that are missing",
-                                 misses));
 }
 
 void Model::add_steps(StoredModel& source, const graph::Plan& plan) {

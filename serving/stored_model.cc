@@ -23,6 +23,26 @@ void require_size(const graph::Value& constant, size_t bytes) {
                       constant.bytes()));
 }
 
+// Calls `read` on a model file, and tells in a model file's words that it cannot be read: what helps a
+// database does not help it.
+template <class Read>
+auto in_words_of_models(const std::string& path, const Read& read) {
+  using Kind = DatabaseError::Kind;
+  const auto fail = [&](const std::string& what) {
+    throw DatabaseError(Kind::Unreadable,
+                        fmt::format("{}; 'tune-cli compile MODEL -o {}' makes one", what, path));
+  };
+  try {
+    return read();
+  } catch (const DatabaseError& e) {
+    if (e.kind() == Kind::NotFound) fail(fmt::format("there is no model file '{}'", path));
+    if (e.kind() == Kind::NotADatabase) fail(fmt::format("'{}' is no model file", path));
+    if (e.kind() == Kind::Damaged)
+      fail(fmt::format("model file '{}' is damaged or truncated", path));
+    throw;
+  }
+}
+
 }  // namespace
 
 database::ServingContent model_content(const graph::Graph& graph, const std::string& target) {
@@ -47,8 +67,10 @@ database::ServingContent model_content(const graph::Graph& graph, const std::str
 }
 
 StoredModel::StoredModel(const std::string& path, database::Trust trust)
-    : store_(std::make_shared<const database::Store>(database::Store::open(
-          path, database::Mode::ReadOnly, std::chrono::seconds(5), std::move(trust)))) {
+    : store_(in_words_of_models(path, [&] {
+        return std::make_shared<const database::Store>(database::Store::open(
+            path, database::Mode::ReadOnly, std::chrono::seconds(5), std::move(trust)));
+      })) {
   const std::string program = part(kProgramPart);
   graph_ = graph::parse_graph(program);
   const database::Lookup<std::string> target = store_->part(kTargetPart);
@@ -88,12 +110,14 @@ void StoredModel::read(const graph::Value& constant, void* place) const {
     return;
   }
   const std::span bytes(static_cast<std::byte*>(place), static_cast<size_t>(constant.bytes()));
-  const std::string miss = store_->read_part(constant.hash, bytes);
+  const std::string miss =
+      in_words_of_models(store_->path(), [&] { return store_->read_part(constant.hash, bytes); });
   if (!miss.empty()) damaged(fmt::format("constant \"{}\": {}", constant.name, miss));
 }
 
 std::string StoredModel::part(const std::string& name) const {
-  database::Lookup<std::string> found = store_->part(name);
+  database::Lookup<std::string> found =
+      in_words_of_models(store_->path(), [&] { return store_->part(name); });
   if (!found) damaged(found.miss);
   return std::move(*found.value);
 }

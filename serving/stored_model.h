@@ -34,6 +34,8 @@ class StoredModel {
   // The target that the file was compiled for: "cuda:sm_90a", or "native" where it is for CPUs.
   const std::string& target() const { return target_; }
   // Kernels of the file, which are read when they are used. Takes the workloads out of the index.
+  // Why others may decide the file's content; empty when it is trusted.
+  const std::string& distrust() const { return store_->distrust(); }
   Table take_table() { return Table(store_, std::move(index_.workloads)); }
   // The elements of a constant, until the next call. Throws DatabaseError.
   const std::string& data(const graph::Value& constant);

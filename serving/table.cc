@@ -146,7 +146,7 @@ void read_kernels(const database::Store& store, Machines machines, StoredWorkloa
     query.processor = processor_for(query.target, machines);
     database::BestResult best = store.best(query);
     // Where something was measured, what a model ranked does not count.
-    if (!best.record && workload.trouble.empty()) workload.trouble = best.miss;
+    if (!best.record) workload.troubles.try_emplace(key.target_hash, best.miss);
     if (!best.record || !best.artifact || best.record->offline != key.offline) continue;
     workload.kernels.push_back(kernel_of(*best.record, std::move(*best.artifact)));
     workload.kernels.back().passed_over = best.passed_over;
@@ -191,6 +191,7 @@ Table Table::read(const std::string& path, database::Trust trust) {
                                                 std::chrono::seconds(5), std::move(trust));
   Table table;
   table.path_ = path;
+  table.distrust_ = store.distrust();
   table.serving_ = database::is_serving_file(path);
   table.model_ = table.serving_ && store.has_parts();
   table.workloads_ = read_workloads(store, Machines::This);
@@ -214,8 +215,8 @@ StoredWorkloads Table::all_of(const database::Store& store) {
 }
 
 Table::Table(std::shared_ptr<const database::Store> model, StoredWorkloads workloads)
-    : path_(model->path()), serving_(true), model_(true), workloads_(std::move(workloads)),
-      store_(std::move(model)) {
+    : path_(model->path()), distrust_(model->distrust()), serving_(true), model_(true),
+      workloads_(std::move(workloads)), store_(std::move(model)) {
   // Targets of one name are one target, mostly that of all kernels.
   std::map<std::string, bool> known;
   const auto elsewhere = [&](const database::TargetIdentity& target) {

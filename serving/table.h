@@ -61,7 +61,8 @@ struct StoredWorkload {
   // Targets that it was tuned for, of machines whose kernels do not run here, too.
   std::vector<database::TargetIdentity> targets;
   int64_t failures = 0;  // candidates that were tried where none was valid
-  std::string trouble;   // why a kernel that is kept could not be read; empty: all could
+  // Why no kernel that is kept for a target, by its hash, could be read or may run.
+  std::map<std::string, std::string> troubles;
 
   // Its inline form.
   std::string text() const {
@@ -83,6 +84,8 @@ class Table {
   Table(std::shared_ptr<const database::Store> model, StoredWorkloads workloads);
 
   const std::string& path() const { return path_; }
+  // Why others may decide the file's content; empty when it is trusted.
+  const std::string& distrust() const { return distrust_; }
   // Whether the file was written for serving, and nothing is tuned into it.
   bool is_serving_file() const { return serving_; }
   // Whether it is a whole model.
@@ -102,7 +105,7 @@ class Table {
  private:
   Table() = default;
 
-  std::string path_;
+  std::string path_, distrust_;
   bool serving_ = false, model_ = false, dynamic_ = false;
   StoredWorkloads workloads_;
   std::shared_ptr<const database::Store> store_;        // of a model file

@@ -84,6 +84,7 @@ BenchRow Bench::measure(const Workload& w) {
   }
   row.range = best.range;
   row.near = best.near;
+  row.passed_over = best.passed_over;
   row.fault = check(w, row, *best.artifact);
   if (!row.fault.empty()) return row;
   BenchJob job{.kernel = bench_kernel(w, *best.artifact),
@@ -135,6 +136,9 @@ int run_bench(const BenchArguments& a) {
     print_json(json_of(report, lookup.target, lookup.threads));
   } else {
     print_table(report, lookup.target, lookup.threads);
+    for (const BenchRow& row : report.rows) {
+      if (!row.miss.empty()) note_tuning(a.common, *row.workload);
+    }
   }
   return report.any_wrong() ? kNoValidCandidate : kDone;
 }

@@ -39,6 +39,7 @@ Json row_json(const BenchRow& row, const Target& target, int threads) {
     return j;
   }
   if (!row.near.empty()) j["near"] = row.near;
+  if (!row.passed_over.empty()) j["passed_over"] = row.passed_over;
   j["seconds"] = row.seconds;
   j["gflops"] = row.sized.flops / row.seconds * 1e-9;
   const RooflineShare share = roofline_share(row.sized, as_measured(target), threads, row.seconds);
@@ -122,6 +123,7 @@ void add_row(Table& table, const BenchReport& report, const BenchRow& row, const
   if (!share.cause.empty()) table.note("above the roofline: " + share.cause);
   if (!row.disturbed.empty()) table.note("disturbed: " + row.disturbed);
   if (!row.near.empty()) table.note("near: " + row.near);
+  if (!row.passed_over.empty()) table.note("default: " + row.passed_over);
   for (const auto& [kind, found] : row.kinds) {
     table.note(found.fault.empty() ? fmt::format("{}: {}", kind, readable_seconds(found.seconds))
                                    : fmt::format("{}: wrong: {}", kind, found.fault));

@@ -42,11 +42,12 @@ struct BenchRow {
   double seconds = 0, default_seconds = 0;    // 0: not there
   std::map<std::string, BenchPeer> peers = {};
   std::map<std::string, std::string> absent =
-      {};                      // peers that do not have the operator, with reasons
-  std::string fault = {};      // the kernel is wrong: why
-  std::string disturbed = {};  // what else had the processors: no ratio is told; empty: nothing
-  std::string near = {};       // why the kernel is less than what was asked for; empty: it is that
-  bool predicted = false;      // chosen by a model, never tuned
+      {};                        // peers that do not have the operator, with reasons
+  std::string fault = {};        // the kernel is wrong: why
+  std::string disturbed = {};    // what else had the processors: no ratio is told; empty: nothing
+  std::string passed_over = {};  // why the untuned default serves and not the tuned kernel
+  std::string near = {};   // why the kernel is less than what was asked for; empty: it is that
+  bool predicted = false;  // chosen by a model, never tuned
   // On a GPU, where they were asked for: the best stored kernel of each kind (cuda_kind).
   std::map<std::string, BenchKind> kinds = {};
   std::optional<database::DispatchRange> range = {};  // of the dispatch table, for the kernel

@@ -123,6 +123,12 @@ Exported export_cuda(const Workload& w, const ExportArguments& a, const Lookup& 
   return {&w, export_gpu_files(k), gpu_build_line(k)};
 }
 
+// The line that builds what was written stands in its folder.
+std::string enter(const std::string& folder) {
+  if (fs::path(folder).lexically_normal() == ".") return "";
+  return fmt::format("cd {} && ", database::quoted(folder));
+}
+
 void make_folder(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
@@ -187,7 +193,7 @@ int run_export(const ExportArguments& a) {
                     {"files", names},
                     {"build", e.build}});
     if (!e.shared_build.empty()) list.back()["shared_build"] = e.shared_build;
-    if (!a.common.json) fmt::print("{}\n", e.build);
+    if (!a.common.json) fmt::print("{}{}\n", enter(a.out), e.build);
   }
   if (a.common.json) print_json({{"out", a.out}, {"results", list}});
   note(a.common, fmt::format("wrote {} files to {}", count, a.out));

@@ -42,6 +42,12 @@ CLI::Option* option_of(CLI::App& app, const std::string& name) {
   return option != nullptr && option->get_configurable() ? option : nullptr;
 }
 
+bool is_number(const std::string& text) {
+  char* end = nullptr;
+  std::strtod(text.c_str(), &end);
+  return end != text.c_str() && *end == '\0';
+}
+
 bool any_has(CLI::App& app, const std::string& name) {
   if (option_of(app, name) != nullptr) return true;
   for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) {
@@ -113,7 +119,14 @@ class Settings : public CLI::ConfigTOML {
       try {
         give(*option, item);
       } catch (const CLI::ParseError& e) {
-        fail(e.what());
+        const std::string value = fmt::format("{}", fmt::join(item.inputs, " "));
+        const std::string type = option->get_type_name();
+        const bool wants_number =
+            type.starts_with("INT") || type.starts_with("UINT") || type.starts_with("FLOAT");
+        fail(fmt::format(
+            "{}{} = \"{}\": {}",
+            item.parents.empty() ? "" : fmt::format("[{}] ", fmt::join(item.parents, ".")),
+            item.name, value, wants_number && !is_number(value) ? "expected a number" : e.what()));
       }
     }
   }

@@ -19,6 +19,7 @@ constexpr double kPlainEvery = 5;  // seconds between lines where there is no te
 
 std::string readable_seconds(double s) {
   if (s <= 0) return "-";
+  if (s < 0.9995e-6) return fmt::format("{:.0f} ns", s * 1e9);
   if (s < 1e-3) return fmt::format("{:.1f} us", s * 1e6);
   if (s < 1) return fmt::format("{:.3f} ms", s * 1e3);
   return fmt::format("{:.2f} s", s);

@@ -35,7 +35,10 @@ struct Replayed {
   MeasureResult result;
   bool predicted = false;            // ranked by a model, and measured here for the first time
   database::BestResult chosen = {};  // without its artifact
+  std::string outcome = {};          // of a hit
   bool hit() const { return miss.empty(); }
+  // The tuned kernel does not serve: --require refuses what stands in for it.
+  bool stands_in() const { return outcome == "default" && !chosen.passed_over.empty(); }
 };
 
 Replayed replay_one(const Workload& w, const Sizes& sizes, const database::Store& store,
@@ -50,6 +53,8 @@ Replayed replay_one(const Workload& w, const Sizes& sizes, const database::Store
   r.chosen.record = best.record;
   r.chosen.range = best.range;
   r.chosen.near = best.near;
+  r.chosen.passed_over = best.passed_over;
+  r.outcome = lookup.outcome_of(best);
   MeasureJob job = measure_job(w, *best.artifact, lookup);
   job.threads = lookup.threads_of(best);
   job.dims = r.sizes;
@@ -72,7 +77,8 @@ Json replayed_json(const Replayed& r) {
             {"predicted", r.predicted}};
   if (!r.sizes.empty()) j["dims"] = r.sizes;
   add_range(j, r.chosen.range);
-  if (r.hit()) j["outcome"] = r.chosen.near.empty() ? "hit" : "near";
+  if (r.hit()) j["outcome"] = r.outcome;
+  if (!r.chosen.passed_over.empty()) j["passed_over"] = r.chosen.passed_over;
   if (!r.chosen.near.empty()) j["near"] = r.chosen.near;
   if (!r.result.timing.disturbed.empty()) j["disturbance"] = r.result.timing.disturbed;
   if (!r.hit()) j["miss"] = r.miss;
@@ -103,6 +109,10 @@ void print_row(const Replayed& r) {
                               sized.flops / r.result.timing.median * 1e-9, r.result.max_rel_error));
   if (r.predicted) fmt::print("  chosen by the model, never tuned\n");
   if (!r.chosen.near.empty()) fmt::print("  near: {}\n", r.chosen.near);
+  if (r.outcome == "default") {
+    print_wrapped(fmt::format("  default: {}the untuned default",
+                              r.chosen.passed_over.empty() ? "" : r.chosen.passed_over + "; "));
+  }
   if (r.chosen.range) {
     fmt::print("  kernel {} of range {}\n", r.chosen.record->id.substr(0, 8),
                range_text(r.chosen.range));
@@ -125,12 +135,13 @@ int run_replay(const ReplayArguments& a) {
   bool missed = false, wrong = false;
   for (const Workload& w : workloads) {
     Replayed r = replay_one(w, a.sizes, store, lookup, seed, worker);
-    missed |= !r.hit();
+    missed |= !r.hit() || r.stands_in();
     wrong |= r.hit() && r.result.verdict != Verdict::Ok;
     if (a.common.json) {
       list.push_back(replayed_json(r));
     } else {
       print_row(r);
+      if (!r.hit() || r.stands_in()) note_tuning(a.common, w);
     }
   }
   if (a.common.json) print_json({{"results", list}});
@@ -150,7 +161,8 @@ void add_replay(CLI::App& app, Runners& runners) {
   sub->add_option("--seed", a->seed,
                   "Seed of the operands' values; default: a different one each time");
   sub->add_flag("--require", a->require,
-                "Exit with code 7 if the database lacks a workload's kernel");
+                "Exit with code 7 if the database lacks a workload's kernel, or the tuned one does "
+                "not run here");
   sub->footer(
       "Examples:\n  tune-cli replay matmul:m=512,n=3072,k=768 --db kernels.db --require\n"
       "  tune-cli replay matmul:m=1..64,n=256,k=256 --dim m=16");

@@ -68,6 +68,7 @@ RunJob cpu_job(const Workload& w, const RunArguments& a, const Lookup& lookup,
     }
     range = best.range;
     job.threads = lookup.threads_of(best);
+    if (!best.passed_over.empty()) note(a.common, "default: " + best.passed_over);
     if (!best.near.empty()) {
       said["near"] = best.near;
       note(a.common, "near: " + best.near);

@@ -46,6 +46,7 @@ void add_row(Table& table, const Workload& w, const database::BestResult& best, 
   }
   if (!hit) table.note("miss: " + best.miss);
   if (!best.near.empty()) table.note("near: " + best.near);
+  if (!best.passed_over.empty()) table.note("default: " + best.passed_over);
   if (configs && best.record) table.note(best.record->config);
 }
 
@@ -56,6 +57,7 @@ Json best_json(const Workload& w, const database::BestResult& best, bool hit) {
               {"hit", hit}};
   if (!hit) row["miss"] = best.miss;
   if (!best.near.empty()) row["near"] = best.near;
+  if (!best.passed_over.empty()) row["passed_over"] = best.passed_over;
   if (!best.record) return row;
   const bool predicted = best.record->offline;
   const double seconds = best.record->median_seconds;
@@ -108,10 +110,9 @@ std::vector<database::Record> foreign_records(const database::Store& store, cons
 
 // Rows of other machines, of these workloads or, where none were asked for, of all. Returns how many.
 size_t add_foreign(const BestArguments& a, const database::Store& store, const Lookup& lookup,
-                   Json& list, Table& table) {
-  std::vector<Workload> workloads;
-  if (!a.common.specs.empty()) workloads = read_workloads(a.common);
+                   std::vector<Workload> workloads, Json& list, Table& table) {
   if (a.common.specs.empty()) {
+    workloads.clear();
     for (const database::WorkloadSummary& s : store.workloads()) {
       try {
         workloads.push_back(parse_workload(s.canonical));
@@ -136,7 +137,9 @@ int run_best(const BestArguments& a) {
   Lookup lookup(a.common);
   Json list = Json::array();
   Table table({"workload", "time", "GFLOP/s", "threads", "sketch"});
-  for (const Workload& w : wanted(a.common, store, lookup)) {
+  // Once: standard input is read only once.
+  const std::vector<Workload> workloads = wanted(a.common, store, lookup);
+  for (const Workload& w : workloads) {
     database::BestResult best = lookup.best_or_predicted(store, w);
     const bool hit = best.record.has_value();
     // A kernel that must not run is shown all the same.
@@ -147,13 +150,18 @@ int run_best(const BestArguments& a) {
     add_row(table, w, best, hit, a.configs);
     for (const std::string& line : dispatch_lines(dispatch)) table.note(line);
   }
-  const size_t foreign = add_foreign(a, store, lookup, list, table);
+  const size_t foreign = add_foreign(a, store, lookup, workloads, list, table);
   const size_t hidden = a.all ? 0 : foreign;
   if (a.common.json) {
     print_json({{"results", list}, {"hidden", hidden}});
     return kDone;
   }
   fmt::print("{}", table.text(terminal_width(STDOUT_FILENO)));
+  if (list.empty() && hidden == 0) {
+    note(a.common,
+         fmt::format("'{0}' has no kernel for this target; 'tune-cli tune SPEC --db {0}' makes one",
+                     a.common.db));
+  }
   if (hidden > 0) {
     fmt::print("{} row{} of other machines {} hidden; --all shows {}\n", hidden,
                hidden == 1 ? "" : "s", hidden == 1 ? "is" : "are", hidden == 1 ? "it" : "them");

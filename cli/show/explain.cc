@@ -55,8 +55,12 @@ Facts facts_of(const database::Store& store, const Workload& w, const Lookup& lo
   for (const database::Record& r : store.records(filter).records) {
     if (r.threads != best.threads || r.offline) continue;
     if (r.is_default) f.untuned = r;
-    bool rival = r.config != best.config && !r.is_default;
-    if (rival && (!f.runner_up || r.median_seconds < f.runner_up->median_seconds)) f.runner_up = r;
+    if (r.config == best.config || r.is_default) continue;
+    // Times of the race compare with each other; a trial's first measurement is a time of its own.
+    const auto rank = [](const database::Record& rival) {
+      return std::pair(!rival.confirmed, rival.median_seconds);
+    };
+    if (!f.runner_up || rank(r) < rank(*f.runner_up)) f.runner_up = r;
   }
   return f;
 }
@@ -136,6 +140,7 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
   j["sketch"] = f.best.sketch;
   j["config"] = Json::parse(f.best.config);
   if (!f.best.reason.empty()) j["note"] = f.best.reason;
+  if (!best.passed_over.empty()) j["passed_over"] = best.passed_over;
   if (f.untuned) {
     j["default"] = {{"seconds", f.untuned->median_seconds},
                     {"ratio", f.untuned->median_seconds / seconds}};
@@ -143,6 +148,7 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
   if (f.runner_up) {
     j["runner_up"] = {{"seconds", f.runner_up->median_seconds},
                       {"ratio", f.runner_up->median_seconds / seconds},
+                      {"confirmed", f.runner_up->confirmed},
                       {"differs", differences(f.best.config, f.runner_up->config)}};
   }
   if (dispatch.table) j["dispatch"] = json_of(dispatch);
@@ -223,13 +229,20 @@ void print(const Json& j) {
       roof["bytes_per_second"].get<double>() * 1e-9);
   say("  {} {}", j["sketch"].get<std::string>(), j["config"].dump());
   if (j.contains("note")) say("  {}", j["note"].get<std::string>());
+  if (j.contains("passed_over")) {
+    say("  the untuned default serves: {}", j["passed_over"].get<std::string>());
+  }
   if (j.contains("default")) {
     say("  untuned default: {}, {:.1f} times as long", readable_seconds(j["default"]["seconds"]),
         j["default"]["ratio"].get<double>());
   }
   if (j.contains("runner_up")) {
-    say("  runner-up: {}, {:.3f} times as long; it differs in",
-        readable_seconds(j["runner_up"]["seconds"]), j["runner_up"]["ratio"].get<double>());
+    const Json& rival = j["runner_up"];
+    say("  runner-up: {}, {:.3f} times as long{}; it differs in",
+        readable_seconds(rival["seconds"]), rival["ratio"].get<double>(),
+        rival["confirmed"].get<bool>()
+            ? ""
+            : " by its first measurement (finalists are measured again, in turns)");
     for (const Json& d : j["runner_up"]["differs"]) say("    {}", d.get<std::string>());
   }
   if (j.contains("model")) {
@@ -257,10 +270,11 @@ void print_sizes(const Workload& w, const Json& j) {
 }
 
 int run_explain(const CommonOptions& options) {
+  const std::vector<Workload> workloads = read_workloads(options);
   database::Store store = open_store(options);
   const Lookup asked(options);
   Json list = Json::array();
-  for (const Workload& w : read_workloads(options)) {
+  for (const Workload& w : workloads) {
     const Lookup lookup = asked.as_tuned(store, w);
     if (lookup.threads != asked.threads) {
       note(options, fmt::format("{}: explains the kernel for {}, asked for {}",
@@ -271,6 +285,7 @@ int run_explain(const CommonOptions& options) {
     list.push_back(explain(w, store, lookup, dispatch));
     if (options.json) continue;
     print(list.back());
+    if (!list.back()["hit"].get<bool>()) note_tuning(options, w);
     for (const std::string& line : dispatch_lines(dispatch)) say("  {}", line);
     print_sizes(w, list.back());
   }

@@ -345,6 +345,23 @@ void print_results(const TuneArguments& a, const TuneOptions& options,
       {{"results", list}, {"fleet", results.workers == 0 ? Json(nullptr) : json_of(results)}});
 }
 
+double bytes_for_buffer(const Buffer& buffer) {
+  double elements = 1;  // as a real number: the product may not fit in 64 bits
+  for (int64_t extent : const_shape(buffer)) elements *= static_cast<double>(extent);
+  return elements * bits_of(buffer->elem) / 8;
+}
+
+// Refuses operands that a worker could not hold: no candidate could be measured.
+void require_memory(const Workload& w, int64_t limit) {
+  const Workload sized = at_sizes(w, largest_sizes(w));
+  double bytes = bytes_for_buffer(sized.output());
+  for (const Param& p : sized.inputs) bytes += bytes_for_buffer(p.buffer);
+  if (bytes <= static_cast<double>(limit)) return;
+  throw UsageError(
+      fmt::format("{}: its operands have {:.0f} bytes; a process that measures may take {}",
+                  spec_to_inline(parse_spec(w.canonical)), bytes, limit));
+}
+
 int run_tune(TuneArguments a) {
   if (a.trials == 0) {
     a.offline = true;
@@ -372,6 +389,9 @@ int run_tune(TuneArguments a) {
   const TuneOptions options = options_for(target, thread_count(a.common));
   if (a.dry_run) return show_plan(a, workloads, target);
   if (a.parent > 0) end_with_parent(a.parent);
+  if (!target.is_cuda() && !a.offline) {
+    for (const Workload& w : workloads) require_memory(w, options.measure.memory_limit);
+  }
   database::Store store = database::Store::open(a.common.db, database::Mode::Create);
   if (!store.distrust().empty()) {
     note(a.common,

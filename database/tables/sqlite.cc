@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <new>
 #include <system_error>
 
@@ -60,6 +62,29 @@ bool in_fixed_folder(const std::string& path) {
   return access(path.c_str(), R_OK) == 0 && access(folder_of(path).c_str(), W_OK) != 0;
 }
 
+// What is wrong with a file that is shorter than its first page says, and what saves its rows; empty where
+// the length is right. SQLite refuses such a file whole; with zeros at its end it reads the pages that
+// are there. (https://www.sqlite.org/fileformat2.html, 1.3: the size of a page at byte 16, their number
+// at byte 28.)
+std::string truncated(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::array<unsigned char, 32> header{};
+  if (!in.read(reinterpret_cast<char*>(header.data()), header.size())) return "";
+  const auto number = [&](size_t at, size_t bytes) {
+    int64_t value = 0;
+    for (size_t i = 0; i < bytes; ++i) value = value << 8 | header[at + i];
+    return value;
+  };
+  const int64_t page = number(16, 2) == 1 ? 65536 : number(16, 2);
+  const int64_t wanted = page * number(28, 4);
+  const int64_t there = in.seekg(0, std::ios::end).tellg();
+  if (there < 0 || there >= wanted) return "";
+  return " is truncated: it has " + std::to_string(there) + " of " + std::to_string(wanted) +
+         " bytes; put a copy back, or save the rows that are left: 'truncate -s " +
+         std::to_string(wanted) + " " + path + "', then 'db export ROWS.jsonl --db " + path +
+         "' and 'db import ROWS.jsonl --db NEW.db'";
+}
+
 std::string describe(Kind kind, const std::string& path, const std::string& cause) {
   const std::string name = "database '" + path + "'";
   switch (kind) {
@@ -82,8 +107,10 @@ std::string describe(Kind kind, const std::string& path, const std::string& caus
       return "'" + path + "' is not a SQLite database, or its first page is destroyed (" + cause +
              ")";
     default:
-      return name + " is damaged or truncated (" + cause +
-             "): 'db check' lists what is broken, 'db export' saves the rows that are not";
+      if (const std::string help = truncated(path); !help.empty()) return name + help;
+      return name + " is damaged (" + cause +
+             "): 'db check' lists what is broken, 'db export' saves the rows that are not; where "
+             "these cannot open it either, put a copy back or move the file away and tune again";
   }
 }
 

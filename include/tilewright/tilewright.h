@@ -172,7 +172,7 @@ typedef struct tw_report {
   const char* sizes; /* "m=1..64": those that this line is about; "" without dynamic dimensions */
   tw_outcome outcome;
   const char* reason;  /* why it is no hit; "" for a hit */
-  const char* command; /* the command that would tune it; "" for a hit */
+  const char* command; /* that would tune it; "" for a hit, or where tuning does not help */
   const char* kernel;  /* the spec that the kernel was made for; "" for a miss */
   const char* sketch;  /* the sketch that made the kernel */
   double seconds;      /* that it took when it was tuned, at its largest sizes; 0: not known */

@@ -260,7 +260,9 @@ std::string binary_problem(const std::string& text, const std::string& file) {
     return "a file of weights, not of specs; 'tune-cli weights " + file + "' lists its layers";
   }
   if (file.ends_with(".onnx")) {
-    return "a model, no file of specs; 'tune-cli extract " + file +
+    const std::string stem = file.substr(0, file.size() - std::string_view(".onnx").size());
+    return "a model, no file of specs; 'tune-cli compile " + file + " -o " + stem +
+           ".tw' makes a model file of it, 'tune-cli extract " + file +
            " -o specs.json' writes its workloads";
   }
   return "binary data; expected specs as JSON, or inline specs, one per line";

@@ -113,7 +113,7 @@ void Values::declare_inputs(const Model& model, const std::map<std::string, DimS
   if (!missing.empty()) {
     throw UsageError(fmt::format(
         "{}: the inputs have dimensions without sizes: {}; give each a size, such as "
-        "--dim '{}=1'; extract takes a range as well, such as --dim '{}=1..512'",
+        "--dim '{}=1', or a range, such as --dim '{}=1..512'",
         model.path, fmt::join(missing, ", "), missing[0].substr(0, missing[0].find(" (")),
         missing[0].substr(0, missing[0].find(" ("))));
   }

@@ -1,5 +1,6 @@
 #include "python/src/objects.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tilewright::python {
@@ -153,13 +154,26 @@ std::string Kernel::operand_names() const {
   return names;
 }
 
+std::string Kernel::packed_names() const {
+  std::string names;
+  for (const tw_operand& o : operands_) {
+    if (o.packed != 0) names += (names.empty() ? "" : ", ") + std::string(o.name);
+  }
+  return names.empty() ? "nothing" : names;
+}
+
 Weights Kernel::pack(const py::dict& arrays, const Pool* pool, py::object order) const {
   std::vector<Tensor> borrowed;
   borrowed.reserve(arrays.size());  // the library is given addresses
   std::vector<tw_named_tensor> named;
   std::map<std::string, py::object> plain;
   for (const auto& [key, array] : arrays) {
-    const tw_operand& operand = operands_[operand_index(key.cast<std::string>())];
+    const auto name = key.cast<std::string>();
+    if (std::ranges::none_of(operands_, [&](const tw_operand& o) { return o.name == name; })) {
+      throw Refused(TW_ERROR_ARGUMENT,
+                    "'" + name + "' is no weight of " + spec_ + "; it packs " + packed_names());
+    }
+    const tw_operand& operand = operands_[operand_index(name)];
     if (operand.role == TW_OUTPUT) {
       throw Refused(TW_ERROR_ARGUMENT,
                     "'" + std::string(operand.name) + "' is an output; expected weights");

@@ -101,6 +101,7 @@ class Kernel {
              bool host) const;
   size_t operand_index(const std::string& name) const;
   std::string operand_names() const;
+  std::string packed_names() const;
   void describe();
 
   std::shared_ptr<const tw::Prepared> prepared_;

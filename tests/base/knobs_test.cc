@@ -48,6 +48,16 @@ TEST(Knobs, BadValueWarnsOnceWithTheSyntaxAndTheDefaultHolds) {
   unsetenv("TILEWRIGHT_COMPILE_TIMEOUT");
 }
 
+TEST(Knobs, AReaderReportsWhatItDoesNotAcceptOnce) {
+  setenv("TILEWRIGHT_PEERS", "here", 1);
+  testing::internal::CaptureStderr();
+  warn_of_knob(Knob::Peers, "expected there");
+  warn_of_knob(Knob::Peers, "expected there");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "warning: TILEWRIGHT_PEERS=here: expected there\n");
+  unsetenv("TILEWRIGHT_PEERS");
+}
+
 TEST(Knobs, ProblemsNameTheSyntax) {
   EXPECT_THAT(knob_problem(info(Knob::CompileTimeout), "0"), HasSubstr("from 1 to 3600"));
   EXPECT_THAT(knob_problem(info(Knob::CompileTimeout), "5x"), HasSubstr("from 1 to 3600"));

@@ -1,6 +1,7 @@
 // explain, bench and db prune: what they print of a small tuning run.
 #include <gmock/gmock.h>
 
+#include "database/store.h"
 #include "tests/cli/support.h"
 
 namespace tilewright::cli {
@@ -44,6 +45,47 @@ TEST_F(Commands, ExplainSaysWhyThereIsNothingToExplain) {
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(ran.json()["results"][0]["hit"], false);
   EXPECT_FALSE(ran.json()["results"][0]["miss"].get<std::string>().empty());
+}
+
+TEST_F(Commands, MissesTellTheNextCommand) {
+  const std::string command =
+      "this would tune it: tune-cli tune 'matmul:m=5,n=5,k=5' --db tilewright.db --threads 1";
+  for (const char* name : {"replay", "explain", "bench"}) {
+    Ran ran = run(std::string(name) + " --threads 1 matmul:m=5,n=5,k=5");
+    EXPECT_THAT(ran.out, HasSubstr("miss: never tuned")) << name;
+    EXPECT_THAT(ran.err, HasSubstr(command)) << name;
+  }
+}
+
+TEST_F(Commands, BestReadsSpecsFromStandardInputAndTellsOfAnEmptyDatabase) {
+  Ran piped = shell(std::string("echo ") + kSmall +
+                    " | " TILEWRIGHT_BINARY_DIR "/tune-cli best - --threads 1");
+  EXPECT_EQ(piped.code, 0) << piped.err;
+  EXPECT_THAT(piped.out, HasSubstr(kSmall));
+  database::Store::open(dir_ / "empty.db", database::Mode::Create);
+  Ran empty = run("best --db empty.db");
+  EXPECT_EQ(empty.code, 0) << empty.err;
+  EXPECT_THAT(empty.err, HasSubstr("'empty.db' has no kernel"));
+  EXPECT_THAT(empty.err, HasSubstr("'tune-cli tune SPEC --db empty.db' makes one"));
+}
+
+// Nothing was raced with the runner-up: its time is that of one trial.
+TEST_F(Commands, ExplainSaysWhereTheRunnerUpWasMeasuredOnce) {
+  {
+    using namespace database;
+    const Store from = Store::open(dir_ / "tilewright.db", Mode::ReadOnly);
+    Store to = Store::open(dir_ / "other.db", Mode::Create);
+    for (Record& record : from.records({.verdict = Verdict::Valid}).records) {
+      if (const database::Lookup<Artifact> artifact = from.artifact(record))
+        record.artifact_hash = to.put_artifact(*artifact.value);
+      record.confirmed = Json::parse(record.config) == best_["config"];
+      to.insert(record);
+    }
+  }
+  const std::string with = std::string(" --db other.db --threads 1 ") + kSmall;
+  const Ran text = run("explain" + with);
+  EXPECT_THAT(text.out, HasSubstr("by its first measurement"));
+  EXPECT_EQ(run("explain --json" + with).json()["results"][0]["runner_up"]["confirmed"], false);
 }
 
 TEST_F(Commands, BenchTimesHitsAndTellsMisses) {

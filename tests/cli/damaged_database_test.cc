@@ -56,6 +56,23 @@ TEST_F(DamagedDatabase, Truncated) {
   expect_five("tilewright.db");
 }
 
+// What the message says is done, and saves rows.
+TEST_F(DamagedDatabase, TruncatedTellsWhatSavesRows) {
+  const size_t whole = fs::file_size(file());
+  fs::resize_file(file(), whole - 4096);
+  const std::string longer = "truncate -s " + std::to_string(whole) + " tilewright.db";
+  Ran refused = run("best");
+  EXPECT_EQ(refused.code, 5);
+  EXPECT_THAT(refused.err, HasSubstr("is truncated: it has " + std::to_string(whole - 4096) +
+                                     " of " + std::to_string(whole) + " bytes"));
+  EXPECT_THAT(refused.err, HasSubstr("'" + longer + "'"));
+  ASSERT_EQ(shell(longer).code, 0);
+  Ran saved = run("db export rows.jsonl --json --db tilewright.db");
+  ASSERT_EQ(saved.code, 0) << saved.err;
+  EXPECT_GT(saved.json()["rows"], 0);
+  EXPECT_EQ(run("db import rows.jsonl --db new.db").code, 0);
+}
+
 TEST_F(DamagedDatabase, WithAFlippedBitInItsHeader) {
   std::fstream bytes(file(), std::ios::in | std::ios::out | std::ios::binary);
   bytes.put('s');  // of "SQLite format 3"

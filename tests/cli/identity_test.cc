@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "database/store.h"
+#include "kernel/cpu_features.h"
 #include "runtime/machine/cpus.h"
 #include "runtime/machine/identity.h"
 #include "tests/cli/support.h"
@@ -81,8 +82,10 @@ TEST_F(Identity, AKernelForOneThreadIsNearWhereMoreAreThereAndNoneIsAskedFor) {
   tune(1);
   const Json row = replayed(run(std::string("replay --require --json ") + kIdentitySpec));
   EXPECT_EQ(row["outcome"], "near");
-  EXPECT_EQ(run(std::string("replay --require --threads 2 ") + kIdentitySpec).code, 7)
-      << "a number that is given is held to";
+  const Json two =
+      replayed(run(std::string("replay --require --threads 2 --json ") + kIdentitySpec));
+  EXPECT_EQ(two["outcome"], "near") << "as prepare(threads=2) serves it";
+  EXPECT_EQ(two["near"], "tuned for 1 thread, not for 2");
 }
 
 TEST_F(Identity, AMachineOfAnotherCoreCountAndAnEarlierVersionServes) {
@@ -114,6 +117,59 @@ TEST_F(Identity, AnotherChipOfTheseInstructionSetsServesAndIsHiddenByBest) {
   ASSERT_EQ(all["results"].size(), 1u);
   EXPECT_EQ(all["results"][0]["machine"]["chip"], "Other (family 1 model 2)");
   EXPECT_THAT(run("best --all --db other.db").out, HasSubstr("on Other (family 1 model 2) ("));
+}
+
+TEST_F(Identity, AKernelForTwoThreadsIsNearWhereOneIsAskedFor) {
+  if (available_threads() < 2) GTEST_SKIP() << "one processor";
+  tune(2);
+  const Json row =
+      replayed(run(std::string("replay --require --threads 1 --json ") + kIdentitySpec));
+  EXPECT_EQ(row["outcome"], "near");
+  EXPECT_EQ(row["near"], "tuned for 2 threads, not for 1");
+}
+
+// Tuned kernels need what this processor lacks; the untuned default does not.
+TEST_F(Identity, AnUntunedDefaultIsNoHitWhereTheTunedKernelDoesNotRun) {
+  tune(1);
+  {
+    using namespace database;
+    const Store from = Store::open(dir_ / "tilewright.db", Mode::ReadOnly);
+    Store to = Store::open(dir_ / "other.db", Mode::Create);
+    for (Record& record : from.records().records) {
+      database::Lookup<Artifact> artifact = from.artifact(record);
+      if (!artifact) continue;
+      if (!record.is_default) artifact.value->flags += " -mquantum";
+      record.artifact_hash = to.put_artifact(*artifact.value);
+      record.confirmed = !record.is_default;
+      to.insert(record);
+    }
+  }
+  const std::string with = std::string(" --db other.db --threads 1 ") + kIdentitySpec;
+  const std::string why =
+      "the tuned kernel does not run here: its code needs quantum, which this processor lacks";
+  const Json row = replayed(run("replay --json" + with));
+  EXPECT_EQ(row["outcome"], "default");
+  EXPECT_EQ(row["passed_over"], why);
+  const Ran required = run("replay --require" + with);
+  EXPECT_EQ(required.code, 7) << required.out;
+  EXPECT_THAT(required.out, HasSubstr("default: the tuned kernel does not run here"));
+  EXPECT_THAT(required.err, HasSubstr("this would tune it: tune-cli tune"));
+  EXPECT_EQ(run("explain --json" + with).json()["results"][0]["passed_over"], why);
+  EXPECT_THAT(run("explain" + with).out, HasSubstr("the untuned default serves: the tuned kernel"));
+  EXPECT_EQ(run("best --json" + with).json()["results"][0]["passed_over"], why);
+}
+
+TEST_F(Identity, WhatHidesNoFeatureIsSaidOnce) {
+  if (known_cpu_features().empty()) GTEST_SKIP() << "no features are known here";
+  for (const char* wrong : {"foo", "AVX512", "'avx512 amx'"}) {
+    const std::string said = run("targets", std::string("TILEWRIGHT_CPU_WITHOUT=") + wrong).err;
+    EXPECT_THAT(said, HasSubstr("begins no feature's name and hides nothing; expected names or "
+                                "their beginnings, separated by ',', of sse3, "))
+        << wrong;
+    EXPECT_EQ(said.find("warning: TILEWRIGHT_CPU_WITHOUT="),
+              said.rfind("warning: TILEWRIGHT_CPU_WITHOUT="));
+  }
+  EXPECT_EQ(run("targets", "TILEWRIGHT_CPU_WITHOUT=avx512,amx").err, "");
 }
 
 // The processor's features are hidden: what was tuned with them is there, and is not loaded.

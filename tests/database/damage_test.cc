@@ -16,7 +16,11 @@ TEST(Damage, NamesWhatIsNotADatabase) {
       database_error(Kind::NotFound, [&] { Store::open(folder / "none.db", Mode::ReadWrite); }),
       "there is no database '" + (folder / "none.db").string() + "'");
   EXPECT_FALSE(fs::exists(folder / "none.db"));
-  database_error(Kind::NotFound, [&] { Store::open(folder / "no/such.db", Mode::Create); });
+  EXPECT_EQ(
+      database_error(Kind::Unwritable, [&] { Store::open(folder / "no/such.db", Mode::Create); }),
+      "the database '" + (folder / "no/such.db").string() +
+          "' cannot be made: there is no folder '" + (folder / "no").string() + "'; mkdir -p '" +
+          (folder / "no").string() + "' makes it");
   EXPECT_EQ(database_error(Kind::NotFound, [&] { Store::open("", Mode::Create); }),
             "the name of the database is empty");
   for (const Mode mode : {Mode::ReadOnly, Mode::ReadWrite, Mode::Create}) {

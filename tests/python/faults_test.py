@@ -159,7 +159,7 @@ class WeightsAndWorkspace(Kernels):
         kernel = self.kernel()
         self.refuses(ArgumentError, "operand 'B' is packed by the kernel of .*, and was not given",
                      kernel.pack, {})
-        self.refuses(ArgumentError, "'X' is no operand of", kernel.pack, {"X": self.b})
+        self.refuses(ArgumentError, "'X' is no weight of .*; it packs B$", kernel.pack, {"X": self.b})
         self.refuses(ArgumentError, "'C' is an output", kernel.pack, {"B": self.b, "C": self.b})
         self.refuses(TensorError, "operand 'B': element type f64", kernel.pack,
                      {"B": numbers(16, 8, dtype=np.float64)})

@@ -67,7 +67,16 @@ class Quickstart(unittest.TestCase):
         for heading, time in zip(lines[0:14:2], lines[1:14:2]):
             self.assertTrue(heading.startswith("== "), said)
             self.assertTrue(re.fullmatch(r"   [0-9]+ s", time), said)
-        self.assertTrue(re.fullmatch(r"All of it took [0-9]+ s\.", lines[-1]), said)
+        self.assertTrue(re.fullmatch(r"All of it took [0-9]+ s\.", lines[14]), said)
+
+    def test_its_last_lines_can_be_pasted(self):
+        said = self.quickstart("--db", "own.db")[2]
+        last = [line.strip() for line in said.splitlines()[-3:]]
+        self.assertEqual(last[0], f'export PATH="{self.root / "build" / "quick"}:$PATH"')
+        for command, line in zip(["replay", "explain"], last[1:]):
+            self.assertEqual(line, f"tune-cli {command} 'matmul:m=512,n=768,k=768' --db own.db --threads 2")
+            pasted = subprocess.run(["bash", "-c", f"{last[0]}\n{line}"], cwd=self.root, check=False)
+            self.assertEqual(pasted.returncode, 0)
 
     def test_ggml_on_request(self):
         code, calls, said = self.quickstart("--ggml")

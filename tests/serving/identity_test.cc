@@ -187,5 +187,31 @@ TEST(ServingIdentity, ANarrowerTargetThatIsAskedForTakesNoWiderKernel) {
   EXPECT_EQ(narrow.first(1, 1, "generic").outcome, TW_NEAR);
 }
 
+// The kernel that was tuned here needs what is not here: neither the default nor another one is told
+// without that.
+TEST(ServingIdentity, AReasonNamesTheFeatureThatTheTunedKernelNeeds) {
+  for (const bool is_default : {true, false}) {
+    Database db{
+        {.tag = 1, .threads = is_default ? 1 : 2, .is_default = is_default, .seconds = 1e-3}};
+    {
+      auto store = database::Store::open(db.path(), database::Mode::ReadWrite);
+      database::Record best = store.records({.by_time = true, .limit = 1}).records.at(0);
+      database::Artifact kernel = *store.artifact(best.artifact_hash).value;
+      kernel.flags += " -mquantum";
+      best.artifact_hash = store.put_artifact(kernel);
+      best.is_default = false;
+      best.confirmed = true;
+      best.threads = 1;
+      best.config = "{\"tuned\":1}";
+      best.created = 0;
+      store.insert(best);
+    }
+    Opened opened(db.path());
+    PreparedSpec p(opened.library, "matmul:m=4,n=8,k=16", 1);
+    EXPECT_EQ(p.report().outcome, is_default ? TW_DEFAULT : TW_NEAR);
+    EXPECT_THAT(p.report().reason, HasSubstr("needs quantum, which this processor lacks"));
+  }
+}
+
 }  // namespace
 }  // namespace tilewright::serving::testing

@@ -4,6 +4,9 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "tilewright/tilewright.hpp"
 
 namespace tilewright::serving::testing {
@@ -100,6 +103,26 @@ TEST(ServingModel, NamesNodesThatNoKernelServes) {
   EXPECT_THAT(tw_last_error(), HasSubstr("dense: "));
 }
 
+// One reason is one line, however many nodes it holds for, and the file's rights are no matter of tuning.
+TEST(ServingModel, TellsAReasonOnceForAllItsNodes) {
+  Database db{{}};
+  Floats b({16, 8}, 2);
+  const graph::Graph one = product_graph(b);
+  graph::Graph graph = graph::parse_graph(graph::to_string(one) +
+                                          "\"w\": f32[4, 8] = \"matmul:m=4,n=8,k=16\" (A=\"x\", "
+                                          "B=\"B\") for \"again\"\noutput \"w\"\n");
+  graph.values[graph.find("B")].data = one.values[one.find("B")].data;
+  const std::string path = write_model(db.path(), graph);
+  ASSERT_EQ(chmod(path.c_str(), 0666), 0);
+  const OpenedModel opened(path);
+  EXPECT_EQ(opened.status, TW_ERROR_MISS);
+  const std::string said = tw_last_error();
+  EXPECT_THAT(said, HasSubstr("\n  2 nodes, dense among them: "));
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+  EXPECT_THAT(said, HasSubstr("chmod go-w"));
+  EXPECT_THAT(said, ::testing::Not(HasSubstr("tune-cli compile")));
+}
+
 // A default is no hit, unless it won against others; what makes the model again is 'compile'.
 TEST(ServingModel, TellsUntunedDefaults) {
   for (bool compared : {false, true}) {
@@ -121,6 +144,27 @@ TEST(ServingModel, RefusesOtherFiles) {
   OpenedModel opened(db.path());
   EXPECT_EQ(opened.status, TW_ERROR_DATABASE);
   EXPECT_THAT(tw_last_error(), HasSubstr("is no model file"));
+}
+
+TEST(ServingModel, TellsInItsOwnWordsThatAFileIsNone) {
+  test::TempDir folder;
+  const std::string path = folder.path("x.tw");
+  const auto refused = [&](const std::string& what) {
+    OpenedModel opened(path);
+    EXPECT_EQ(opened.status, TW_ERROR_DATABASE);
+    EXPECT_EQ(std::string(tw_last_error()),
+              what + "; 'tune-cli compile MODEL -o " + path + "' makes one");
+  };
+  refused("there is no model file '" + path + "'");
+  std::ofstream(path) << "an ONNX file, say, of some length";
+  refused("'" + path + "' is no model file");
+  Database db{{}};
+  Floats b({16, 8}, 2);
+  const std::string whole = write_model(db.path(), product_graph(b));
+  std::filesystem::copy_file(whole, path, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  refused("model file '" + path + "' is damaged or truncated");
 }
 
 void change(const std::string& path, const std::string& sql) {

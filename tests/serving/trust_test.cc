@@ -39,6 +39,17 @@ TEST(ServingTrust, AFileThatOthersMayWriteIsAMiss) {
   EXPECT_THAT(reason, AllOf(HasSubstr("its code is not trusted"), HasSubstr("chmod go-w")));
 }
 
+TEST(ServingTrust, TuningIsNoRemedyForAFileThatOthersMayWrite) {
+  Database db{{}};
+  ASSERT_EQ(chmod(db.path().c_str(), 0666), 0);
+  Opened opened(db.path());
+  const PreparedSpec prepared(opened.library, kTrustSpec);
+  EXPECT_STREQ(prepared.report().command, "");
+  EXPECT_EQ(prepared.found, TW_ERROR_MISS);
+  EXPECT_THAT(tw_last_error(), HasSubstr("chmod go-w"));
+  EXPECT_THAT(tw_last_error(), ::testing::Not(HasSubstr("this would tune it")));
+}
+
 TEST(ServingTrust, AFileOfSomebodyElseIsAMiss) {
   if (geteuid() != 0) GTEST_SKIP() << "only root may give a file away";
   Database db{{}};

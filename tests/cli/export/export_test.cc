@@ -52,6 +52,16 @@ TEST_F(ExportCommand, BestKernelsBuildAloneAndCheckThemselves) {
   }
 }
 
+// The line that is printed works where it is pasted.
+TEST_F(ExportCommand, PrintsALineThatBuilds) {
+  const Ran ran = run("export --default --quiet -o 'my out' matmul:m=5,n=7,k=9");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, StartsWith("cd 'my out' && cc "));
+  const Ran built = shell(ran.out.substr(0, ran.out.find('\n')));
+  EXPECT_EQ(built.code, 0) << built.err;
+  EXPECT_THAT(run("export --default --quiet -o . matmul:m=5,n=7,k=9").out, StartsWith("cc "));
+}
+
 TEST_F(ExportCommand, DefaultsOfEveryKindOfElementCheckThemselves) {
   for (const char* spec :
        {"matmul:m=5,n=7,k=9,dtype=f64", "matmul:m=5,n=7,k=9,dtype=bf16",

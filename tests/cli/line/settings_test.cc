@@ -68,7 +68,8 @@ TEST_F(Settings, MistakesInTheFileAreSaidWithItsName) {
   refused("trails = 5\n", "'trails' is no option of any command; did you mean 'trials'?");
   refused("[tune]\ntrails = 5\n", "'trails' is no option of tune; did you mean 'trials'?");
   refused("[tuen]\ntrials = 5\n", "[tuen]: there is no command 'tuen'; did you mean 'tune'?");
-  refused("[tune]\ntrials = many\n", "--trials: Value many not in range");
+  refused("[tune]\ntrials = many\n", "[tune] trials = \"many\": expected a number");
+  refused("[tune]\ntrials = -1\n", "[tune] trials = \"-1\": --trials: Value -1 not in range");
   refused("[tune]\nquiet = maybe\n", "quiet");
   const Ran missing = run("targets", "TILEWRIGHT_CONFIG=none.toml");
   EXPECT_EQ(missing.code, 2);

@@ -205,11 +205,10 @@ TEST(OnnxShapes, SizesAreAskedForAndChecked) {
     }
     return std::string();
   };
-  EXPECT_EQ(
-      refused({}),
-      "m.onnx: the inputs have dimensions without sizes: batch (x, axis 0), x.1 (x, axis 1); "
-      "give each a size, such as --dim 'batch=1'; extract takes a range as well, such as --dim "
-      "'batch=1..512'");
+  EXPECT_EQ(refused({}),
+            "m.onnx: the inputs have dimensions without sizes: batch (x, axis 0), x.1 (x, axis 1); "
+            "give each a size, such as --dim 'batch=1', or a range, such as --dim "
+            "'batch=1..512'");
   EXPECT_EQ(
       refused({{"batch", {1, 1}}, {"seq", {1, 8}}}),
       "--dim seq=1..8: the inputs of m.onnx have no dimension of that name; they have: batch, "

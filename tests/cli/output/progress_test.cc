@@ -21,6 +21,13 @@ TEST(Progress, TimeLeftCountsTheTrialsOfAllWorkloads) {
   EXPECT_EQ(seconds_left(after(3, 0, 60)), 0) << "no pace is known yet";
 }
 
+TEST(Progress, ShortTimesHaveDigits) {
+  EXPECT_EQ(readable_seconds(2.34e-8), "23 ns");
+  EXPECT_EQ(readable_seconds(1.26e-6), "1.3 us");
+  EXPECT_EQ(readable_seconds(9.9996e-7), "1.0 us") << "1000 ns";
+  EXPECT_EQ(readable_seconds(0), "-");
+}
+
 TEST(Progress, TimeLeftStopsAtTheLimit) {
   EXPECT_EQ(seconds_left(after(10, 20, 60, 25)), 15);
   EXPECT_EQ(seconds_left(after(10, 20, 60, 90)), 30) << "the trials end first";
