@@ -43,7 +43,8 @@ TargetFacts measuring_facts(const Target& target) {
 
 Lookup::Lookup(const CommonOptions& options)
     : target(Target::parse(options.target)), identity(target_identity(target)),
-      threads(target.has_threads ? thread_count(options) : 1) {}
+      threads(target.has_threads ? thread_count(options) : 1),
+      held_to_threads(options.threads > 0 && threads <= available_threads()) {}
 
 database::BestResult Lookup::best(const database::Store& store, const Workload& workload) const {
   return store.best(best_query(workload, target, identity, threads));
@@ -63,6 +64,7 @@ database::BestResult Lookup::nearest_at(const database::Store& store, const Work
   if (!target.has_threads || (tuned && asked.met_by(threads))) return exact;
   const database::BestQuery query = best_query(workload, target, identity, threads);
   for (const database::NearQuery& near : store.nearest(query, asked)) {
+    if (held_to_threads && near.query.threads != threads) continue;
     database::BestResult found = store.best_at(near.query, sizes);
     if (!found.record || (exact.record && found.record->is_default)) continue;
     found.near = (better.empty() ? "" : better + "; ") + near.reason;

@@ -31,7 +31,8 @@ struct Lookup {
                                const std::map<std::string, int64_t>& sizes) const;
   // The same, or where there is none the nearest measured kernel of a CPU that may serve in its place:
   // `near` says why it is less. None is what was asked for where there are fewer processors than
-  // threads. An untuned default comes last where the tuned kernel does not run here.
+  // threads. Where there are enough, a number of threads that the user gave is held to. An untuned default
+  // comes last where the tuned kernel does not run here.
   database::BestResult nearest_at(const database::Store& store, const Workload& workload,
                                   const std::map<std::string, int64_t>& sizes = {}) const;
   // "hit", "near" or "default" of what was found, as tw_outcome has them.
@@ -56,7 +57,8 @@ struct Lookup {
 
   Target target;
   database::TargetIdentity identity;
-  int threads;  // 1 for a GPU, whose launches know their own
+  int threads;           // 1 for a GPU, whose launches know their own
+  bool held_to_threads;  // the user gave them, and this process may use as many processors
 
  private:
   // Asks for what was chosen by a model as well.

@@ -128,7 +128,7 @@ BestResult Store::best(const BestQuery& query) const {
     }
     if (reason.starts_with(kUnusable) && result.passed_over.empty()) result.passed_over = reason;
     if (lacks.empty() && reason.starts_with(kLacking)) {
-      lacks = "the tuned kernel does not run here: " + reason;
+      lacks = std::string(kTunedLacking) + reason;
     }
     // Reports the best-ranked record's reason: a user can do most about that one.
     if (result.miss.empty()) result.miss = std::move(reason);

@@ -34,6 +34,8 @@ std::string target_difference(const TargetIdentity& stored, const TargetIdentity
 
 // How the answers of lacking_features() begin.
 inline constexpr std::string_view kLacking = "its code needs ";
+// How BestResult::passed_over begins where that keeps the tuned kernel from serving.
+inline constexpr std::string_view kTunedLacking = "the tuned kernel does not run here: ";
 
 // What the code of a CPU kernel needs of a processor: what the compiler was told that it may use (its
 // flags -mNAME), and what the kernel's description names. By the names of cpu_features(). Empty for a

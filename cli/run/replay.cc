@@ -38,7 +38,9 @@ struct Replayed {
   std::string outcome = {};          // of a hit
   bool hit() const { return miss.empty(); }
   // The tuned kernel does not serve: --require refuses what stands in for it.
-  bool stands_in() const { return outcome == "default" && !chosen.passed_over.empty(); }
+  bool stands_in() const {
+    return outcome == "default" && chosen.passed_over.starts_with(database::kTunedLacking);
+  }
 };
 
 Replayed replay_one(const Workload& w, const Sizes& sizes, const database::Store& store,

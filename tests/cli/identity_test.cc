@@ -82,10 +82,8 @@ TEST_F(Identity, AKernelForOneThreadIsNearWhereMoreAreThereAndNoneIsAskedFor) {
   tune(1);
   const Json row = replayed(run(std::string("replay --require --json ") + kIdentitySpec));
   EXPECT_EQ(row["outcome"], "near");
-  const Json two =
-      replayed(run(std::string("replay --require --threads 2 --json ") + kIdentitySpec));
-  EXPECT_EQ(two["outcome"], "near") << "as prepare(threads=2) serves it";
-  EXPECT_EQ(two["near"], "tuned for 1 thread, not for 2");
+  EXPECT_EQ(run(std::string("replay --require --threads 2 ") + kIdentitySpec).code, 7)
+      << "a number that is given is held to";
 }
 
 TEST_F(Identity, AMachineOfAnotherCoreCountAndAnEarlierVersionServes) {
@@ -117,15 +115,6 @@ TEST_F(Identity, AnotherChipOfTheseInstructionSetsServesAndIsHiddenByBest) {
   ASSERT_EQ(all["results"].size(), 1u);
   EXPECT_EQ(all["results"][0]["machine"]["chip"], "Other (family 1 model 2)");
   EXPECT_THAT(run("best --all --db other.db").out, HasSubstr("on Other (family 1 model 2) ("));
-}
-
-TEST_F(Identity, AKernelForTwoThreadsIsNearWhereOneIsAskedFor) {
-  if (available_threads() < 2) GTEST_SKIP() << "one processor";
-  tune(2);
-  const Json row =
-      replayed(run(std::string("replay --require --threads 1 --json ") + kIdentitySpec));
-  EXPECT_EQ(row["outcome"], "near");
-  EXPECT_EQ(row["near"], "tuned for 2 threads, not for 1");
 }
 
 // Tuned kernels need what this processor lacks; the untuned default does not.

@@ -86,8 +86,8 @@ OnlineLoops build_attention(RuleContext& c, SoftmaxChain chain, const AttentionP
   const ScoreOperands operands = score_operands(c.s, chain);
   std::optional<KeyParts> parts;
   if (plan.parts > 1) parts = split_keys(c.s, chain, plan.parts);
-  const OnlineLoops loops = parts ? place_key_parts(c.s, chain, *parts, tile.rows, tile.step)
-                                  : place_softmax_chain(c.s, chain, tile.rows, tile.step);
+  OnlineLoops loops = parts ? place_key_parts(c.s, chain, *parts, tile.rows, tile.step)
+                            : place_softmax_chain(c.s, chain, tile.rows, tile.step);
   // Bound while each block still stores its results whole: disjoint tiles cannot be recognized in
   // pieces.
   c.s.bind(loops.tile, ForKind::BlockX);

@@ -171,7 +171,7 @@ Loop ChainRows::multiply(const Block& block, const Instruction& row, int64_t spa
   } else {
     c_.s.unroll(steps[0]);
   }
-  const Loop marked = gpu_first_of(c_, inside);
+  Loop marked = gpu_first_of(c_, inside);
   c_.s.annotate(marked, kMmaKey, std::string(row.name));
   return marked;
 }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "codegen/cuda/cuda_tensor_copy.h"
 #include "codegen/cuda/instructions/cuda_mma.h"
 #include "codegen/cuda/instructions/cuda_stmatrix.h"
 #include "codegen/cuda/instructions/cuda_wgmma_nest.h"
