@@ -1,10 +1,11 @@
-// Kernels for a GPU: cubins out of the database, started on the caller's stream.
+// A GPU and kernels for it: cubins out of the database, started on the caller's stream.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "base/knobs.h"
 #include "kernel/cuda_description.h"
 #include "runtime/cuda/launch.h"
 #include "runtime/cuda/tensor_maps.h"
@@ -13,6 +14,22 @@
 #include "serving/size_value.h"
 
 namespace tilewright::serving {
+
+Gpu::Gpu(int index)
+    : index_(index), driver_(cuda::open_driver(knob_text(Knob::CudaDriver))),
+      facts_(cuda::device_facts(index, knob_text(Knob::CudaDriver))) {
+  driver_.check(driver_.device(&device_, index), fmt::format("finding GPU {}", index));
+  driver_.check(driver_.context_retain(&context_, device_), "opening " + facts_.name);
+}
+
+Gpu::~Gpu() { driver_.context_release(device_); }
+
+bool Gpu::runs(const Target& target) const {
+  const int here = facts_.compute_capability, wanted = target.gpu.compute_capability;
+  const bool exactly = target.name.back() == 'a';  // code for one architecture alone
+  return exactly ? here == wanted : here / 10 == wanted / 10 && here >= wanted;
+}
+
 namespace {
 
 constexpr int64_t kScratchAlignment = 256;
