@@ -187,6 +187,12 @@ struct Factoring {
   size_t axis = 0;  // dimension of `partial`
 
   const BlockNode& block() const { return block_of(path.back()); }
+  // Whether the nest that reduces the partial results has the loop. It has none of the reduction but the
+  // new axis, and none that no iterator is bound to: a condition lets such a loop run once.
+  bool is_final(size_t i) const {
+    if (i == at) return true;
+    return !uses[i].reduce && (uses[i].spatial || is_int(loop_of(loops[i]).extent, 1));
+  }
   std::vector<Expr> partial_indices(const VarMap& renamed, const Expr& axis_index) const {
     std::vector<Expr> indices;
     for (const Expr& e : reduction.store->indices) indices.push_back(substitute(e, renamed));
@@ -228,6 +234,21 @@ Factoring analyze_rfactor(const Tree& tree, const std::string& block, const std:
         plain, RefusalKind::Unsupported,
         fmt::format("loop '{}' does not run from 0 to an extent of its own", loop_of(s).var.name()),
         {s});
+  }
+  for (const Expr& condition : conjuncts(f.block().predicate)) {
+    const auto uses = [&](auto&& kind) {
+      for (size_t i = 0; i < f.loops.size(); ++i) {
+        if (kind(i) && uses_var(condition, loop_of(f.loops[i]).var)) return true;
+      }
+      return false;
+    };
+    const bool joined = uses([&](size_t i) { return !f.uses[i].reduce && !f.is_final(i); }) &&
+                        uses([&](size_t i) { return f.uses[i].spatial; });
+    tree.require(!joined, RefusalKind::Unsupported,
+                 fmt::format("a condition on block '{}' joins a spatial loop with one that no "
+                             "iterator is bound to",
+                             block),
+                 {f.path.back()});
   }
   const Buffer& buffer = f.reduction.store->buffer;
   int rank = buffer->rank();
@@ -294,7 +315,7 @@ Stmt make_final(const Factoring& f, Names& names) {
   const ForNode& axis_loop = loop_of(f.loops[f.at]);
   VarMap copies, renamed;
   for (size_t i = 0; i < f.loops.size(); ++i) {
-    if (f.uses[i].reduce && i != f.at) continue;
+    if (!f.is_final(i)) continue;
     const ForNode& loop = loop_of(f.loops[i]);
     copies[loop.var.get()] = Var(names.fresh(loop.var.name() + "_wb"));
   }
@@ -303,11 +324,12 @@ Stmt make_final(const Factoring& f, Names& names) {
   iters.push_back({axis, axis_loop.extent, IterKind::Reduce, copies.at(axis_loop.var.get())});
   Expr predicate;
   for (const Expr& condition : conjuncts(old.predicate)) {
-    bool of_reduction = false;
+    bool of_partial = false;
     for (size_t i = 0; i < f.loops.size(); ++i) {
-      of_reduction |= f.uses[i].reduce && uses_var(condition, loop_of(f.loops[i]).var);
+      const bool is_left = f.uses[i].reduce || !f.is_final(i);
+      of_partial |= is_left && uses_var(condition, loop_of(f.loops[i]).var);
     }
-    if (!of_reduction) predicate = conjunction(predicate, substitute(condition, copies));
+    if (!of_partial) predicate = conjunction(predicate, substitute(condition, copies));
   }
   std::vector<Expr> indices;
   for (const Expr& e : f.reduction.store->indices) indices.push_back(substitute(e, renamed));

@@ -149,6 +149,12 @@ const std::vector<Found> kFound = {
       step("reverse_compute_at", {{"block", "T1_local_shared"}, {"loop", "T1_ax0_T1_ax1_fused"}}),
       step("compute_at", {{"block", "T1"}, {"loop", "T1_local_shared_ax0"}})},
      true},
+    {"PartialResultsUnderALoopThatAConditionStops",
+     "reduce:shape=[1,1,5],axes=[0,2],kind=sum",
+     {step("split", {{"loop", "r0"}, {"factors", {5, 4, -1}}}),
+      step("split", {{"loop", "r0_2"}, {"factors", {-1, 2, 4}}}),
+      step("fuse", {{"loops", {"r0_2_2", "r2"}}}),
+      step("rfactor", {{"block", "Y"}, {"loop", "r0_0"}, {"factor_axis", -1}})}},
 };
 
 INSTANTIATE_TEST_SUITE_P(Cases, FuzzFound, ::testing::ValuesIn(kFound),

@@ -201,28 +201,6 @@ program p(A: f32[8, 6] input, C: f32[8] output) {
                  "loop 'k' does not run from 0 to an extent of its own");
 }
 
-// The sum over a triangle: each row has its own part.
-TEST(Rfactor, ConditionsThatJoinSpatialLoopsAreRefused) {
-  Schedule s(test::parse(R"(
-program p(A: f32[8, 8] input, C: f32[8] output) {
-  block root() {
-    for i in 0..8 {
-      for k in 0..8 {
-        block C(vi: spatial 8 = i, vk: reduce 8 = k) where (k <= i) {
-          init {
-            C[vi] = 0.0f32
-          }
-          C[vi] = (C[vi] + A[vi, vk])
-        }
-      }
-    }
-  }
-}
-)"));
-  EXPECT_REFUSED(s.rfactor({"C"}, {"k"}, 0), Unsupported,
-                 "a condition on block 'C' joins loop 'k' with spatial ones");
-}
-
 TEST(PadEinsum, BodiesOfMoreThanAStoreAreRefused) {
   Schedule s(test::parse(R"(
   block root() {
