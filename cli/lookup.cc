@@ -75,8 +75,7 @@ database::BestResult Lookup::nearest_at(const database::Store& store, const Work
 
 std::string Lookup::outcome_of(const database::BestResult& best) const {
   if (!best.near.empty()) return "near";
-  const bool untuned = best.record->is_default && !best.record->confirmed;
-  return untuned && target.has_threads ? "default" : "hit";
+  return best.record->is_untuned() && target.has_threads ? "default" : "hit";
 }
 
 int Lookup::threads_of(const database::BestResult& best) const {

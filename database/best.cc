@@ -74,9 +74,6 @@ std::string latest_confirmation(const StoreImpl& store, const std::string& targe
 
 constexpr std::string_view kUnusable = "its artifact cannot be used: ";
 
-// Nobody chose it by measuring: better kernels may be there.
-bool is_untuned(const Record& record) { return record.is_default && !record.confirmed; }
-
 std::string rank_sql(const StoreImpl& store, const std::string& target_hash) {
   std::string sql = "WHERE workload_hash = ?1 AND " +
                     in_stored_targets(store, "target_hash", target_hash) +
@@ -123,7 +120,7 @@ BestResult Store::best(const BestQuery& query) const {
       if (result.passed_over.empty() && !result.skipped.empty()) {
         result.passed_over = "a record is damaged: " + to_string(result.skipped.front());
       }
-      if (result.passed_over.empty() && is_untuned(*result.record)) result.passed_over = lacks;
+      if (result.passed_over.empty() && result.record->is_untuned()) result.passed_over = lacks;
       return result;
     }
     if (reason.starts_with(kUnusable) && result.passed_over.empty()) result.passed_over = reason;

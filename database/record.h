@@ -88,6 +88,8 @@ struct Record {
   bool confirmed = false;          // measured again at the end, interleaved with its rivals
   std::string artifact_hash = {};  // empty: no kernel is kept
 
+  // An untuned default that nobody chose by measuring: better kernels may be there.
+  bool is_untuned() const { return is_default && !confirmed; }
   bool operator==(const Record&) const = default;
 };
 

@@ -46,8 +46,9 @@ bool is_zero(const Expr& e) {
 }
 
 Expr leading_lanes(const Expr& mask) {
-  if (auto* same = mask.as<BroadcastNode>())
+  if (auto* same = mask.as<BroadcastNode>()) {
     return select(same->value, Expr(mask.type().lanes), Expr(0));
+  }
   auto* n = mask.as<BinaryNode>();
   if (n && n->op == BinaryOp::And) {
     auto *a = n->a.as<BroadcastNode>(), *b = n->b.as<BroadcastNode>();

@@ -1,4 +1,4 @@
-// What a model tells of its kernels when it is opened: those that are not tuned, and those it lacks.
+// A model's report of its kernels when it is opened: untuned and missing ones.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ void Model::require_kernels(const StoredModel& source) const {
     if (line.outcome != TW_MISS) continue;
     for (const auto& [node, spec] : specs_) {
       if (source.index().specs[spec].facts.text != line.spec) continue;
-      // What holds for the whole file has the row of each kernel in front.
+      // A reason that holds for the whole file has the row of each kernel in front.
       const bool untrusted = !distrust.empty() && line.reason.find(distrust) != std::string::npos;
       Nodes& nodes = reasons[untrusted ? distrust : line.reason];
       if (nodes.count++ == 0) nodes.first = node->label, nodes.command = line.command;

@@ -62,7 +62,7 @@ bool in_fixed_folder(const std::string& path) {
   return access(path.c_str(), R_OK) == 0 && access(folder_of(path).c_str(), W_OK) != 0;
 }
 
-// What is wrong with a file that is shorter than its first page says, and what saves its rows; empty where
+// The fault of a file that is shorter than its first page says, and the way to save its rows; empty where
 // the length is right. SQLite refuses such a file whole; with zeros at its end it reads the pages that
 // are there. (https://www.sqlite.org/fileformat2.html, 1.3: the size of a page at byte 16, their number
 // at byte 28.)

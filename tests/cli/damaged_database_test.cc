@@ -56,7 +56,7 @@ TEST_F(DamagedDatabase, Truncated) {
   expect_five("tilewright.db");
 }
 
-// What the message says is done, and saves rows.
+// The test follows the advice, which saves rows.
 TEST_F(DamagedDatabase, TruncatedTellsWhatSavesRows) {
   const size_t whole = fs::file_size(file());
   fs::resize_file(file(), whole - 4096);

@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def parse(entry: dict) -> str:
-    """What the compiler has against the group of `entry`; nothing is written."""
+    """The compiler's errors in the group of `entry`; nothing is written."""
     command = entry["command"].replace(" -o ", " -fsyntax-only -o ")
     done = subprocess.run(command, shell=True, cwd=entry["directory"], capture_output=True, text=True,
                           env=dict(os.environ, CCACHE_DISABLE="1"), check=False)

@@ -9,7 +9,7 @@ from torch import fx
 
 _NAME = "tilewright.quantized_linear"
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
-# What the node is given of the operator: the folder of its kernels and their numbers of rows are no part of it.
+# Arguments of the operator that the node has; the folder of its kernels and their numbers of rows follow.
 _TAKEN = 8
 
 
@@ -64,7 +64,7 @@ def _register_node() -> None:
 
 
 def translation() -> Dict[Callable[..., Any], Callable[..., Any]]:
-    """What torch.onnx writes for a layer: its `custom_translation_table`."""
+    """The `custom_translation_table` of torch.onnx: the node of a layer."""
     from onnxscript import opset18
     from onnxscript.values import Opset
     _register_node()

@@ -25,16 +25,18 @@ class TilePreparer {
       : c_(c), block_(std::move(block)), facts_(analyze(c.s, block_)) {}
 
   std::optional<TensorTile> run() {
-    if (!read_roles()) return std::nullopt;
-    const bool plain = find_product();
-    const std::optional<MatrixAxes> axes = plain ? std::nullopt : find_axes();
+    const std::optional<TensorRoles> roles = read_roles();
+    if (!roles) return std::nullopt;
+    const bool plain = find_product(*roles);
+    const std::optional<MatrixAxes> axes = plain ? std::nullopt : find_axes(*roles);
     if ((!plain && !axes) || !choose_row()) return std::nullopt;
     const int64_t neighbours = sizes_[2];  // of a window
     if (axes) {
       view_as_matrix(c_, block_, *axes, terms());
       facts_ = analyze(c_.s, block_);
-      read_roles();
-      TW_ASSERT(find_product(), "a convolution's matrices are a product");
+      const std::optional<TensorRoles> matrices = read_roles();
+      const bool found = matrices && find_product(*matrices);
+      TW_ASSERT(found, "a convolution's matrices are a product");
     }
     pad();
     own_operands();
@@ -51,18 +53,19 @@ class TilePreparer {
   int64_t terms() const { return size(2) * size(3); }
 
   // The block as a sum of products with a weight.
-  bool read_roles() {
-    if (weight_value_of(c_.s, block_, c_.input.workload)) return false;
+  std::optional<TensorRoles> read_roles() {
+    if (weight_value_of(c_.s, block_, c_.input.workload)) return std::nullopt;
     std::string refusal;
     std::vector<TensorRoles> readings = tensor_roles(c_.s, block_, &refusal);
-    if (readings.empty() || !readings[0].refusal.empty() || !readings[0].weight) return false;
-    roles_ = readings[0];
-    types_ = {roles_.sum->buffer->elem, roles_.a->buffer->elem, roles_.b->buffer->elem};
-    return true;
+    if (readings.empty() || !readings[0].refusal.empty() || !readings[0].weight)
+      return std::nullopt;
+    const TensorRoles& roles = readings[0];
+    types_ = {roles.sum->buffer->elem, roles.a->buffer->elem, roles.b->buffer->elem};
+    return roles;
   }
 
   // Matches a matrix times a weight, each of two dimensions, with a matrix as result; nothing else.
-  bool find_product() {
+  bool find_product(const TensorRoles& roles) {
     if (node().iters.size() != 3) return false;
     auto plain = [&](const std::vector<Expr>& indices) {
       std::vector<int> iters;
@@ -70,15 +73,15 @@ class TilePreparer {
       bool all = std::find(iters.begin(), iters.end(), -1) == iters.end();
       return all && iters.size() == 2 ? iters : std::vector<int>{};
     };
-    const std::vector<int> sum = plain(roles_.sum->indices), a = plain(roles_.a->indices),
-                           b = plain(roles_.b->indices);
+    const std::vector<int> sum = plain(roles.sum->indices), a = plain(roles.a->indices),
+                           b = plain(roles.b->indices);
     if (sum.empty() || a.empty() || b.empty() || a[0] != sum[0]) return false;
     p_ = {sum[0],
           sum[1],
           a[1],
-          roles_.a->buffer->name,
-          roles_.b->buffer->name,
-          roles_.sum->buffer->name};
+          roles.a->buffer->name,
+          roles.b->buffer->name,
+          roles.sum->buffer->name};
     const bool reduces = node().iters[static_cast<size_t>(p_.k)].kind == IterKind::Reduce;
     // The rows of a launch may vary; the weight's sizes may not.
     for (int n : {p_.j, p_.k}) {
@@ -89,9 +92,9 @@ class TilePreparer {
   }
 
   // The axes of a convolution whose windows are worth copying.
-  std::optional<MatrixAxes> find_axes() {
-    std::optional<MatrixAxes> axes = matrix_axes(node(), roles_);
-    if (!axes || roles_.reuse_of_a < kWorthAGather) return std::nullopt;
+  std::optional<MatrixAxes> find_axes(const TensorRoles& roles) {
+    std::optional<MatrixAxes> axes = matrix_axes(node(), roles);
+    if (!axes || roles.reuse_of_a < kWorthAGather) return std::nullopt;
     sizes_ = {1, extent(axes->column), extent(axes->terms.back())};
     for (int i : axes->rows) sizes_[0] *= extent(i);
     return axes;
@@ -126,20 +129,12 @@ class TilePreparer {
       whole &= !facts_.dynamic[at] && extent(n) % multiples[at] == 0;
     }
     if (whole) return;
-    std::vector<std::string> before = inputs_of(node());
-    const std::string windows = p_.a;
-    const bool copied = !find_param(c_.s, windows);
-    c_.s.pad_einsum(block_, multiples);
-    std::vector<std::string> after = inputs_of(node());
-    auto now = [&](const std::string& name) {
-      return after[static_cast<size_t>(std::find(before.begin(), before.end(), name) -
-                                       before.begin())];
-    };
-    const std::string weight = p_.b;
-    p_.a = now(p_.a);
-    p_.b = now(p_.b);
+    const auto now = pad_iterators(c_.s, block_, multiples);
+    const std::string windows = p_.a, weight = p_.b;
+    p_.a = now.at(p_.a);
+    p_.b = now.at(p_.b);
     if (p_.b != weight) c_.s.precompute(writer_of(c_.s, p_.b));
-    if (p_.a != windows && copied && c_.s.consumers(writer_of(c_.s, windows)).size() == 1) {
+    if (p_.a != windows && has_one_reader(c_.s, windows)) {
       c_.s.compute_inline(writer_of(c_.s, windows));
     }
     p_.result = c_.s.output(block_)->name;
@@ -148,8 +143,8 @@ class TilePreparer {
 
   // Makes buffers of its own, so that their layout is free.
   void own_operands() {
-    bool ours = !find_param(c_.s, p_.a) && c_.s.consumers(writer_of(c_.s, p_.a)).size() == 1;
-    if (!ours) p_.a = c_.s.output(c_.s.cache_read(block_, p_.a, Scope::Global))->name;
+    if (!has_one_reader(c_.s, p_.a))
+      p_.a = c_.s.output(c_.s.cache_read(block_, p_.a, Scope::Global))->name;
     if (is_output(c_.s, p_.result)) c_.s.cache_write(block_, p_.result, Scope::Global);
     p_.result = c_.s.output(block_)->name;
   }
@@ -188,7 +183,6 @@ class TilePreparer {
   RuleContext& c_;
   Block block_;
   BlockFacts facts_;
-  TensorRoles roles_;
   Product p_;
   std::array<int64_t, 3> sizes_{};  // rows, columns and terms of the product
   std::vector<ElemType> types_;

@@ -46,35 +46,26 @@ class MatrixViewer {
 
  private:
   const BlockNode& node() const { return c_.s.node(block_); }
-  bool inlines(const std::string& buffer) const {
-    return !find_param(c_.s, buffer) && c_.s.consumers(writer_of(c_.s, buffer)).size() == 1;
-  }
 
   void pad_terms(int64_t neighbours) {
     std::vector<int64_t> multiples(node().iters.size(), 1);
     multiples[static_cast<size_t>(axes_.terms.back())] = neighbours;
     if (*as_int(node().iters[static_cast<size_t>(axes_.terms.back())].extent) % neighbours == 0)
       return;
-    const std::vector<std::string> before = inputs_of(node());
-    c_.s.pad_einsum(block_, multiples);
-    const std::vector<std::string> after = inputs_of(node());
-    for (size_t i = 0; i < before.size(); ++i) {
-      if (before[i] == b_ && after[i] != b_) c_.s.precompute(writer_of(c_.s, after[i]));
+    const auto now = pad_iterators(c_.s, block_, multiples);
+    const std::string unpadded_a = a_, unpadded_b = b_;
+    a_ = now.at(a_);
+    b_ = now.at(b_);
+    if (b_ != unpadded_b) c_.s.precompute(writer_of(c_.s, b_));
+    if (a_ != unpadded_a && has_one_reader(c_.s, unpadded_a)) {
+      c_.s.compute_inline(writer_of(c_.s, unpadded_a));
     }
-    const auto now = [&](const std::string& name) {
-      return after[static_cast<size_t>(std::find(before.begin(), before.end(), name) -
-                                       before.begin())];
-    };
-    const std::string unpadded = a_;
-    a_ = now(a_);
-    b_ = now(b_);
-    if (a_ != unpadded && inlines(unpadded)) c_.s.compute_inline(writer_of(c_.s, unpadded));
   }
 
   // Copies windows to rows of a matrix, and fuses the block's iterators.
   void gather() {
     const std::string source = a_;
-    const bool ours = inlines(source);
+    const bool ours = has_one_reader(c_.s, source);
     a_ = c_.s.output(c_.s.reindex(block_, source))->name;
     if (ours) c_.s.compute_inline(writer_of(c_.s, source));
     std::vector<int64_t> shape;

@@ -60,15 +60,10 @@ class Preparer {
     std::vector<int64_t> multiples(node().iters.size(), 1);
     multiples[at_.j] = lanes();
     multiples[at_.k] = terms();
-    std::vector<std::string> before = inputs_of(node());
-    c_.s.pad_einsum(block_, multiples);
-    std::vector<std::string> after = inputs_of(node());
-    auto now = [&](const std::string& name) {
-      return after[std::find(before.begin(), before.end(), name) - before.begin()];
-    };
+    const auto now = pad_iterators(c_.s, block_, multiples);
     const std::string before_a = at_.a, before_b = at_.b;
-    at_.a = now(at_.a);
-    at_.b = now(at_.b);
+    at_.a = now.at(at_.a);
+    at_.b = now.at(at_.b);
     if (at_.b != before_b) {
       if (at_.weight) {
         c_.s.precompute(writer_of(c_.s, at_.b));
@@ -88,13 +83,13 @@ class Preparer {
   std::string converted(const std::string& operand, ElemType type, bool at_load) {
     ElemType from = buffer_of(operand)->elem;
     if (from == type) return operand;
-    bool ours = !find_param(c_.s, operand);
+    const bool is_param = find_param(c_.s, operand) != nullptr;
     std::vector<Block> made =
         c_.s.convert_operand(block_, operand, type, conversion(from, type)->offset);
     std::string result = c_.s.output(made[0])->name;
     if (at_load) {
       c_.s.precompute(made[0]);
-    } else if (ours && c_.s.consumers(writer_of(c_.s, operand)).size() == 1) {
+    } else if (!is_param && c_.s.consumers(writer_of(c_.s, operand)).size() == 1) {
       c_.s.compute_inline(writer_of(c_.s, operand));
     }
     if (made.size() > 1 && !at_load && at_.weight) c_.s.precompute(made[1]);

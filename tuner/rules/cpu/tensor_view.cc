@@ -98,8 +98,7 @@ class Viewer {
 
   // Makes the first operand a buffer of its own, so that its layout is free.
   void own_first() {
-    bool ours = !find_param(c_.s, at_.a) && c_.s.consumers(writer_of(c_.s, at_.a)).size() == 1;
-    if (ours) return;
+    if (has_one_reader(c_.s, at_.a)) return;
     at_.a = c_.s.output(c_.s.cache_read(block_, at_.a, Scope::Global))->name;
   }
 
@@ -202,6 +201,20 @@ Block writer_of(const Schedule& s, const std::string& buffer) {
   }
   throw ScheduleError(RefusalKind::NotFound, "prepare_tensor", "no block writes '" + buffer + "'",
                       s.program());
+}
+
+bool has_one_reader(const Schedule& s, const std::string& buffer) {
+  return !find_param(s, buffer) && s.consumers(writer_of(s, buffer)).size() == 1;
+}
+
+std::map<std::string, std::string> pad_iterators(Schedule& s, const Block& block,
+                                                 const std::vector<int64_t>& multiples) {
+  const std::vector<std::string> before = inputs_of(s.node(block));
+  s.pad_einsum(block, multiples);
+  const std::vector<std::string> after = inputs_of(s.node(block));
+  std::map<std::string, std::string> now;
+  for (size_t i = 0; i < before.size(); ++i) now[before[i]] = after[i];
+  return now;
 }
 
 }  // namespace tilewright

@@ -1,7 +1,10 @@
 // A contraction in the form C[…, j] += A[…, k] * B[…, j, …, k, …].
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "tuner/rules/cpu/tensor_mapping.h"
 #include "tuner/rules/rules.h"
@@ -23,5 +26,12 @@ TensorView view_as_intrinsic(RuleContext& c, const Block& block, const TensorMap
 
 // The block that writes a buffer.
 Block writer_of(const Schedule& s, const std::string& buffer);
+
+// Whether the buffer is an intermediate with one reader: its layout is free, and it can be inlined.
+bool has_one_reader(const Schedule& s, const std::string& buffer);
+
+// Pads the iterators of a block (pad_einsum). Returns the operands that it reads now, by those before.
+std::map<std::string, std::string> pad_iterators(Schedule& s, const Block& block,
+                                                 const std::vector<int64_t>& multiples);
 
 }  // namespace tilewright

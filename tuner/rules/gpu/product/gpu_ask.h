@@ -1,4 +1,4 @@
-// What the questions about a product with matrix instructions have in common.
+// Common parts of the questions about a product with matrix instructions.
 #pragma once
 
 #include <string>
@@ -21,8 +21,8 @@ struct ProductSizes {
 };
 ProductSizes gpu_sizes_of(const RuleContext& c, const GpuProduct& p);
 
-// Those of the numbers of stages, each of that many bytes, that a block's shared memory holds. One
-// stage is always there.
+// The numbers of stages, each of that many bytes, that a block's shared memory holds. One stage is
+// always there.
 std::vector<int64_t> gpu_stages_that_fit(const RuleContext& c, std::vector<int64_t> stages,
                                          int64_t bytes);
 

@@ -108,6 +108,13 @@ std::vector<TensorTileSizes> swapped_tiles(const RuleContext& c, const GpuProduc
   return tiles;
 }
 
+// Shared memory of a block: the pipeline's stages, of that many bytes each, and the staged results of so many
+// products.
+int64_t shared_bytes_of(const GpuProductPlan& plan, int64_t stage, int64_t products = 1) {
+  const int64_t staged = plan.epilogue.is_staged() ? products * gpu_staged_bytes(plan.tile) : 0;
+  return plan.pipeline.stages * stage + staged;
+}
+
 }  // namespace
 
 ProductSizes gpu_sizes_of(const RuleContext& c, const GpuProduct& p) {
@@ -213,8 +220,7 @@ GpuProductPlan gpu_ask_mma(RuleContext& c, const GpuProduct& p, const Instructio
     plan.order.group =
         c.t.choose(name + ".group", tile_groups_for(ceil_div(s.i, tile.m), ceil_div(s.j, tile.n)));
   }
-  const int64_t shared =
-      plan.pipeline.stages * bytes + (plan.epilogue.is_staged() ? gpu_staged_bytes(tile) : 0);
+  const int64_t shared = shared_bytes_of(plan, bytes);
   plan.grid = gpu_choose_grid(
       c, name, {s.tiles(tile), ceil_div(s.k, tile.k), shared, tile.threads(), r.siblings.empty()});
   return plan;
@@ -253,8 +259,7 @@ GpuProductPlan gpu_ask_wgmma(RuleContext& c, const GpuProduct& p) {
   if (!s.has_dynamic_rows) {
     plan.order = gpu_choose_tile_order(c, name, plan.cluster, rows, columns);
   }
-  const int64_t shared =
-      plan.pipeline.stages * bytes + (plan.epilogue.is_staged() ? gpu_staged_bytes(tile) : 0);
+  const int64_t shared = shared_bytes_of(plan, bytes);
   plan.grid =
       gpu_choose_grid(c, name,
                       {s.batch * rows * columns * plan.cluster.blocks(), ceil_div(s.k, tile.k),
@@ -284,8 +289,7 @@ GpuProductPlan gpu_ask_swapped_wgmma(RuleContext& c, const GpuProduct& p) {
   if (s.has_dynamic_rows || s.j < tile.n) ways = {"direct"};
   if (c.t.choose(name + ".store", ways) == "shared") plan.epilogue.staged = Staged::Sums;
   const int64_t bytes = (tile.m + r.products() * tile.n) * tile.k * bits_of(types.a) / 8;
-  const int64_t shared = plan.pipeline.stages * bytes +
-                         (plan.epilogue.is_staged() ? r.products() * gpu_staged_bytes(tile) : 0);
+  const int64_t shared = shared_bytes_of(plan, bytes, r.products());
   const int64_t sums = (plan.is_promoted ? 2 : 1) * r.products() * tile.m / 2;
   const std::string& copies = plan.pipeline.copies;
   plan.grid =

@@ -28,7 +28,7 @@ struct GpuProduct {
 
 // The way of a result tile to memory.
 struct GpuEpilogue {
-  // What is staged in shared memory: nothing, accumulators, or results in their own type.
+  // Staged in shared memory: nothing, accumulators, or results in their own type.
   enum class Staged : uint8_t { Nothing, Sums, Results } staged = Staged::Nothing;
   bool by_matrices = false;  // stmatrix
   int64_t box_columns = 0;   // of a TMA tile of the result; 0: threads store
