@@ -1,5 +1,6 @@
 """Quantized layers in regions of torch.compile, for torch_quantize_test.py."""
 import copy
+import importlib.util
 import shutil
 import unittest
 import unittest.mock
@@ -16,6 +17,7 @@ if not LACKS:
     from tilewright.torch import _backend, _linear
 
 
+@unittest.skipIf(importlib.util.find_spec("onnxscript") is None, "no Python module onnxscript")
 class Inside(Layers):
     """In a region of torch.compile."""
 

@@ -1,11 +1,9 @@
 """Linear layers with weights of a few bits in PyTorch: made, loaded, served, and left to PyTorch. Skipped where
 PyTorch is not found, as torch_test.py."""
 import copy
-import importlib.util
 import json
 import pathlib
 import pickle
-import shutil
 import struct
 import tempfile
 import unittest
@@ -21,7 +19,7 @@ if not LACKS:
     from torch import nn
 
     import tilewright.torch
-    from tilewright.torch import QuantizedLinear, _backend, _kernels, _linear, _quantize, _report
+    from tilewright.torch import QuantizedLinear, _linear
 
 import tilewright
 from support import main
@@ -271,7 +269,6 @@ class Served(Layers):
         self.assertEqual(layers[0]._served.threads, 2)
 
 
-@unittest.skipIf(importlib.util.find_spec("onnxscript") is None, "no Python module onnxscript")
 class Checkpoints(Layers):
     def checkpoint(self, form: str, shuffled: bool = False, **more):
         stored = [Stored(48, K, 3, shuffled), Stored(N, 48, 4)]
