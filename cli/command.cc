@@ -128,7 +128,19 @@ void note_tuning(const CommonOptions& options, const Workload& workload) {
 }
 
 int thread_count(const CommonOptions& options) {
-  return options.threads > 0 ? options.threads : available_cores();
+  const int cores = available_cores();
+  if (options.threads <= 0) return cores;
+  static const bool told = [&] {
+    if (options.threads > cores) {
+      note(options,
+           fmt::format("{} threads share {} here: times say little of a machine with as "
+                       "many; leave --threads out for one per core",
+                       options.threads, cores == 1 ? "one core" : fmt::format("{} cores", cores)));
+    }
+    return true;
+  }();
+  static_cast<void>(told);
+  return options.threads;
 }
 
 std::vector<std::string> worker_command() {

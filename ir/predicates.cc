@@ -45,22 +45,50 @@ bool is_zero(const Expr& e) {
   return is_int(e, 0);
 }
 
-Expr leading_lanes(const Expr& mask) {
+namespace {
+
+// Comparisons of "base + lane" or "base - lane" with a bound, on whatever side.
+std::optional<LaneRange> range_of_comparison(const BinaryNode& n, int lanes) {
+  const bool left = n.a.as<RampNode>() != nullptr;
+  auto* r = (left ? n.a : n.b).as<RampNode>();
+  auto* bound = (left ? n.b : n.a).as<BroadcastNode>();
+  const bool up = r && is_int(r->stride, 1);
+  if (!r || !bound || !(up || is_int(r->stride, -1))) return std::nullopt;
+  const Expr at = up ? bound->value - r->base : r->base - bound->value;
+  const bool with_equal = n.op == BinaryOp::LE;
+  if (left == up) return LaneRange{Expr(0), with_equal ? at + 1 : at};
+  return LaneRange{with_equal ? at : at + 1, Expr(lanes)};
+}
+
+}  // namespace
+
+std::optional<LaneRange> lane_range(const Expr& mask) {
+  if (!mask.defined()) return std::nullopt;
+  const int lanes = mask.type().lanes;
   if (auto* same = mask.as<BroadcastNode>()) {
-    return select(same->value, Expr(mask.type().lanes), Expr(0));
+    return LaneRange{Expr(0), select(same->value, Expr(lanes), Expr(0))};
   }
-  auto* n = mask.as<BinaryNode>();
+  const Expr less = as_less(mask);
+  auto* n = less.as<BinaryNode>();
   if (n && n->op == BinaryOp::And) {
-    auto *a = n->a.as<BroadcastNode>(), *b = n->b.as<BroadcastNode>();
-    if (!a == !b) return {};
-    const Expr count = leading_lanes(a ? n->b : n->a);
-    return count.defined() ? select(a ? a->value : b->value, count, Expr(0)) : Expr();
+    const auto a = lane_range(n->a), b = lane_range(n->b);
+    if (!a || !b) return std::nullopt;
+    auto *all_a = n->a.as<BroadcastNode>(), *all_b = n->b.as<BroadcastNode>();
+    if (all_a) return LaneRange{b->first, select(all_a->value, b->end, Expr(0))};
+    if (all_b) return LaneRange{a->first, select(all_b->value, a->end, Expr(0))};
+    const auto inner = [](const Expr& x, const Expr& y, int64_t open, auto join) {
+      return is_int(x, open) ? y : is_int(y, open) ? x : join(x, y);
+    };
+    return LaneRange{inner(a->first, b->first, 0, [](Expr x, Expr y) { return max(x, y); }),
+                     inner(a->end, b->end, lanes, [](Expr x, Expr y) { return min(x, y); })};
   }
-  if (!n || (n->op != BinaryOp::LT && n->op != BinaryOp::LE)) return {};
-  auto* r = n->a.as<RampNode>();
-  auto* b = n->b.as<BroadcastNode>();
-  if (!r || !b || !is_int(r->stride, 1)) return {};
-  return b->value - r->base + (n->op == BinaryOp::LE ? Expr(1) : Expr(0));
+  if (!n || (n->op != BinaryOp::LT && n->op != BinaryOp::LE)) return std::nullopt;
+  return range_of_comparison(*n, lanes);
+}
+
+Expr leading_lanes(const Expr& mask) {
+  const auto range = lane_range(mask);
+  return range && is_int(range->first, 0) ? range->end : Expr();
 }
 
 }  // namespace tilewright

@@ -1,6 +1,7 @@
 // Queries on conditions and masks.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "ir/expr.h"
@@ -22,6 +23,12 @@ Expr strip_casts(Expr e);
 const LoadNode* load_under_casts(const Expr& e);
 // A zero literal of any type, in all lanes.
 bool is_zero(const Expr& e);
+// The lanes [first, end) for which a mask is true, not clamped to the number of lanes. The mask compares
+// "base + lane" or "base - lane" with one bound or two, with a condition for all lanes beside it or alone. Nothing for others.
+struct LaneRange {
+  Expr first, end;
+};
+std::optional<LaneRange> lane_range(const Expr& mask);
 // The number of leading lanes for which a mask "base + lane < bound" is true, not clamped to the
 // number of lanes. The mask may have a condition for all lanes beside it, or be one. Undefined for others.
 Expr leading_lanes(const Expr& mask);

@@ -241,6 +241,49 @@ void Trial::require_all_asked() const {
   }
 }
 
+namespace {
+
+// How many places two lists differ in.
+size_t differing(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  size_t count = a.size() == b.size() ? 0 : a.size() + b.size();
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) count += a[i] != b[i] ? 1 : 0;
+  return count;
+}
+
+// How many of the decision's other numbers lie between the chosen one and this one.
+size_t numbers_between(const Decision& d, int64_t from, int64_t to) {
+  return std::ranges::count_if(d.options, [&](const Answer& option) {
+    const auto v = std::get<int64_t>(option);
+    return v > std::min(from, to) && v < std::max(from, to);
+  });
+}
+
+bool is_near(const Decision& d, const Answer& option) {
+  const Answer& own = d.options[d.chosen];
+  if (option == own || option.index() != own.index()) return false;
+  if (auto* number = std::get_if<int64_t>(&option)) {
+    return numbers_between(d, std::get<int64_t>(own), *number) < 2;
+  }
+  auto* factors = std::get_if<std::vector<int64_t>>(&option);
+  return !factors || differing(*factors, std::get<std::vector<int64_t>>(own)) <= 2;
+}
+
+}  // namespace
+
+std::vector<std::string> single_changes(const Trial& trial) {
+  Json json = Json::parse(trial.config());
+  std::vector<std::string> configs;
+  for (const Decision& d : trial.decisions()) {
+    for (const Answer& option : d.options) {
+      if (!is_near(d, option)) continue;
+      json[d.name] = to_json(option);
+      configs.push_back(json.dump());
+    }
+    json[d.name] = to_json(d.options[d.chosen]);
+  }
+  return configs;
+}
+
 std::vector<std::vector<int64_t>> factorizations(int64_t extent, int parts,
                                                  const SplitOptions& options) {
   std::vector<std::vector<int64_t>> result;

@@ -30,12 +30,10 @@ class CpuBackend : public Backend {
     const CpuFacts facts = CpuFacts::of(this_machine(), target, threads);
     const CpuEstimate e = estimate_cpu(scheduled, target, threads, facts, &nest);
     if (!nest.body.defined()) return {extract_features(scheduled, target, threads), 0, e.refusal};
-    return {features_of_nest(nest, target, threads), e.seconds, e.refusal};
+    return {features_of_nest(nest, e, facts.core, target, threads), e.seconds, e.refusal};
   }
   bool only_predicts() const override { return false; }
-  std::vector<std::byte> pretrained(const Target& target) const override {
-    return pretrained_model(target);
-  }
+  std::vector<std::byte> pretrained(const Target&) const override { return pretrained_model(); }
   MachineRates rates(const Target&, int threads) const override {
     return this_machine().rates(threads);
   }

@@ -198,7 +198,7 @@ int run_import(const DbArguments& a) {
   return kDone;
 }
 
-// The model of the machine's own target: records of others tell little about it.
+// The model of the machine's own target. One from nothing, which is to be shipped, learns from all targets.
 int run_train(const DbArguments& a) {
   Store store = Store::open(a.common.db, Mode::ReadWrite);
   Target target = Target::parse("native");
@@ -207,7 +207,7 @@ int run_train(const DbArguments& a) {
   TrainingOptions options{
       .base = {}, .without = a.without, .feature_version = Backend::of(target).feature_version()};
   if (!a.from_nothing) options.base = Backend::of(target).pretrained(target);
-  CostModel model = train_on(store, hash, options, &samples);
+  CostModel model = train_on(store, a.from_nothing ? "" : hash, options, &samples);
   if (!model.trained()) {
     throw UsageError(fmt::format("'{}' holds no measured trial of this machine ({}) to learn from",
                                  a.common.db, target.name));

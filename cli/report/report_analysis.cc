@@ -11,6 +11,7 @@
 #include <set>
 
 #include "runtime/machine/timer.h"
+#include "tuner/search/ranker.h"
 
 namespace tilewright::cli {
 namespace {
@@ -132,7 +133,7 @@ void HeldOut::add_fold(size_t fold) {
     if (i % kFolds == fold) {
       held.push_back(i);
     } else {
-      seen.push_back({rows_[i], scores_[i]});
+      seen.push_back(sample_of_speed(rows_[i], scores_[i]));
     }
   }
   CostModel model;
@@ -192,30 +193,30 @@ double correlation(const std::vector<double>& x, const std::vector<double>& y) {
 class Replay {
  public:
   Replay(const std::vector<ModelledTrial>& trials, const CostModel& prior)
-      : trials_(trials), columns_(columns_of(trials)) {
+      : trials_(trials), prior_(prior), columns_(columns_of(trials)) {
     for (const ModelledTrial& t : trials) {
       std::vector<float> row = t.features;
       const std::vector<float> knobs = row_of(t, columns_);
       row.insert(row.end(), knobs.begin(), knobs.end());
       rows_.push_back(std::move(row));
-      features_.push_back(t.features);
+      prospects_.push_back({t.features, predicted_seconds(t.features)});
     }
-    if (prior.trained() && !features_[0].empty()) priors_ = prior.predict(features_);
   }
 
   // Adds predictions of the trials in [known, end).
   void predict(size_t known, size_t end, std::vector<PredictedTrial>& out) const;
 
  private:
-  std::vector<float> priors(size_t begin, size_t end) const {
-    if (priors_.empty()) return {};
-    return {priors_.begin() + static_cast<long>(begin), priors_.begin() + static_cast<long>(end)};
+  std::vector<Prospect> prospects(size_t begin, size_t end) const {
+    return {prospects_.begin() + static_cast<long>(begin),
+            prospects_.begin() + static_cast<long>(end)};
   }
 
   const std::vector<ModelledTrial>& trials_;
+  const CostModel& prior_;
   std::vector<std::string> columns_;
-  Rows rows_, features_;
-  std::vector<float> priors_;
+  Rows rows_;
+  std::vector<Prospect> prospects_;
 };
 
 void Replay::predict(size_t known, size_t end, std::vector<PredictedTrial>& out) const {
@@ -227,13 +228,17 @@ void Replay::predict(size_t known, size_t end, std::vector<PredictedTrial>& out)
   std::vector<Sample> samples;
   for (size_t i = 0; i < known; ++i) {
     const double s = trials_[i].seconds;
-    samples.push_back({rows_[i], s > 0 ? static_cast<float>(best / s) : 0});
+    samples.push_back(sample_of_speed(rows_[i], s > 0 ? static_cast<float>(best / s) : 0));
   }
+  // Records of another version have no features.
+  const PriorScores judge = prospects_[0].features.empty()
+                                ? PriorScores([](const auto&) { return std::vector<float>(); })
+                                : judged_scores(prior_, prospects(0, known));
   CostModel model;
-  model.train(samples, priors(0, known));
+  model.train(samples, judge(prospects(0, known)));
   const Rows asked(rows_.begin() + static_cast<long>(known),
                    rows_.begin() + static_cast<long>(end));
-  const std::vector<float> scores = model.predict(asked, priors(known, end));
+  const std::vector<float> scores = model.predict(asked, judge(prospects(known, end)));
   for (size_t i = known; i < end; ++i) {
     if (trials_[i].seconds <= 0) continue;
     out.push_back({trials_[i].number, scores[i - known], best / trials_[i].seconds});

@@ -24,6 +24,7 @@
 #include "tuner/backend.h"
 #include "tuner/measure/roofline.h"
 #include "tuner/search/offline.h"
+#include "tuner/search/task_scheduler.h"
 #include "tuner/search/tuner.h"
 
 namespace tilewright::cli {
@@ -41,6 +42,7 @@ struct TuneArguments {
   int parent = 0;  // the process without which there is nobody to tune for
   std::string search = "evolutionary";
   int batch = TuneOptions().batch;
+  double least_gain = 0;             // percent
   std::vector<std::string> configs;  // files
   std::string proposer;              // a shell command
   std::vector<std::string> workers;  // places of a fleet
@@ -60,10 +62,11 @@ TuneOptions options_of(const TuneArguments& a, const Target& target, int threads
   o.seed = a.seed;
   o.threads = target.has_threads ? threads : 1;
   o.batch = a.batch;
+  o.least_gain = a.least_gain / 100;
   auto kind = parse_search_kind(a.search);
   if (!kind) {
-    throw UsageError(
-        fmt::format("--search: expected evolutionary, annealing or random, got '{}'", a.search));
+    throw UsageError(fmt::format(
+        "--search: expected evolutionary, annealing, descent or random, got '{}'", a.search));
   }
   o.search.kind = *kind;
   if (a.offline && !a.proposer.empty()) {
@@ -169,6 +172,7 @@ Json result_json(const TuneResult& r, const GroupResults& machines) {
           {"proposals", {{"proposed", r.proposals.proposed}, {"refused", r.proposals.refused}}},
           {"elapsed_s", r.elapsed},
           {"spent_s", spent},
+          {"settled", r.settled},
           {"interrupted", r.interrupted}};
 }
 
@@ -184,6 +188,10 @@ void add_rows(Table& table, const GroupResults& machines) {
          r.predicted || best == 0 ? "-" : fmt::format("{:.1f}", r.workload->flops / best * 1e-9),
          gain});
     if (r.predicted) table.note("predicted, not measured");
+    if (r.settled) {
+      table.note(fmt::format("ended early: {} trials made it faster by less than --least-gain",
+                             TaskScheduler::kWatchedTrials));
+    }
     if (!r.disturbed.empty()) table.note("disturbed: " + r.disturbed);
     if (r.proposals.refused > 0) {
       table.note(fmt::format("{} of {} proposals were refused, the first one since: {}",
@@ -429,7 +437,15 @@ void add_tune(CLI::App& app, Runners& runners) {
                   "Candidates per batch, between two updates of the cost model")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  sub->add_option("--search", a->search, "Search policy: evolutionary, annealing or random")
+  sub->add_option("--least-gain", a->least_gain,
+                  fmt::format("Percent by which {} trials have to make a workload faster; else its "
+                              "search ends. 0: it never ends early",
+                              TaskScheduler::kWatchedTrials))
+      ->check(CLI::Range(0.0, 100.0))
+      ->type_name("PERCENT")
+      ->capture_default_str();
+  sub->add_option("--search", a->search,
+                  "Search policy: evolutionary, annealing, descent or random")
       ->capture_default_str();
   sub->add_option("--config", a->configs, "Config to measure first, as 'show --config' prints it")
       ->type_name("FILE")

@@ -198,16 +198,16 @@ Expr both(const Expr& a, const Expr& b) {
 
 }  // namespace
 
-// head_or_zeros() of a stored choice that needs no conversion; "" for other values.
+// part_or_zeros() of a stored choice that needs no conversion; "" for other values.
 std::string CExpr::padded_copy(const StoreNode& n) {
   if (n.value.type().elem != n.buffer->elem) return "";
   const auto choice = choice_of(n.value);
-  return choice ? head_or_zeros(choice->cond, choice->value, choice->otherwise) : "";
+  return choice ? part_or_zeros(choice->cond, choice->value, choice->otherwise) : "";
 }
 
-// The leading elements of neighbours in memory, and zeros behind them, in stored form: what pads a
-// copy. "" for other choices.
-std::string CExpr::head_or_zeros(const Expr& first, const Expr& chosen, const Expr& otherwise) {
+// Neighbours in memory, and zeros before and behind them, in stored form: padding of a copy. "" for other
+// choices.
+std::string CExpr::part_or_zeros(const Expr& first, const Expr& chosen, const Expr& otherwise) {
   if (!is_zero(otherwise)) return "";
   Expr cond = narrowed(first), value = chosen;
   for (auto inner = choice_of(value); inner; inner = choice_of(value)) {  // padding of padding
@@ -224,14 +224,10 @@ std::string CExpr::head_or_zeros(const Expr& first, const Expr& chosen, const Ex
   if (cond.type().is_scalar()) {  // all of them, or none
     const Expr loaded = mask.defined() ? narrowed(mask) : all;
     mask = loaded.type().is_scalar() ? both(conjunction(loaded, cond), all) : both(cond, loaded);
-  } else if (!mask.defined() || equal(mask, cond)) {
-    mask = cond;
-  } else {
-    const Expr count = leading_lanes(cond), loaded = leading_lanes(mask);
-    if (!count.defined() || !loaded.defined() || !known_.prove(count <= loaded)) return "";
-    mask = cond;
+  } else {  // lanes that the load leaves out are zeros as well
+    mask = mask.defined() && !equal(mask, cond) ? both(cond, mask) : cond;
   }
-  if (!leading_lanes(mask).defined()) return "";
+  if (!lane_range(mask)) return "";
   return stored_text(*tilewright::load(load->buffer, load->indices, mask).as<LoadNode>());
 }
 
@@ -251,9 +247,14 @@ std::string CExpr::stored_text(const LoadNode& n) {
   if (!n.predicate.defined()) {
     return fmt::format("*(const {}*)({})", prelude_.memory_type(n.type.elem, n.type.lanes), at);
   }
-  const std::string head = head_lanes(n.predicate);
-  if (head.empty()) return "";
-  return fmt::format("{}({}, {})", prelude_.helper("load_head", n.type), at, head);
+  const auto range = lane_range(n.predicate);
+  if (!range) return "";
+  const std::string end = print(known_.simplify(range->end));
+  if (is_int(range->first, 0)) {
+    return fmt::format("{}({}, {})", prelude_.helper("load_head", n.type), at, end);
+  }
+  return fmt::format("{}({}, {}, {})", prelude_.helper("load_part", n.type), at,
+                     print(known_.simplify(range->first)), end);
 }
 
 std::string CExpr::load_text(const LoadNode& n) {

@@ -359,8 +359,8 @@ std::string CExpr::select_text(const Expr& cond, const Expr& t, const Expr& f) {
   constexpr int kMaskBits = 32;  // a lane's
   if (cond.type().lanes * kMaskBits > prelude_.target().vector_bits) {
     // GCC compares the lanes of masks that are longer than a register one by one.
-    const std::string head = head_or_zeros(cond, t, f);
-    if (!head.empty()) return decode(t.type().elem, t.type().lanes, head);
+    const std::string part = part_or_zeros(cond, t, f);
+    if (!part.empty()) return decode(t.type().elem, t.type().lanes, part);
   }
   std::string a = print(t), b = print(f), c = print(cond);
   if (cond.type().is_scalar()) return fmt::format("({} ? {} : {})", c, a, b);

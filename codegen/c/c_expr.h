@@ -102,7 +102,7 @@ class CExpr {
   std::string scaled_product(const Expr& e);
   std::string bits(const StoreNode& n);
   std::string padded_copy(const StoreNode& n);
-  std::string head_or_zeros(const Expr& first, const Expr& chosen, const Expr& otherwise);
+  std::string part_or_zeros(const Expr& first, const Expr& chosen, const Expr& otherwise);
   std::string table_load(const LoadNode& n);
   std::string window(const LoadNode& n);
   std::string every_second(const LoadNode& n);

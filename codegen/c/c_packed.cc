@@ -20,10 +20,11 @@ constexpr const char* kPut = R"(static inline void {name}(uint8_t* p, int64_t i,
 
 // Each of these helpers leaves an element in the lowest bits of every 32-bit lane. The next step
 // removes the bits above it. This one copies the word into every lane and shifts it by the lane's
-// bit position.
+// bit position. GCC keeps a word that is filled by half in memory, and decodes it anew for each use.
 constexpr const char* kRawWord = R"(static inline {M} {name}(const uint8_t* p) {
-  uint32_t w = 0;
-  __builtin_memcpy(&w, p, {BYTES});
+  {LOADED} codes;
+  __builtin_memcpy(&codes, p, sizeof codes);
+  uint32_t w = codes;
   return ({M})(({W}){{copies}} >> ({W}){{shifts}});
 }
 )";
@@ -88,7 +89,7 @@ const char* raw_text(Prelude& prelude, const Target& target, Type type,
     values["Q"] = prelude.value_type(Type(ElemType::u64, 8));
     return kRawPairs;
   }
-  if (total > 32) {
+  if (total > 32 || total == 24) {
     values["get"] = prelude.helper("get", type.with_lanes(1));
     return kRawLanes;
   }
@@ -97,7 +98,7 @@ const char* raw_text(Prelude& prelude, const Target& target, Type type,
     copies.emplace_back("w");
     shifts.push_back(std::to_string(i * bits));
   }
-  values["BYTES"] = std::to_string(total / 8);
+  values["LOADED"] = fmt::format("uint{}_t", total);
   values["copies"] = fmt::format("{}", fmt::join(copies, ", "));
   values["shifts"] = fmt::format("{}", fmt::join(shifts, ", "));
   return kRawWord;

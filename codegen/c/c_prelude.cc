@@ -78,6 +78,14 @@ constexpr const char* kLoadHead = R"(static inline {V} {name}(const {E}* p, int6
   return r;
 }
 )";
+constexpr const char* kLoadPart =
+    R"(static inline {V} {name}(const {E}* p, int64_t from, int64_t to) {
+  {V} r = {0};
+  if (from <= 0 && to >= {L}) return *(const {U}*)p;
+  for (int i = 0; i < {L}; ++i) if (i >= from && i < to) r[i] = p[i];
+  return r;
+}
+)";
 constexpr const char* kStoreHead = R"(static inline void {name}({E}* p, {V} v, int64_t n) {
   if (n >= {L}) { *({U}*)p = v; return; }
   __asm__ volatile("" : : "r"(p) : "memory");
@@ -88,6 +96,14 @@ constexpr const char* kStoreHead = R"(static inline void {name}({E}* p, {V} v, i
 // it takes and {B} their bytes.
 constexpr const char* kLoadHeadMasked = R"(static inline {V} {name}(const {E}* p, int64_t n) {
   {M} m = n >= {L} ? ({M})~({M})0 : n <= 0 ? 0 : ({M})((({M})1 << n) - 1);
+  typedef {S} vector __attribute__((vector_size({B})));
+  return ({V})__builtin_ia32_loaddqu{K}_mask((const void*)p, (vector){0}, m);
+}
+)";
+constexpr const char* kLoadPartMasked =
+    R"(static inline {V} {name}(const {E}* p, int64_t from, int64_t to) {
+  {M} m = to >= {L} ? ({M})~({M})0 : to <= 0 ? 0 : ({M})((({M})1 << to) - 1);
+  m = from >= {L} ? 0 : from <= 0 ? m : ({M})(m & ({M})((({M})~({M})0) << from));
   typedef {S} vector __attribute__((vector_size({B})));
   return ({V})__builtin_ia32_loaddqu{K}_mask((const void*)p, (vector){0}, m);
 }
@@ -193,20 +209,22 @@ std::string Prelude::helper(const std::string& op, Type type) {
   std::map<std::string, std::string> values = {{"name", name}, {"L", std::to_string(type.lanes)}};
   ElemType elem = type.elem;
   bool narrow = is_float(elem) && bits_of(elem) < 32;
-  if (op == "load" || op == "store" || op == "load_head" || op == "store_head") {
+  if (op == "load" || op == "store" || op == "load_head" || op == "load_part" ||
+      op == "store_head") {
     values["E"] = storage_type(elem);
     values["U"] = memory_type(elem, type.lanes);
     values["V"] = values["U"];
-    const bool is_load = op == "load_head";
     const int bits = bits_of(elem), bytes = bits * type.lanes / 8;
     const bool masked = has_masks(target_, bits, bytes);
-    const char* load = masked ? kLoadHeadMasked : kLoadHead;
-    const char* store = masked ? kStoreHeadMasked : kStoreHead;
+    const char* text = op == "load_head"   ? (masked ? kLoadHeadMasked : kLoadHead)
+                       : op == "load_part" ? (masked ? kLoadPartMasked : kLoadPart)
+                       : masked            ? kStoreHeadMasked
+                                           : kStoreHead;
     values["K"] = fmt::format("{}{}", bits == 8 ? "qi" : bits == 16 ? "hi" : "si", 8 * bytes);
     values["M"] = fmt::format("uint{}_t", std::max(8, type.lanes));
     values["S"] = bits == 8 ? "char" : bits == 16 ? "short" : "int";
     values["B"] = std::to_string(bytes);
-    helpers_ += fill_template(is_load ? load : store, values);
+    helpers_ += fill_template(text, values);
     return name;
   }
   std::string text = codes_helper(*this, op, type, values);

@@ -163,7 +163,7 @@ class Packages(unittest.TestCase):
             have = self.files[package]
             self.assertEqual(wanted - have, set(), package)
             self.assertEqual([name for name in have if name.startswith(("build/", "dist/"))], [])
-            for name in ("CMakeLists.txt", "tuner/search/pretrained/cpu_256.ubj", "scripts/packages"):
+            for name in ("CMakeLists.txt", "tuner/search/pretrained/cpu.ubj", "scripts/packages"):
                 self.assertEqual((tree / name).read_bytes(), (ROOT / name).read_bytes())
 
     def test_the_runtimes_sdist_needs_no_setting(self):

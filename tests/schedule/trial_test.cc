@@ -11,7 +11,10 @@
 namespace tilewright {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 // A sketch whose last knob depends on an earlier choice.
 void ask(Trial& t) {
@@ -46,6 +49,34 @@ TEST(Trial, EveryConfigReplays) {
     EXPECT_EQ(config_of(Trial::replay(config)), config);
     EXPECT_EQ(config_of(Trial::mutate(config, 0, seed)), config);
   }
+}
+
+// Splits move a factor, words become any other, numbers the two next on either side.
+TEST(Trial, SingleChangesAreTheNeighbours) {
+  Trial t = Trial::replay(R"({"i": [6, 2], "pack": "b", "ahead": 2})");
+  ask(t);
+  EXPECT_THAT(single_changes(t),
+              UnorderedElementsAre(
+                  R"({"i":[12,1],"pack":"b","ahead":2})", R"({"i":[4,3],"pack":"b","ahead":2})",
+                  R"({"i":[3,4],"pack":"b","ahead":2})", R"({"i":[6,2],"pack":"none","ahead":2})",
+                  R"({"i":[6,2],"pack":"b","ahead":0})", R"({"i":[6,2],"pack":"b","ahead":4})"));
+}
+
+TEST(Trial, NumbersAreNeighboursByValue) {
+  Trial t = Trial::replay(R"({"rows": 4})");
+  t.choose("rows", std::vector<int64_t>{4, 1, 8, 2, 16, 32});
+  EXPECT_THAT(single_changes(t), UnorderedElementsAre(R"({"rows":1})", R"({"rows":2})",
+                                                      R"({"rows":8})", R"({"rows":16})"));
+}
+
+// Three loops: a factor moves between two of them, and the third keeps its own.
+TEST(Trial, ASplitOfThreeMovesOneFactor) {
+  Trial t = Trial::replay(R"({"i": [2, 2, 2]})");
+  t.split("i", 8, 3);
+  for (const std::string& config : single_changes(t)) {
+    EXPECT_THAT(config, AnyOf(HasSubstr("[2,"), HasSubstr(",2,"), HasSubstr(",2]"))) << config;
+  }
+  EXPECT_EQ(single_changes(t).size(), 6u);
 }
 
 TEST(Trial, DecisionsHoldTheOptionsAndTheChoice) {

@@ -52,6 +52,7 @@ void judge(const database::WorkloadSummary& summary, const database::Store& stor
                       {"compute", e.compute},
                       {"memory", e.memory},
                       {"score", model.predict({c->features})[0]},
+                      {"features", c->features},
                       {"making_s", made - begin},
                       {"estimating_s", estimated - made}}
               << "\n";

@@ -2,8 +2,8 @@
 """Compares judges of untried CPU kernels on stored trials: the output of build/…/cpu_predictions.
 
 A judge chooses one of a workload's trials; its share is the speed of that kernel beside the fastest one.
-Judges: the first answers, the shipped model ("learned"), the analytical model, and both together with the
-first answers, as the search does.
+Judges: the first answers, the analytical model, and the same corrected by the shipped model ("both") with
+the first answers, as the search does.
 Prints a line per workload and, per judge, the geometric mean and the 5th percentile of its shares and the
 mean rank correlation (Spearman) with the measured times.
 """
@@ -34,12 +34,11 @@ def geomean(values: list[float]) -> float:
 
 def both(row: dict) -> float:
     """As judged_scores() in tuner/search/ranker.cc, and kPromise in tuner/search/search.cc."""
-    return row["predicted"] / max(row["score"], 1e-3) ** 0.25 / (1.1 if row["first"] else 1)
+    return row["predicted"] * math.exp(0.5 * row["score"]) / (1.2 if row["first"] else 1)
 
 
 JUDGES = {
     "first": None,
-    "learned": lambda r: -r["score"],
     "analytic": lambda r: r["predicted"],
     "both": both,
 }

@@ -56,6 +56,14 @@ double CpuPasses::cycles(const CpuCore& core) const {
                    instructions / core.issue});
 }
 
+void CpuPasses::add(const CpuPasses& other, double times) {
+  for (double CpuPasses::*pipe :
+       {&CpuPasses::multiply, &CpuPasses::floats, &CpuPasses::shuffle, &CpuPasses::vector,
+        &CpuPasses::load, &CpuPasses::store, &CpuPasses::instructions}) {
+    this->*pipe += times * other.*pipe;
+  }
+}
+
 CpuCodeCounter::CpuCodeCounter(const CpuCore& core, const Target& target, ValueTable& values,
                                const std::set<const BufferNode*>& registers,
                                std::vector<const IndexValues*> draws, int loop)
@@ -110,8 +118,11 @@ void CpuCodeCounter::memory(double CpuPasses::*port, const Expr& index, const Bu
     passes_.*port += share_;
   } else if (is_contiguous(index)) {
     passes_.*port += share_ * parts * (1 + splits(buffer, index, type));
-  } else if (bits < 8) {  // codes at one position of consecutive words
-    passes_.*port += share_ * passes_of(type);
+  } else if (bits < 8) {  // codes at one position of consecutive words, which serve all positions
+    const ValueFacts f = table_.of(index.as<RampNode>() ? index.as<RampNode>()->base : index);
+    const int64_t word = f.constant >= 0 ? f.constant * bits / 32 : -1;
+    if (!words_.insert({f.hash, word}).second) return;
+    passes_.*port += share_ * passes_of(Type(ElemType::i32, type.lanes));
   } else {
     // Lanes that are no neighbours take an access each, except where whole vectors of a few neighbours are
     // permuted.
@@ -148,11 +159,28 @@ void CpuCodeCounter::visit_load(const LoadNode& n, const Expr& e) {
   if (!v.varies) return;  // loaded once, before the loop
   memory(&CpuPasses::load, index, n.buffer, n.type);
   if (n.predicate.defined()) arithmetic(&CpuPasses::vector, n.type);
-  if (bits_of(n.buffer->elem) < 8) arithmetic(&CpuPasses::vector, n.type, 2);  // shift and mask
+}
+
+// Vectors of values of codes that a load brings, as codegen/c/c_packed.cc prints them.
+void CpuCodeCounter::visit_codes(const LoadNode& n, const Type& to) {
+  const ElemType elem = n.type.elem;
+  const Type lanes(ElemType::f32, to.lanes);
+  const bool words = !is_contiguous(n.indices.back());
+  const bool pairs = !words && bits_of(elem) == 4 && target_.has("avx512f");
+  arithmetic(&CpuPasses::vector, lanes, pairs ? 2 : 1);  // each code to the low end of its lane
+  if (pairs) arithmetic(&CpuPasses::shuffle, lanes);
+  if (target_.has("avx512f")) return arithmetic(&CpuPasses::shuffle, lanes);  // a table of values
+  if (is_float(elem)) return arithmetic(&CpuPasses::shuffle, lanes, 3);       // two tables
+  arithmetic(&CpuPasses::vector, lanes, info(elem).kind == ElemKind::UInt ? 1 : 2);
+  arithmetic(&CpuPasses::multiply, lanes);
 }
 
 void CpuCodeCounter::visit_cast(const CastNode& n) {
   visit(n.value);
+  if (auto* codes = n.value.as<LoadNode>();
+      codes && bits_of(codes->type.elem) < 8 && !n.type.is_scalar() && is_float(n.type.elem)) {
+    return visit_codes(*codes, n.type);
+  }
   const Type &from = n.value.type(), &to = n.type;
   if (is_index(from) && to.is_scalar()) return;
   const Type& wide = computed_bits(from) > computed_bits(to) ? from : to;
@@ -164,7 +192,8 @@ void CpuCodeCounter::visit_cast(const CastNode& n) {
   }
   if (bits_of(from.elem) != bits_of(to.elem)) arithmetic(&CpuPasses::shuffle, wide);
   if (is_float(to.elem) != is_float(from.elem)) arithmetic(&CpuPasses::multiply, wide);
-  if (from.elem == ElemType::bf16 || bits_of(from.elem) < 8) arithmetic(&CpuPasses::vector, wide);
+  if (from.elem == ElemType::bf16) arithmetic(&CpuPasses::vector, wide);
+  if (bits_of(from.elem) < 8) arithmetic(&CpuPasses::vector, wide, 3);  // shifts and masks
   if (is_float(from.elem) && bits_of(from.elem) == 8) {  // to f16, with a test for NaN, and on
     arithmetic(&CpuPasses::vector, wide, 6);
     arithmetic(&CpuPasses::shuffle, wide);

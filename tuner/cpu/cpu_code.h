@@ -22,6 +22,8 @@ struct CpuPasses {
 
   // Cycles of the busiest pipe.
   double cycles(const CpuCore& core) const;
+  // Adds `times` as many passes.
+  void add(const CpuPasses& other, double times);
 };
 
 // The cost of a run of stores without loops between them.
@@ -66,6 +68,7 @@ class CpuCodeCounter {
   void visit_binary(const BinaryNode& n);
   void visit_product(const BinaryNode& n);
   void visit_cast(const CastNode& n);
+  void visit_codes(const LoadNode& n, const Type& to);
   void visit_load(const LoadNode& n, const Expr& e);
   void visit_call(const CallNode& n);
   void visit_dot(const CallNode& n);
@@ -105,6 +108,7 @@ class CpuCodeCounter {
   std::unordered_map<uint64_t, double> chains_;  // cycles by place
   std::unordered_map<uint64_t, Sum> sums_;
   std::unordered_map<uint64_t, std::vector<int64_t>> addresses_;
+  std::set<std::pair<uint64_t, int64_t>> words_;  // vectors of words of codes that are loaded
 };
 
 }  // namespace tilewright

@@ -20,6 +20,7 @@ constexpr double kIteration = 1;          // of a loop that holds loops
 constexpr double kCall = 60;              // cycles of starting a parallel loop on one thread
 constexpr double kIndices = 20;           // and of an iteration's indices, which divisions separate
 constexpr int kMostCopies = 6000;         // stores, as for LoweringOptions::max_statements
+constexpr double kTranslation = 8;        // cycles for the address of a page from the second table
 constexpr double kFork = 1.5e-6;          // seconds until other threads have begun and ended
 constexpr double kCpuOverlapLoss = 0.15;  // of what is not the bottleneck
 constexpr double kPrefetched = 0.5;       // share of the traffic from L2 that instructions wait for
@@ -83,12 +84,13 @@ class CycleCounter {
     for (const BufferNode* b : registers_) table_.keep_apart(b);
   }
 
-  double count(const Stmt& body) {
+  CpuCycles count(const Stmt& body) {
     std::vector<int> all(kIterationDraws);
     std::iota(all.begin(), all.end(), 0);
     return of(body, all);
   }
   double forks = 0;  // parallel loops per run
+  int stores() const { return copies_; }
 
  private:
   using Draws = std::vector<int>;
@@ -170,14 +172,15 @@ class CycleCounter {
     return {core_, target_, table_, registers_, std::move(values), loop};
   }
 
-  double of_straight(const std::vector<Stmt>& stmts, const Draws& draws) {
-    CpuCodeCounter code = counter(draws, -1);
-    for (const Stmt& s : stmts) add(code, s, draws);
-    return code.finish().passes.cycles(core_);
+  CpuCycles of_straight(const std::vector<Stmt>& stmts, const Draws& draws) {
+    CpuCodeCounter counter = this->counter(draws, -1);
+    for (const Stmt& s : stmts) add(counter, s, draws);
+    const CpuCode code = counter.finish();
+    return {.total = code.passes.cycles(core_), .passes = code.passes, .spills = code.spills};
   }
 
-  // Cycles of one execution, on average over the draws.
-  double of(const Stmt& s, const Draws& draws) {
+  // One execution, on average over the draws.
+  CpuCycles of(const Stmt& s, const Draws& draws) {
     if (is_straight(s)) return of_straight({s}, draws);
     if (auto* n = s.as<ForNode>()) return of_loop(*n, draws);
     if (auto* n = s.as<IfNode>()) return of_branch(*n, draws);
@@ -186,10 +189,10 @@ class CycleCounter {
       define(*n);
       return of(n->body, draws);
     }
-    double cycles = 0;
+    CpuCycles cycles;
     std::vector<Stmt> straight;
     auto flush = [&] {
-      if (!straight.empty()) cycles += of_straight(straight, draws);
+      if (!straight.empty()) cycles.add(of_straight(straight, draws));
       straight.clear();
     };
     if (auto* n = s.as<SeqNode>()) {
@@ -199,20 +202,21 @@ class CycleCounter {
           continue;
         }
         flush();
-        cycles += of(child, draws);
+        cycles.add(of(child, draws));
       }
       flush();
     }
     return cycles;
   }
 
-  double of_branch(const IfNode& n, const Draws& draws) {
+  CpuCycles of_branch(const IfNode& n, const Draws& draws) {
     const auto [yes, no] = parted(n.cond, draws);
     const double share = static_cast<double>(yes.size()) / static_cast<double>(draws.size());
-    double cycles = 1;
-    if (!yes.empty()) cycles += share * of(n.then_case, yes);
-    if (!no.empty() && n.else_case.defined()) cycles += (1 - share) * of(n.else_case, no);
-    return cycles + core_.mispredict * std::min(share, 1 - share) / 2;
+    CpuCycles cycles;
+    cycles.add_control(1 + core_.mispredict * std::min(share, 1 - share) / 2);
+    if (!yes.empty()) cycles.add(of(n.then_case, yes), share);
+    if (!no.empty() && n.else_case.defined()) cycles.add(of(n.else_case, no), 1 - share);
+    return cycles;
   }
 
   // Gives each draw a value of the variable, evenly spread and independent of other loops (a Kronecker
@@ -235,50 +239,55 @@ class CycleCounter {
     return sum / static_cast<double>(draws.size());
   }
 
-  double of_loop(const ForNode& n, const Draws& draws) {
+  CpuCycles of_loop(const ForNode& n, const Draws& draws) {
     if (n.for_kind == ForKind::Unrolled) return of_unrolled(n, draws);
     const double extent = draw(n, draws);
-    if (extent <= 0) return 1;
+    CpuCycles cycles;
+    cycles.add_control(extent <= 0 ? 1 : kEntry + (extent > kLearntTrips ? core_.mispredict : 0));
+    if (extent <= 0) return cycles;
     const bool parallel = n.for_kind == ForKind::Parallel;
     loops_.push_back({static_cast<int>(loops_.size()), extent, parallel});
     table_.loop(n.var, loops_.back().bit);
-    const double cycles = parallel              ? of_parallel(n, draws, extent)
-                          : is_straight(n.body) ? of_innermost(n, draws, extent)
-                                                : extent * (of(n.body, draws) + kIteration);
+    if (!parallel && is_straight(n.body)) {
+      cycles.add(of_innermost(n, draws, extent));
+    } else {
+      const double rounds = parallel ? std::ceil(extent / threads_) : extent;
+      if (parallel) ++forks;
+      cycles.add(of(n.body, draws), rounds);
+      cycles.add_control(parallel ? rounds * kIndices + kCall : rounds * kIteration);
+    }
     loops_.pop_back();
-    return cycles + kEntry + (extent > kLearntTrips ? core_.mispredict : 0);
+    return cycles;
   }
 
   // Copies of a loop that holds loops.
-  double of_unrolled(const ForNode& n, const Draws& draws) {
-    double cycles = 0;
+  CpuCycles of_unrolled(const ForNode& n, const Draws& draws) {
+    CpuCycles cycles;
     for (int64_t i = 0; i < as_int(n.extent).value_or(1); ++i) {
       for (IndexValues& v : values_) v.set(n.var, v.at(n.min) + i);
       table_.set(n.var, as_int(n.min).value_or(0) + i);
-      cycles += of(n.body, draws);
+      cycles.add(of(n.body, draws));
     }
     return cycles;
   }
 
-  double of_parallel(const ForNode& n, const Draws& draws, double extent) {
-    ++forks;
-    const double rounds = std::ceil(extent / threads_);
-    return rounds * (of(n.body, draws) + kIndices) + kCall;
-  }
-
-  double of_innermost(const ForNode& n, const Draws& draws, double extent) {
+  CpuCycles of_innermost(const ForNode& n, const Draws& draws, double extent) {
     CpuCodeCounter counter = this->counter(draws, loops_.back().bit);
     add(counter, n.body, draws);
     CpuCode code = counter.finish();
     code.passes.instructions += 2;
-    double cycles = code.passes.cycles(core_);
+    double pass = code.passes.cycles(core_);
     if (code.passes.instructions > kDecoded) {
-      cycles = std::max(cycles, kDecoding * code.passes.instructions / core_.issue);
+      pass = std::max(pass, kDecoding * code.passes.instructions / core_.issue);
     }
-    const double run = extent * std::max(cycles, 1.0);
+    const double run = extent * std::max(pass, 1.0);
     const double chain =
         (extent + 1) * code.chain / runs_at_once(counter, extent * code.passes.instructions);
-    return std::max(run, chain) + moving_sums(counter);
+    CpuCycles cycles{.total = std::max(run, chain), .waiting = std::max(0.0, chain - run)};
+    cycles.passes.add(code.passes, extent);
+    cycles.spills = extent * code.spills;
+    cycles.add_control(moving_sums(counter));
+    return cycles;
   }
 
   // Runs of a loop that the core has in flight together, so that a chain of one overlaps those of others.
@@ -318,6 +327,14 @@ class CycleCounter {
 
 }  // namespace
 
+void CpuCycles::add(const CpuCycles& other, double times) {
+  passes.add(other.passes, times);
+  for (double CpuCycles::*part :
+       {&CpuCycles::total, &CpuCycles::waiting, &CpuCycles::control, &CpuCycles::spills}) {
+    this->*part += times * other.*part;
+  }
+}
+
 CpuFacts CpuFacts::of(const Machine& machine, const Target& target, int threads) {
   CpuFacts f;
   f.core = core_of(machine.signature, target);
@@ -343,7 +360,9 @@ CpuEstimate estimate_cpu(const Program& scheduled, const Target& target, int thr
   try {
     lowered = lower_for_cpu(scheduled, target, options);
     CycleCounter counter(lowered, target, facts.core, threads);
-    e.compute = counter.count(lowered.body) / facts.clock;
+    e.cycles = counter.count(lowered.body);
+    e.compute = e.cycles.total / facts.clock;
+    e.stores = counter.stores();
     forks = counter.forks;
   } catch (const LoweringError& error) {
     e.refusal = error.what();
@@ -351,9 +370,12 @@ CpuEstimate estimate_cpu(const Program& scheduled, const Target& target, int thr
   if (nest != nullptr) *nest = before;
   if (!e.refusal.empty()) return e;
   const CpuTraffic traffic = traffic_of(before, target, threads);
-  double most = e.compute, sum = e.compute;
-  for (size_t level = 0; level < traffic.size(); ++level) {
-    e.memory[level] = (level == 0 ? kPrefetched : 1) * traffic[level] / facts.bandwidth[level];
+  // Loads wait for an address, and what needs them.
+  e.translation = traffic.pages * kTranslation / facts.clock;
+  double most = e.compute + e.translation, sum = most;
+  for (size_t level = 0; level < traffic.bytes.size(); ++level) {
+    e.memory[level] =
+        (level == 0 ? kPrefetched : 1) * traffic.bytes[level] / facts.bandwidth[level];
     most = std::max(most, e.memory[level]);
     sum += e.memory[level];
   }

@@ -8,6 +8,7 @@
 #include "ir/stmt.h"
 #include "kernel/target.h"
 #include "runtime/machine/machine.h"
+#include "tuner/cpu/cpu_code.h"
 #include "tuner/cpu/cpu_core.h"
 #include "tuner/cpu/cpu_traffic.h"
 
@@ -23,10 +24,27 @@ struct CpuFacts {
   static CpuFacts of(const Machine& machine, const Target& target, int threads);
 };
 
+// Cycles of one thread. The parts overlap: their sum is no total.
+struct CpuCycles {
+  double total = 0;
+  CpuPasses passes = {};
+  double waiting = 0;  // for sums of earlier iterations, beyond the busiest pipe
+  double control = 0;  // beginnings and ends of loops, mispredicted branches
+  double spills = 0;   // registers that do not fit, per execution
+
+  // Adds `times` as many.
+  void add(const CpuCycles& other, double times = 1);
+  // Adds cycles that no pipe accounts for.
+  void add_control(double cycles) { total += cycles, control += cycles; }
+};
+
 struct CpuEstimate {
   double seconds = 0;                 // 0: it cannot be lowered
   double compute = 0;                 // of one thread's instructions alone
   std::array<double, 3> memory = {};  // of its traffic from L2, L3 and memory alone
+  double translation = 0;             // of addresses of pages
+  CpuCycles cycles = {};              // of `compute`
+  double stores = 0;                  // in the code, each copy of an unrolled loop by itself
   std::string refusal = {};           // why it cannot be lowered
 };
 

@@ -14,23 +14,31 @@ namespace {
 constexpr double kCacheLine = 64;        // bytes of a cache line
 constexpr double kUnboundedExtent = 64;  // extent of an unbounded size
 constexpr double kUsable = 0.8;          // of a cache: not everything that passes is old
+constexpr double kPageBytes = 4096;      // bytes
+constexpr double kEntries = 64;          // pages in the first table of addresses
+
+// The levels: three caches in bytes, and the table of addresses in pages.
+constexpr size_t kCaches = 3, kLevels = kCaches + 1;
+using Amounts = std::array<double, kLevels>;
 
 struct Touched {
   double bytes = 0;  // in whole lines
+  double pages = 0;
   bool written = false;
-  double moved() const { return written ? 2 * bytes : bytes; }
 };
 using Footprint = std::map<const BufferNode*, Touched>;
 
-double total(const Footprint& f) {
-  double bytes = 0;
-  for (const auto& [buffer, touched] : f) bytes += touched.bytes;
-  return bytes;
+double total(const Footprint& f, size_t level) {
+  double amount = 0;
+  for (const auto& [buffer, touched] : f) amount += level < kCaches ? touched.bytes : touched.pages;
+  return amount;
 }
 
-double moved(const Footprint& f) {
+// The same with what is written counted twice; a page is looked up once.
+double moved(const Footprint& f, size_t level) {
+  if (level == kCaches) return total(f, level);
   double bytes = 0;
-  for (const auto& [buffer, touched] : f) bytes += touched.moved();
+  for (const auto& [buffer, touched] : f) bytes += touched.bytes * (touched.written ? 2 : 1);
   return bytes;
 }
 
@@ -38,16 +46,17 @@ class TrafficFinder {
  public:
   TrafficFinder(const Program& p, const Target& target, int threads)
       : caches_{static_cast<double>(target.l1_bytes), static_cast<double>(target.l2_bytes),
-                static_cast<double>(target.l3_bytes)},
+                static_cast<double>(target.l3_bytes), kEntries},
         threads_(threads) {
     for (const DimVar& d : p.dims) known_.bind(d.var, Interval{d.min, d.max});
   }
 
   CpuTraffic of_runs(const Stmt& body) {
     const Part all = find(body);
-    CpuTraffic result = {};
-    for (size_t level = 0; level < result.size(); ++level) {
-      if (total(all.touched) > kUsable * caches_[level]) result[level] = all.traffic[level];
+    CpuTraffic result;
+    for (size_t level = 0; level < kLevels; ++level) {
+      if (total(all.touched, level) <= kUsable * caches_[level]) continue;
+      (level < kCaches ? result.bytes[level] : result.pages) = all.traffic[level];
     }
     return result;
   }
@@ -55,7 +64,7 @@ class TrafficFinder {
  private:
   struct Part {
     Footprint touched;
-    CpuTraffic traffic = {};
+    Amounts traffic = {};
   };
 
   double largest(const Expr& extent) {
@@ -64,33 +73,40 @@ class TrafficFinder {
                                      : static_cast<double>(std::max<int64_t>(0, most));
   }
 
-  // The box that a statement touches of a buffer, as lines of its longest contiguous runs.
-  double bytes_of(const BufferRegion& r) {
-    double run = bits_of(r.buffer->elem) / 8.0, rows = 1;
+  // The box that a statement touches of a buffer, as lines and pages of its longest contiguous runs.
+  Touched touched_of(const BufferRegion& r) {
+    double run = bits_of(r.buffer->elem) / 8.0, rows = 1, stride = run, pages = 0;
     bool whole = true;
     for (size_t d = r.region.size(); d-- > 0;) {
       const double extent = std::max(1.0, largest(r.region[d].extent));
       if (whole) {
         run *= extent;
         whole = extent >= largest(r.buffer->shape[d]);
+        pages = std::max(1.0, run / kPageBytes);
       } else {
         rows *= extent;
+        pages =
+            stride >= kPageBytes ? pages * extent : std::max(pages, extent * stride / kPageBytes);
       }
+      stride *= largest(r.buffer->shape[d]);
     }
-    return rows * std::ceil(run / kCacheLine) * kCacheLine;
+    return {rows * std::ceil(run / kCacheLine) * kCacheLine, pages};
+  }
+
+  static void add(Touched& all, const Touched& more) {
+    all.bytes = std::max(all.bytes, more.bytes);
+    all.pages = std::max(all.pages, more.pages);
   }
 
   Footprint footprint(const Stmt& s) {
     Footprint result;
     const Accesses found = accesses(s);
     for (const BufferRegion& r : found.reads) {
-      Touched& t = result[r.buffer.get()];
-      t.bytes = std::max(t.bytes, bytes_of(r));
+      add(result[r.buffer.get()], touched_of(r));
     }
     for (const BufferRegion& r : found.writes) {
-      Touched& t = result[r.buffer.get()];
-      t.bytes = std::max(t.bytes, bytes_of(r));
-      t.written = true;
+      add(result[r.buffer.get()], touched_of(r));
+      result[r.buffer.get()].written = true;
     }
     return result;
   }
@@ -106,7 +122,8 @@ class TrafficFinder {
 
   Part once(const Stmt& s) {
     Part part{footprint(s)};
-    part.traffic.fill(moved(part.touched));
+    for (size_t level = 0; level < kLevels; ++level)
+      part.traffic[level] = moved(part.touched, level);
     return part;
   }
 
@@ -121,29 +138,29 @@ class TrafficFinder {
     Part part{footprint(make_for(n.var, n.min, count, n.for_kind, n.body))};
     known_.bind(n.var, n.min, n.extent);
     const Part body = find(n.body);
-    for (size_t level = 0; level < caches_.size(); ++level) {
-      const bool fits = total(body.touched) <= kUsable * caches_[level];
-      part.traffic[level] = fits ? moved(part.touched) : extent * body.traffic[level];
+    for (size_t level = 0; level < kLevels; ++level) {
+      const bool fits = total(body.touched, level) <= kUsable * caches_[level];
+      part.traffic[level] = fits ? moved(part.touched, level) : extent * body.traffic[level];
     }
     return part;
   }
 
   Part of_sequence(const Stmt& s, const SeqNode& n) {
     Part part{footprint(s)};
-    CpuTraffic sum = {};
+    Amounts sum = {};
     for (const Stmt& child : n.stmts) {
       const Part p = find(child);
-      for (size_t level = 0; level < sum.size(); ++level) sum[level] += p.traffic[level];
+      for (size_t level = 0; level < kLevels; ++level) sum[level] += p.traffic[level];
     }
-    for (size_t level = 0; level < caches_.size(); ++level) {
-      const bool fits = total(part.touched) <= kUsable * caches_[level];
-      part.traffic[level] = fits ? moved(part.touched) : sum[level];
+    for (size_t level = 0; level < kLevels; ++level) {
+      const bool fits = total(part.touched, level) <= kUsable * caches_[level];
+      part.traffic[level] = fits ? moved(part.touched, level) : sum[level];
     }
     return part;
   }
 
   Analyzer known_;
-  std::array<double, 3> caches_;
+  Amounts caches_;
   int threads_;
 };
 

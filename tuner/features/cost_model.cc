@@ -3,10 +3,13 @@
 #include <fmt/core.h>
 #include <xgboost/c_api.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/machine/timer.h"
 
 namespace tilewright {
 namespace {
@@ -46,8 +49,8 @@ Matrix matrix_of(const std::vector<Sample>& samples, const std::vector<float>& p
   for (const Sample& s : samples) {
     TW_ASSERT(s.features.size() == columns, "samples have features of different lengths");
     flat.insert(flat.end(), s.features.begin(), s.features.end());
-    labels.push_back(s.score);
-    weights.push_back(0.1f + s.score);  // weighted: the order of fast candidates matters most
+    labels.push_back(s.target);
+    weights.push_back(s.weight);
   }
   Matrix matrix(flat, samples.size(), columns);
   matrix.set("label", labels);
@@ -56,7 +59,36 @@ Matrix matrix_of(const std::vector<Sample>& samples, const std::vector<float>& p
   return matrix;
 }
 
+constexpr double kMostError =
+    1.5;  // logarithm: what is slower for another reason teaches nothing more
+
 }  // namespace
+
+double predicted_seconds(const std::vector<float>& features) {
+  constexpr double kNano = 1e-9;
+  return features.empty() ? 0 : kNano * (std::exp2(double{features[0]}) - 1);
+}
+
+std::vector<Sample> samples_of_errors(const MeasuredRows& rows) {
+  std::vector<double> errors;
+  double best = std::numeric_limits<double>::infinity();
+  for (const auto& [features, seconds] : rows) {
+    const double predicted = predicted_seconds(features);
+    if (seconds <= 0 || predicted <= 0) continue;
+    errors.push_back(std::log(seconds / predicted));
+    best = std::min(best, seconds);
+  }
+  if (errors.empty()) return {};
+  const double common = median_of(errors);
+  std::vector<Sample> samples;
+  for (const auto& [features, seconds] : rows) {
+    if (seconds <= 0 || predicted_seconds(features) <= 0) continue;
+    const double error = errors[samples.size()] - common;
+    samples.push_back(sample_of_speed(features, static_cast<float>(best / seconds)));
+    samples.back().target = static_cast<float>(std::clamp(error, -kMostError, kMostError));
+  }
+  return samples;
+}
 
 struct CostModel::Impl {
   CostModelOptions options;

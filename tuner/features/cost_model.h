@@ -4,17 +4,35 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tilewright {
 
-// One measured (or failed) candidate, in the model's terms.
+// A row that a model learns.
 struct Sample {
-  std::vector<float> features;  // extract_features: the same length in all samples
-  // Speed relative to the candidate's own workload: best seconds seen / seconds, in (0, 1]. 0 for a
-  // candidate that failed.
-  float score = 0;
+  std::vector<float> features;  // the same length in all samples
+  float target = 0;             // to be predicted
+  float weight = 1;             // of its error
 };
+
+// A sample of a speed relative to the candidate's own workload: best seconds seen / seconds, in (0, 1].
+// 0: the candidate failed. The order of fast candidates matters most.
+inline Sample sample_of_speed(std::vector<float> features, float speed) {
+  return {std::move(features), speed, 0.1f + speed};
+}
+
+// The seconds that the analytical model predicted of a candidate with these features: the first one has
+// them, for CPUs and for GPUs. 0: none.
+double predicted_seconds(const std::vector<float>& features);
+
+// Measured candidates of one workload on one machine: features and seconds (0: it failed).
+using MeasuredRows = std::vector<std::pair<std::vector<float>, double>>;
+
+// The samples that a workload gives to the judge of others: natural logarithms of measured by predicted
+// seconds. Their median is taken off, which is the same for all candidates of a workload and so nothing
+// that a choice depends on. Rows without a measured or a predicted time give no sample.
+std::vector<Sample> samples_of_errors(const MeasuredRows& rows);
 
 struct CostModelOptions {
   int rounds = 60;  // trees
@@ -27,7 +45,7 @@ struct CostModelOptions {
   int threads = 1;
 };
 
-// Predicts `score`. Training is deterministic: the same samples give the same model. A NaN feature
+// Predicts targets of samples. Training is deterministic: the same samples give the same model. A NaN feature
 // counts as missing. Not thread-safe.
 class CostModel {
  public:

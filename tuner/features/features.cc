@@ -244,7 +244,30 @@ void add_statement(FeatureRow& row, const std::string& prefix, const Work* work,
   }
 }
 
-void fill(FeatureRow& row, const Program& nest, const Target& target, int threads) {
+void add_estimate(FeatureRow& row, const CpuEstimate& e, const CpuCore& core) {
+  const CpuPasses& passes = e.cycles.passes;
+  const double cycles = std::max(e.cycles.total, 1.0), seconds = std::max(e.seconds, 1e-12);
+  row.add("seconds", log2p(1e9 * e.seconds));
+  row.add("compute", e.compute / seconds);
+  row.add("l2", e.memory[0] / seconds);
+  row.add("l3", e.memory[1] / seconds);
+  row.add("memory", e.memory[2] / seconds);
+  row.add("translation", e.translation / seconds);
+  row.add("multiply", passes.multiply / core.multiply / cycles);
+  row.add("floats", passes.floats / core.floats / cycles);
+  row.add("shuffle", passes.shuffle / core.shuffle / cycles);
+  row.add("vector", passes.vector / core.vector / cycles);
+  row.add("load", passes.load / core.load / cycles);
+  row.add("store", passes.store / core.store / cycles);
+  row.add("issue", passes.instructions / core.issue / cycles);
+  row.add("waiting", e.cycles.waiting / cycles);
+  row.add("control", e.cycles.control / cycles);
+  row.add("spills", e.cycles.spills / cycles);
+  row.add("stores", log2p(e.stores));
+}
+
+void fill(FeatureRow& row, const Program& nest, const CpuEstimate& estimate, const CpuCore& core,
+          const Target& target, int threads) {
   WorkFinder finder(nest.dims);
   finder(nest.body);
   std::vector<Work>& works = finder.found;
@@ -252,6 +275,7 @@ void fill(FeatureRow& row, const Program& nest, const Target& target, int thread
                    [](const Work& a, const Work& b) { return a.cost() > b.cost(); });
   double total = 0;
   for (const Work& w : works) total += w.cost();
+  add_estimate(row, estimate, core);
   double rounds = std::ceil(finder.parallel_extent / threads) * threads;
   row.add("total_cost", log2p(total));
   row.add("statements", static_cast<double>(works.size()));
@@ -271,12 +295,13 @@ void fill(FeatureRow& row, const Program& nest, const Target& target, int thread
 std::vector<float> extract_features(const Program& scheduled, const Target& target, int threads) {
   Program nest = compact_buffers(lower_blocks(scheduled));
   nest.body = simplify(nest.body, /*drop_unit_loops=*/true);
-  return features_of_nest(nest, target, threads);
+  return features_of_nest(nest, {}, {}, target, threads);
 }
 
-std::vector<float> features_of_nest(const Program& nest, const Target& target, int threads) {
+std::vector<float> features_of_nest(const Program& nest, const CpuEstimate& estimate,
+                                    const CpuCore& core, const Target& target, int threads) {
   FeatureRow row;
-  fill(row, nest, target, threads);
+  fill(row, nest, estimate, core, target, threads);
   return std::move(row.values);
 }
 
@@ -287,7 +312,7 @@ const std::vector<std::string>& feature_names() {
     Buffer b = make_buffer("x", ElemType::f32, {});
     Program p{
         "names", {{b, ParamRole::Output}}, {}, make_store(b, {}, make_float(ElemType::f32, 0))};
-    fill(row, p, Target::parse("generic"), 1);
+    fill(row, p, {}, {}, Target::parse("generic"), 1);
     return list;
   }();
   return names;

@@ -46,6 +46,9 @@ void split_row_reduction(RuleContext& c, const Block& block);
 
 // Parallel over the outer iterators, vectorized along the innermost one.
 void schedule_injective(RuleContext& c, const Block& block);
+// The same of a copy that is about to be stored by this layout. No vector crosses a place where the layout parts
+// its axis: each of its elements would need divisions of its own.
+void schedule_copy(RuleContext& c, const Block& copy, const IndexMap& layout);
 
 // The same for groups along the last dimension: no vector reaches into the next group.
 void schedule_groups(RuleContext& c, const Block& block);

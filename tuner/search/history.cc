@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "ir/ops/spec.h"
@@ -24,24 +26,6 @@ double distance(const db::WorkloadSummary& other, const Workload& workload) {
     return std::abs(std::log2(std::max(flops, 1.0) / std::max(workload.flops, 1.0)));
   } catch (const Error&) {
     return INFINITY;  // from a version with another grammar
-  }
-}
-
-void add_samples(const std::vector<db::Record>& records, int version,
-                 std::vector<Sample>& samples) {
-  std::map<int, double> best;  // by threads
-  auto usable = [&](const db::Record& r) {
-    return !r.offline && !r.confirmed && !r.features.empty() && r.feature_version == version;
-  };
-  for (const db::Record& r : records) {
-    if (!usable(r) || r.median_seconds <= 0) continue;
-    double& b = best[r.threads];
-    b = b == 0 ? r.median_seconds : std::min(b, r.median_seconds);
-  }
-  for (const db::Record& r : records) {
-    if (!usable(r)) continue;
-    double score = r.median_seconds > 0 ? best[r.threads] / r.median_seconds : 0;
-    samples.push_back({r.features, static_cast<float>(score)});
   }
 }
 
@@ -70,12 +54,16 @@ void add_winners(const db::Store& store, db::RecordFilter filter, int threads, b
 std::vector<Sample> stored_samples(const db::Store& store, const std::string& target_hash,
                                    int feature_version, const std::set<std::string>& without,
                                    size_t limit) {
-  std::vector<Sample> samples;
-  std::map<std::string, std::vector<db::Record>> by_workload;
-  for (db::Record& r : store.records({.target_hash = target_hash}).records) {
-    if (!without.count(r.workload_hash)) by_workload[r.workload_hash].push_back(std::move(r));
+  std::map<std::tuple<std::string, std::string, int>, MeasuredRows> groups;
+  for (const db::Record& r : store.records({.target_hash = target_hash}).records) {
+    const bool tells = !r.offline && !r.confirmed && r.feature_version == feature_version;
+    if (!tells || without.count(r.workload_hash)) continue;
+    groups[{r.workload_hash, r.target.hash, r.threads}].emplace_back(r.features, r.median_seconds);
   }
-  for (const auto& [hash, records] : by_workload) add_samples(records, feature_version, samples);
+  std::vector<Sample> samples;
+  for (const auto& [group, rows] : groups) {
+    for (Sample& s : samples_of_errors(rows)) samples.push_back(std::move(s));
+  }
   if (samples.size() > limit) {
     samples.erase(samples.begin(), samples.end() - static_cast<long>(limit));
   }

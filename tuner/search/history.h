@@ -12,11 +12,12 @@
 namespace tilewright {
 
 // A target's records as samples for the cost model, with features of this version
-// (feature_version()). A score is relative to the best of its own workload and thread count. At
-// most `limit` samples, the newest ones. Leaves out the workloads in `without` (hashes).
+// (feature_version()); those of all targets where `target_hash` is empty. Records of one workload, target
+// and thread count are compared with each other. At most `limit` samples, the newest ones. Leaves out the
+// workloads in `without` (hashes).
 std::vector<Sample> stored_samples(const database::Store& store, const std::string& target_hash,
                                    int feature_version, const std::set<std::string>& without = {},
-                                   size_t limit = 16384);
+                                   size_t limit = 65536);
 
 // Configs that are good first guesses for a workload, at most 8. First come the configs that a
 // model ranked best for it, on this machine or one with the same features (a GPU's data sheet).

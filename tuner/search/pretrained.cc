@@ -3,31 +3,25 @@
 #include "tuner/features/features.h"
 #include "tuner/search/history.h"
 
-// Embeds the model files between labels. TILEWRIGHT_PRETRAINED is their folder, set by the build.
+// Embeds the model's file between labels. TILEWRIGHT_PRETRAINED is its path, set by the build.
 asm(".pushsection .rodata\n"
-    "tilewright_pretrained_512:\n"
+    "tilewright_pretrained:\n"
     ".incbin \"" TILEWRIGHT_PRETRAINED
-    "/cpu_512.ubj\"\n"
-    "tilewright_pretrained_256:\n"
-    ".incbin \"" TILEWRIGHT_PRETRAINED
-    "/cpu_256.ubj\"\n"
+    "\"\n"
     "tilewright_pretrained_end:\n"
     ".byte 0\n"
     ".popsection\n"
-    ".global tilewright_pretrained_512, tilewright_pretrained_256, tilewright_pretrained_end\n");
+    ".global tilewright_pretrained, tilewright_pretrained_end\n");
 
 extern "C" {
-extern const std::byte tilewright_pretrained_512[];
-extern const std::byte tilewright_pretrained_256[];
+extern const std::byte tilewright_pretrained[];
 extern const std::byte tilewright_pretrained_end[];
 }
 
 namespace tilewright {
 
-std::vector<std::byte> pretrained_model(const Target& target) {
-  constexpr int kWide = 512;
-  if (target.vector_bits >= kWide) return {tilewright_pretrained_512, tilewright_pretrained_256};
-  return {tilewright_pretrained_256, tilewright_pretrained_end};
+std::vector<std::byte> pretrained_model() {
+  return {tilewright_pretrained, tilewright_pretrained_end};
 }
 
 CostModel train_on(const database::Store& store, const std::string& target_hash,

@@ -7,15 +7,13 @@
 #include <vector>
 
 #include "database/store.h"
-#include "kernel/target.h"
 #include "tuner/features/cost_model.h"
 
 namespace tilewright {
 
-// The bytes of the model shipped for such a CPU (for CostModel::load), with features of
-// kFeatureVersion. CPUs with 512-bit vectors have one model, all others another,
-// since speed on one kind tells little about the other. Made by scripts/pretrain.
-std::vector<std::byte> pretrained_model(const Target& target);
+// The bytes of the model shipped for CPUs (for CostModel::load), with features of kFeatureVersion. It
+// predicts errors of the analytical model, which knows the chip. Made by scripts/pretrain.
+std::vector<std::byte> pretrained_model();
 
 struct TrainingOptions {
   std::vector<std::byte> base;    // the model to train further; empty: from scratch
@@ -24,7 +22,8 @@ struct TrainingOptions {
   int feature_version = 0;  // of the target (Backend::feature_version())
 };
 
-// Trains `options.base` further on all records of a target. Sets `samples` to the number of records
+// Trains `options.base` further on all records of a target; on those of all targets where
+// `target_hash` is empty. Sets `samples` to the number of records
 // used; if there are none, the model is untrained.
 CostModel train_on(const database::Store& store, const std::string& target_hash,
                    const TrainingOptions& options, int64_t* samples);

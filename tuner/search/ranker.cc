@@ -21,19 +21,9 @@ std::vector<Prospect> prospects_of(const std::vector<Candidate>& candidates) {
   return list;
 }
 
-PriorScores scores_of(const CostModel& model) {
-  return [&model](const std::vector<Prospect>& prospects) {
-    if (!model.trained()) return std::vector<float>{};
-    std::vector<std::vector<float>> rows;
-    for (const Prospect& p : prospects) rows.push_back(p.features);
-    return model.predict(rows);
-  };
-}
-
 namespace {
 
-constexpr float kLeastScore = 1e-3f;  // a model may predict a negative one
-constexpr float kTrust = 0.25f;       // exponent of its scores (docs/search.md)
+constexpr double kTrust = 0.5;  // share of a predicted error that counts (docs/search.md)
 
 // The least predicted seconds; 0 where nothing runs.
 double fastest_of(const std::vector<Prospect>& prospects) {
@@ -49,14 +39,15 @@ double fastest_of(const std::vector<Prospect>& prospects) {
 PriorScores judged_scores(const CostModel& model, const std::vector<Prospect>& known) {
   // Scores of several calls must be comparable.
   auto fastest = std::make_shared<double>(fastest_of(known));
-  return [learned = scores_of(model), fastest](const std::vector<Prospect>& prospects) {
-    std::vector<float> scores = learned(prospects);
-    if (scores.empty()) scores.assign(prospects.size(), 1);
+  return [&model, fastest](const std::vector<Prospect>& prospects) {
+    std::vector<std::vector<float>> rows;
+    for (const Prospect& p : prospects) rows.push_back(p.features);
+    std::vector<float> scores = model.predict(rows);  // zeros of an untrained one
     if (*fastest == 0) *fastest = fastest_of(prospects);
     for (size_t i = 0; i < prospects.size(); ++i) {
       const double predicted = prospects[i].predicted;
       const double speed = predicted > 0 ? *fastest / predicted : 0;
-      scores[i] = static_cast<float>(speed * std::pow(std::max(scores[i], kLeastScore), kTrust));
+      scores[i] = static_cast<float>(speed * std::exp(-kTrust * double{scores[i]}));
     }
     return scores;
   };
@@ -80,7 +71,9 @@ void Ranker::train(const std::vector<RankedSample>& samples, PriorScores prior) 
   }
   questions_.assign(asked.begin(), asked.end());
   std::vector<Sample> rows;
-  for (const RankedSample& s : samples) rows.push_back({row(s.features, s.answers), s.score});
+  for (const RankedSample& s : samples) {
+    rows.push_back(sample_of_speed(row(s.features, s.answers), s.score));
+  }
   model_.train(rows, prior_(prospects_of(samples)));
 }
 

@@ -30,11 +30,8 @@ std::vector<Prospect> prospects_of(const std::vector<Candidate>& candidates);
 
 // One score per prospect, from knowledge of other workloads; empty if there is none.
 using PriorScores = std::function<std::vector<float>(const std::vector<Prospect>&)>;
-// Scores of a model, which must outlive them. Empty if the model is untrained.
-PriorScores scores_of(const CostModel& model);
-// The same times the predicted speed beside the fastest of `known`, or of the first prospects where
-// none is. A trained model counts by its fourth root: it has seen other workloads, perhaps on another
-// chip.
+// The predicted speed beside the fastest of `known`, or of the first prospects where none is. A trained
+// model, which must outlive the scores, corrects it by the error that it predicts (samples_of_errors()).
 PriorScores judged_scores(const CostModel& model, const std::vector<Prospect>& known);
 
 // The prior has seen other workloads and judges by features, which mean the same everywhere. Within

@@ -13,7 +13,9 @@ namespace {
 constexpr size_t kParents = 16;  // the fastest, from which others are made
 // First answers are made by rules that measurements led to. A candidate takes their place only where the
 // judge promises so much more: among hundreds, some are overrated (docs/search.md).
-constexpr float kPromise = 1.1f;
+constexpr float kPromise = 1.2f;
+constexpr double kDescent =
+    2.0 / 3;                 // share of a search after which it changes one choice at a time
 constexpr int kSample = 16;  // the least number of candidates for which a random sample is drawn
 
 }  // namespace
@@ -23,12 +25,14 @@ std::string_view name_of(SearchKind kind) {
     case SearchKind::Evolutionary: return "evolutionary";
     case SearchKind::Random: return "random";
     case SearchKind::Annealing: return "annealing";
+    case SearchKind::Descent: return "descent";
   }
   return "";
 }
 
 std::optional<SearchKind> parse_search_kind(std::string_view name) {
-  for (SearchKind k : {SearchKind::Evolutionary, SearchKind::Random, SearchKind::Annealing}) {
+  for (SearchKind k :
+       {SearchKind::Evolutionary, SearchKind::Random, SearchKind::Annealing, SearchKind::Descent}) {
     if (name_of(k) == name) return k;
   }
   return std::nullopt;
@@ -83,25 +87,26 @@ void SearchPolicy::fill_at_random(size_t count, std::vector<Candidate>& batch) {
   std::move(any.begin(), any.end(), std::back_inserter(batch));
 }
 
-std::vector<Candidate> SearchPolicy::propose(int count, const CostModel& prior) {
+std::vector<Candidate> SearchPolicy::propose(int count, const CostModel& prior, double spent) {
   std::vector<Candidate> batch;
   for (Candidate& c : make_legal(std::exchange(first_, {}))) take(batch, std::move(c));
-  for (Candidate& c : propose_more(count - static_cast<int>(batch.size()), prior)) {
+  for (Candidate& c : propose_more(count - static_cast<int>(batch.size()), prior, spent)) {
     batch.push_back(std::move(c));
   }
   return batch;
 }
 
-std::vector<Candidate> SearchPolicy::propose_more(int count, const CostModel& prior) {
+std::vector<Candidate> SearchPolicy::propose_more(int count, const CostModel& prior, double spent) {
   if (count <= 0) return {};
   if (std::vector<Candidate> asked = asked_batch(count); !asked.empty()) return asked;
   bool first = !started_;
   started_ = true;
   if (options_.kind == SearchKind::Random) return random_batch(count);
   if (first) return first_batch(count, prior);
-  Scorer score = scorer(prior);
-  return options_.kind == SearchKind::Annealing ? annealed_batch(count, score)
-                                                : evolved_batch(count, score);
+  const Scorer score = scorer(prior);
+  if (options_.kind == SearchKind::Annealing) return annealed_batch(count, score);
+  const bool is_late = options_.kind == SearchKind::Descent || spent >= kDescent;
+  return is_late ? descent_batch(count, score) : evolved_batch(count, score);
 }
 
 std::vector<Candidate> SearchPolicy::asked_batch(int count) {
@@ -203,10 +208,7 @@ SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
     float score = o.seconds > 0 ? static_cast<float>(best / o.seconds) : 0;
     measured.push_back({o.features, o.answers, score, o.predicted});
   }
-  // A trained model of GPUs has the data sheet among its features.
-  const bool is_learned = prior.trained() && maker_.backend().only_predicts();
-  const PriorScores known =
-      is_learned ? scores_of(prior) : judged_scores(prior, prospects_of(measured));
+  const PriorScores known = judged_scores(prior, prospects_of(measured));
   if (measured.size() >= kEnough) ranker->train(measured, known);
   return [ranker, known](std::vector<Candidate>& candidates) {
     const std::vector<float> scores =
@@ -304,6 +306,29 @@ std::vector<Candidate> SearchPolicy::neighbours_of_best(int count, const Scorer&
   return close;
 }
 
+// Candidates that differ from the fastest one in one choice, best score first (coordinate descent): once it
+// is close to an optimum, there are few of them, and the models know them well. Those of the next fastest
+// follow where all of these were measured.
+std::vector<Candidate> SearchPolicy::descent_batch(int count, const Scorer& score) {
+  constexpr size_t kStarts = 4;
+  std::vector<Candidate> batch;
+  for (const Outcome* start : best_outcomes(kStarts)) {
+    Trial trial = Trial::mutate(start->config, 0, 0);
+    apply_sketch(*start->sketch, maker_.input(), trial);
+    std::vector<Draft> drafts;
+    for (const std::string& config : single_changes(trial)) {
+      drafts.push_back({start->sketch, Trial::mutate(config, 0, rng_.next())});
+    }
+    std::vector<Candidate> close = make_legal(std::move(drafts));
+    score(close);
+    rank(close);
+    take_up_to(static_cast<size_t>(count), batch, close);
+    if (static_cast<int>(batch.size()) >= count) break;
+  }
+  fill_at_random(static_cast<size_t>(count), batch);
+  return batch;
+}
+
 // Independent chains from measured points. A step is kept if its score is better, or by chance
 // (Metropolis et al., 1953).
 std::vector<Candidate> SearchPolicy::annealed_batch(int count, const Scorer& score) {
@@ -358,14 +383,9 @@ double SearchPolicy::best_seconds() const {
 }
 
 std::vector<Sample> SearchPolicy::samples() const {
-  std::vector<Sample> samples;
-  double best = best_seconds();
-  for (const Outcome& o : outcomes_) {
-    if (o.features.empty()) continue;
-    float score = o.seconds > 0 ? static_cast<float>(best / o.seconds) : 0;
-    samples.push_back({o.features, score});
-  }
-  return samples;
+  MeasuredRows rows;
+  for (const Outcome& o : outcomes_) rows.emplace_back(o.features, o.seconds);
+  return samples_of_errors(rows);
 }
 
 }  // namespace tilewright

@@ -16,7 +16,7 @@
 
 namespace tilewright {
 
-enum class SearchKind : uint8_t { Evolutionary, Random, Annealing };
+enum class SearchKind : uint8_t { Evolutionary, Random, Annealing, Descent };
 
 std::string_view name_of(SearchKind kind);
 std::optional<SearchKind> parse_search_kind(std::string_view name);
@@ -58,7 +58,8 @@ class SearchPolicy {
   // The first batch holds the sketches' first answers (if not the only candidate), the best candidate
   // stands first. `prior`, a model of other workloads, and the analytical model rank as long as nothing
   // was measured and are corrected by what was (the prior may be untrained).
-  std::vector<Candidate> propose(int count, const CostModel& prior);
+  // `spent` is the share of the search's trials or time that is gone, in [0, 1].
+  std::vector<Candidate> propose(int count, const CostModel& prior, double spent = 0);
   void tell(const Outcome& outcome);
   // Configs of an earlier run or of a similar workload; tried first.
   void seed_with(const std::vector<std::string>& configs) { seeds_ = configs; }
@@ -67,7 +68,7 @@ class SearchPolicy {
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
   // Null: nobody was asked.
   const ProposalCounts* proposals() const { return proposals_ ? &proposals_->counts() : nullptr; }
-  // Samples for the model, with scores relative to this workload's best.
+  // Samples for the judge of other workloads.
   std::vector<Sample> samples() const;
 
  private:
@@ -77,7 +78,7 @@ class SearchPolicy {
     std::string config;
   };
 
-  std::vector<Candidate> propose_more(int count, const CostModel& prior);
+  std::vector<Candidate> propose_more(int count, const CostModel& prior, double spent);
   std::vector<Candidate> asked_batch(int count);
   Draft draw();
   std::vector<Candidate> make_legal(std::vector<Draft> drafts);
@@ -86,6 +87,7 @@ class SearchPolicy {
   std::vector<Candidate> random_batch(int count);
   std::vector<Candidate> neighbours_of_best(int count, const Scorer& score);
   std::vector<Candidate> evolved_batch(int count, const Scorer& score);
+  std::vector<Candidate> descent_batch(int count, const Scorer& score);
   // The population after generations of mutation and crossover with the parents, best first. All
   // candidates have different programs that were not proposed before.
   std::vector<Candidate> evolve(std::vector<Candidate> population,

@@ -17,10 +17,10 @@ constexpr double kFirstHope = 0.8;  // of what a workload takes is hoped for in 
 
 }  // namespace
 
-TaskScheduler::TaskScheduler(size_t workloads) : tasks_(workloads, State{0, {}, 0, false}) {}
+TaskScheduler::TaskScheduler(size_t workloads) : tasks_(workloads, State{0}) {}
 
 TaskScheduler::TaskScheduler(const std::vector<double>& uses) {
-  for (double u : uses) tasks_.push_back({u, {}, 0, false});
+  for (double u : uses) tasks_.push_back({u});
 }
 
 TaskScheduler TaskScheduler::of(size_t workloads, const std::vector<double>& uses) {
@@ -96,8 +96,19 @@ int TaskScheduler::first_trials(double seconds) {
 }
 
 void TaskScheduler::report(int task, double best_seconds, int64_t trials) {
-  tasks_[static_cast<size_t>(task)].best.push_back(best_seconds);
-  tasks_[static_cast<size_t>(task)].trials = trials;
+  State& s = tasks_[static_cast<size_t>(task)];
+  s.best.push_back(best_seconds);
+  s.trials.push_back(trials);
+  if (gains_too_little(s)) s.exhausted = s.settled = true;
+}
+
+// Compares with the last round that is so many trials ago.
+bool TaskScheduler::gains_too_little(const State& s) const {
+  const auto later =
+      std::ranges::upper_bound(s.trials, s.trials.back() - kWatchedTrials);  // rounds since then
+  if (least_gain_ <= 0 || later == s.trials.begin()) return false;
+  const double before = s.best[static_cast<size_t>(later - s.trials.begin()) - 1];
+  return before > 0 && before < (1 + least_gain_) * s.best.back();
 }
 
 void TaskScheduler::exhaust(int task) { tasks_[static_cast<size_t>(task)].exhausted = true; }

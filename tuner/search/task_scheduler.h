@@ -34,24 +34,32 @@ class TaskScheduler {
   // How many candidates a first round that takes so many seconds is to propose: proposing a whole
   // batch may take longer than a short round.
   static int first_trials(double seconds);
+  // Ends a workload whose last kWatchedTrials made it faster by less than this share; 0: none.
+  void end_below(double least_gain) { least_gain_ = least_gain; }
+  static constexpr int64_t kWatchedTrials = 24;
   // Takes the result of a round: the best seconds so far, and how many trials the workload has had. 0 seconds:
   // nothing valid yet but the default, so that a few rounds follow before those of others.
   void report(int task, double best_seconds, int64_t trials);
   void exhaust(int task);  // no more candidates
+  // Whether the workload was ended by end_below().
+  bool has_settled(int task) const { return tasks_[static_cast<size_t>(task)].settled; }
 
  private:
   struct State {
-    double uses;               // 0: relative gain
-    std::vector<double> best;  // after each round
-    int64_t trials = 0;
-    bool exhausted = false;
+    double uses;  // 0: relative gain
+    // After each round: the best seconds and the number of trials so far.
+    std::vector<double> best = {};
+    std::vector<int64_t> trials = {};
+    bool exhausted = false, settled = false;
     double expected = 0;  // seconds of the model before the first round; 0: not known
     bool waits() const { return best.empty() && !exhausted; }
   };
   int next_waiting() const;
   double gain(const State& s) const;
+  bool gains_too_little(const State& s) const;
 
   std::vector<State> tasks_;
+  double least_gain_ = 0;
 };
 
 }  // namespace tilewright

@@ -83,6 +83,13 @@ class TuneRun {
   void note_findings();
   void close(db::RunState state);
   void report(int index);
+  // The share of the workload's search that is gone.
+  double spent(const Task& task) const {
+    const auto trials = static_cast<double>(task.result.trials);
+    const double clock = steady_seconds() - started_;
+    return std::max(trials / static_cast<double>(std::max<int64_t>(1, options_.trials)),
+                    options_.seconds > 0 ? clock / options_.seconds : 0);
+  }
   double search_deadline() const;
   double deadline() const {
     return options_.seconds > 0 ? started_ + options_.seconds
@@ -188,7 +195,7 @@ std::vector<Candidate> TuneRun::batch_for(Task& task, int count, bool shared) {
   const size_t turn = task.policies.size() - 1 - task.turn++ % task.policies.size();
   SearchPolicy& policy = *task.policies[turn];
   const int further = count - static_cast<int>(batch.size());
-  std::ranges::move(policy.propose(further, *task.prior), std::back_inserter(batch));
+  std::ranges::move(policy.propose(further, *task.prior, spent(task)), std::back_inserter(batch));
   // The default may take as long as all others together: under a shared deadline it comes last.
   if (wants_default && shared) std::rotate(batch.begin(), batch.begin() + 1, batch.end());
   return batch;
@@ -458,6 +465,7 @@ void TuneRun::search() {
   Rng seeds(options_.seed);
   recall();
   TaskScheduler scheduler = TaskScheduler::of(workloads_.size(), options_.uses);
+  scheduler.end_below(options_.least_gain);
   for (size_t i = 0; i < workloads_.size(); ++i) {
     tasks_.push_back(make_task(i, seeds.next()));
     scheduler.expect(static_cast<int>(i), tasks_.back().best_seconds());
@@ -474,7 +482,8 @@ void TuneRun::search() {
     round(index, scheduler.round_end(index, steady_seconds(), search_deadline()));
     scheduler.report(index, task.result.found() ? task.best_seconds() : 0, task.result.trials);
     note_findings();
-    task.exhausted = task.result.trials == before && task.waiting.empty();
+    task.result.settled = scheduler.has_settled(index);
+    task.exhausted = task.result.settled || (task.result.trials == before && task.waiting.empty());
     if (task.exhausted) scheduler.exhaust(index);
   }
   for (Task& task : tasks_) {

@@ -32,8 +32,10 @@ struct TuneOptions {
   std::vector<std::vector<Draft>> wanted = {};
   // Asked for each batch; with dynamic dimensions, for those of the largest sizes. Null: nobody.
   Proposer proposer = {};
-  bool measures_default = true;   // as the first candidate
-  int finalists = 8;              // measured again at the end, in turns with the default
+  bool measures_default = true;  // as the first candidate
+  int finalists = 8;             // measured again at the end, in turns with the default
+  // Share by which TaskScheduler::kWatchedTrials have to make a workload faster; else its search ends. 0: none.
+  double least_gain = 0;
   bool resume = false;            // count and reuse the database's records
   bool warm_start = true;         // start from similar workloads' winners and the stored model
   bool pretrained = true;         // without a stored model, start from the shipped one
@@ -68,6 +70,7 @@ struct TuneResult {
   double elapsed = 0;
   SecondsSpent spent = {};  // of it
   bool interrupted = false;
+  bool settled = false;        // TuneOptions::least_gain ended it
   std::string disturbed = {};  // what else had the processors at the confirmation; empty: nothing
   bool predicted = false;      // by a model: `valid` were compiled and kept
   std::vector<std::string> order;  // configs in measuring order

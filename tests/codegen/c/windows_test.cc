@@ -1,7 +1,10 @@
-// Vectors of every second element, up to the last byte in front of a page that may not be read.
+// Vectors of every second element and of a part of their lanes, up to the last byte in front of a page that may not
+// be read.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "codegen/c/c_types.h"
 #include "kernel/target.h"
@@ -77,6 +80,52 @@ TEST(EverySecond, ReadsNoOtherBytes) {
 TEST(EverySecond, ReadsNoOtherBytesUnderMasks) {
   check<float>("avx512", ElemType::f32, 16);
   check<int16_t>("avx512", ElemType::i16, 32);
+}
+
+// Lanes from one number to another, of which both may lie outside of the vector.
+template <class Element>
+void check_part(const std::string& target_name, ElemType elem, int lanes) {
+  SCOPED_TRACE(target_name + ", " + std::to_string(lanes) + " lanes");
+  Prelude prelude(Target::parse(target_name));
+  const Type type(elem, lanes);
+  const std::string part = prelude.helper("load_part", type),
+                    memory = prelude.memory_type(elem, lanes), word = storage_type(elem);
+  const std::string code = prelude.text() + "void part(const " + word + "* p, " + word +
+                           "* y, long from, long to) {\n  *(" + memory + "*)y = " + part +
+                           "(p, from, to);\n}\n";
+  const bool instructions = code.find("__builtin_ia32") != std::string::npos;
+  if (instructions && !__builtin_cpu_supports("avx512bw"))
+    GTEST_SKIP() << "this machine does not run avx512";
+  const test::CompiledText text(code, instructions ? "-mavx512f -mavx512bw -mavx512vl" : "");
+  auto* function = text.function<void(const Element*, Element*, long, long)>("part");
+  ASSERT_TRUE(function);
+  Fenced fenced;
+  for (int to = -1; to <= lanes + 1; ++to) {
+    // Nothing behind the last lane that is read.
+    const auto count = static_cast<size_t>(std::clamp(to, 0, lanes));
+    auto* x = reinterpret_cast<Element*>(fenced.last(count * sizeof(Element)));
+    for (size_t i = 0; i < count; ++i) x[i] = static_cast<Element>(i + 1);
+    for (int from = -1; from <= lanes + 1; ++from) {
+      std::vector<Element> y(static_cast<size_t>(lanes), static_cast<Element>(99));
+      function(x, y.data(), from, to);
+      for (int i = 0; i < lanes; ++i) {
+        const bool read = i >= from && i < to;
+        EXPECT_EQ(y[static_cast<size_t>(i)], read ? static_cast<Element>(i + 1) : Element(0))
+            << "lane " << i << " of " << from << " to " << to;
+      }
+    }
+  }
+}
+
+TEST(PartOfAVector, ReadsNoOtherBytes) {
+  check_part<float>("avx2", ElemType::f32, 8);
+  check_part<int8_t>("avx2", ElemType::i8, 32);
+}
+
+TEST(PartOfAVector, ReadsNoOtherBytesUnderMasks) {
+  check_part<float>("avx512", ElemType::f32, 16);
+  check_part<int8_t>("avx512", ElemType::i8, 64);
+  check_part<int16_t>("avx512", ElemType::i16, 16);
 }
 
 }  // namespace

@@ -15,7 +15,9 @@ namespace {
 
 namespace db = database;
 using testing::ElementsAre;
+using testing::FloatNear;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 class History : public testing::Test {
  protected:
@@ -44,7 +46,7 @@ class History : public testing::Test {
     } else {
       r.reason = "no such header";
     }
-    r.features = {1, 2, 3};
+    r.features = {20, 2, 3};  // a millisecond is predicted
     r.feature_version = kFeatureVersion;
     return r;
   }
@@ -54,7 +56,7 @@ class History : public testing::Test {
   std::vector<float> scores(const std::set<std::string>& without = {}) {
     std::vector<float> list;
     for (const Sample& s : stored_samples(*store_, "here", kFeatureVersion, without))
-      list.push_back(s.score);
+      list.push_back(s.target);
     return list;
   }
 
@@ -62,11 +64,14 @@ class History : public testing::Test {
   std::optional<db::Store> store_;
 };
 
-TEST_F(History, ScoresAreRelativeToTheBestOfTheWorkload) {
+// One that failed is no sample.
+TEST_F(History, TargetsAreErrorsBesideTheWorkloadsMedian) {
   store_->insert(record("matmul:m=8,n=8,k=8", R"({"a":1})", 2e-3));
   store_->insert(record("matmul:m=8,n=8,k=8", R"({"a":2})", 1e-3));
   store_->insert(record("matmul:m=8,n=8,k=8", R"({"a":3})", 0));
-  EXPECT_THAT(scores(), ElementsAre(0.5f, 1, 0));
+  store_->insert(record("matmul:m=8,n=8,k=8", R"({"a":4})", 4e-3));
+  EXPECT_THAT(scores(),
+              UnorderedElementsAre(0, FloatNear(-0.6931f, 1e-4f), FloatNear(0.6931f, 1e-4f)));
   EXPECT_THAT(scores({make_workload(parse_spec("matmul:m=8,n=8,k=8")).hash()}), IsEmpty());
 }
 

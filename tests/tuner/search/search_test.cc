@@ -43,10 +43,45 @@ class SearchTest : public testing::Test {
 };
 
 TEST_F(SearchTest, EqualSeedsProposeEqualSequences) {
-  for (SearchKind kind : {SearchKind::Evolutionary, SearchKind::Random, SearchKind::Annealing}) {
+  for (SearchKind kind :
+       {SearchKind::Evolutionary, SearchKind::Random, SearchKind::Annealing, SearchKind::Descent}) {
     SCOPED_TRACE(name_of(kind));
     EXPECT_EQ(run(kind, 7), run(kind, 7));
     EXPECT_NE(run(kind, 7), run(kind, 8));
+  }
+}
+
+// Late in a search, and always where it is descent, candidates have one choice of their own beside the
+// fastest one, and choices that follow from it.
+TEST_F(SearchTest, LateCandidatesChangeOneChoiceOfTheFastest) {
+  CandidateMaker maker(workload_, target_, 1);
+  for (SearchKind kind : {SearchKind::Evolutionary, SearchKind::Descent}) {
+    SearchPolicy policy(maker, {.kind = kind, .seed = 5, .population = 32});
+    std::string fastest;
+    double least = 1;
+    for (const Candidate& c : policy.propose(12, CostModel())) {
+      const double seconds = c.predicted_seconds > 0 ? c.predicted_seconds : 1;
+      policy.tell(outcome_of(c, seconds));
+      if (seconds < least) {
+        least = seconds;
+        fastest = c.config;
+      }
+    }
+    Trial trial = Trial::replay(fastest);
+    apply_sketch(cpu_sketches()[0], {workload_, target_, 1}, trial);
+    std::set<std::string> near;
+    for (const std::string& config : single_changes(trial)) {
+      // Whatever is drawn for dependent choices, there is a seed for it.
+      for (uint64_t seed = 0; seed < 40; ++seed) {
+        if (auto c = maker.make(cpu_sketches()[0], Trial::mutate(config, 0, seed))) {
+          near.insert(c->fingerprint);
+        }
+      }
+    }
+    const double spent = kind == SearchKind::Descent ? 0 : 0.7;
+    const std::vector<Candidate> late = policy.propose(8, CostModel(), spent);
+    EXPECT_EQ(late.size(), 8u);
+    for (const Candidate& c : late) EXPECT_TRUE(near.count(c.fingerprint)) << c.config;
   }
 }
 
@@ -126,7 +161,7 @@ TEST_F(SearchTest, TheBestCandidateComesFirst) {
       std::find_if(many.begin(), many.end(), [](const Candidate& c) { return c.is_first; });
   ASSERT_NE(first, many.end());
   EXPECT_EQ(first->config, maker.make(cpu_sketches()[0], Trial::first())->config);
-  // Only a candidate that promises a tenth more may stand before a first answer.
+  // Only a candidate that promises a fifth more may stand before a first answer.
   for (auto c = many.begin(); c != first; ++c) {
     EXPECT_LT(1.09 * c->predicted_seconds, first->predicted_seconds) << c->config;
   }
@@ -261,6 +296,34 @@ TEST(TaskScheduler, VisitsEachOnceThenTheOneThatPromisesMost) {
   s.exhaust(0);
   s.exhaust(2);
   EXPECT_EQ(s.next(), -1);
+}
+
+// The gain is that of the last 24 trials, whatever the rounds are.
+TEST(TaskScheduler, EndsAWorkloadThatGainsTooLittle) {
+  TaskScheduler s(2);
+  s.end_below(0.01);
+  s.report(1, 1.0, 16);
+  s.report(0, 1.0, 16);
+  s.report(0, 0.5, 24);
+  s.report(0, 0.499, 32);
+  s.report(0, 0.498, 40);  // from 1.0 within 24 trials
+  EXPECT_FALSE(s.has_settled(0));
+  s.report(0, 0.497, 48);  // from 0.5
+  EXPECT_TRUE(s.has_settled(0));
+  EXPECT_FALSE(s.has_settled(1));
+  EXPECT_EQ(s.next(), 1);
+  TaskScheduler endless(1);
+  for (int64_t trials = 16; trials < 400; trials += 8) endless.report(0, 1, trials);
+  EXPECT_FALSE(endless.has_settled(0));
+  EXPECT_EQ(endless.next(), 0);
+}
+
+// A search that has found nothing valid yet does not end so.
+TEST(TaskScheduler, NothingFoundIsNoSmallGain) {
+  TaskScheduler s(1);
+  s.end_below(0.01);
+  for (int64_t trials = 16; trials <= 64; trials += 8) s.report(0, 0, trials);
+  EXPECT_FALSE(s.has_settled(0));
 }
 
 TEST(TaskScheduler, FirstRoundsShareTheTime) {

@@ -139,6 +139,28 @@ void schedule_injective(RuleContext& c, const Block& block) {
   parallel_over(c, {loops.begin(), loops.end() - 1});
 }
 
+void schedule_copy(RuleContext& c, const Block& copy, const IndexMap& layout) {
+  const Buffer made = c.s.output(copy);
+  std::vector<int64_t> shape;
+  for (const Expr& size : made->shape) shape.push_back(largest_extent(c.s, size));
+  int64_t run = shape.back();
+  for (const auto& output : layout.digits(shape)) {
+    for (const IndexMap::Digit& digit : output) {
+      if (digit.input == made->rank() - 1 && digit.unit == 1) run = digit.extent;
+    }
+  }
+  const int64_t lanes = c.input.target.lanes(bits_of(made->elem));
+  std::vector<Loop> loops = c.s.loops(copy);
+  if (loops.size() < 2 || run < 2 || run >= shape.back() || run % lanes == 0) {
+    return schedule_injective(c, copy);
+  }
+  c.s.split(loops.back(), {-1, run});
+  const int64_t vectors = c.t.choose(copy.name + ".vectors", std::vector<int64_t>{1, 2, 4});
+  vectorize_innermost(c, copy, vectors);
+  loops.pop_back();
+  parallel_over(c, loops);
+}
+
 void schedule_groups(RuleContext& c, const Block& block) {
   std::vector<Loop> loops = c.s.loops(block);
   const Loop along = loops.back();

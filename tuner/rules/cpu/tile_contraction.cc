@@ -281,7 +281,7 @@ class ContractionTiler {
                    std::optional<ElemType> type = std::nullopt) {
     Block copy =
         type ? c_.s.widen_operand(name, *type, 0) : c_.s.cache_read(block_, name, Scope::Global);
-    schedule_injective(c_, copy);  // while iterations visibly write different elements
+    schedule_copy(c_, copy, map);  // while iterations visibly write different elements
     c_.s.transform_layout(c_.s.output(copy)->name, map);
     copies_.push_back(copy);
   }
