@@ -56,14 +56,6 @@ double CpuPasses::cycles(const CpuCore& core) const {
                    instructions / core.issue});
 }
 
-void CpuPasses::add(const CpuPasses& other, double times) {
-  for (double CpuPasses::*pipe :
-       {&CpuPasses::multiply, &CpuPasses::floats, &CpuPasses::shuffle, &CpuPasses::vector,
-        &CpuPasses::load, &CpuPasses::store, &CpuPasses::instructions}) {
-    this->*pipe += times * other.*pipe;
-  }
-}
-
 CpuCodeCounter::CpuCodeCounter(const CpuCore& core, const Target& target, ValueTable& values,
                                const std::set<const BufferNode*>& registers,
                                std::vector<const IndexValues*> draws, int loop)

@@ -327,6 +327,14 @@ class CycleCounter {
 
 }  // namespace
 
+void CpuPasses::add(const CpuPasses& other, double times) {
+  for (double CpuPasses::*pipe :
+       {&CpuPasses::multiply, &CpuPasses::floats, &CpuPasses::shuffle, &CpuPasses::vector,
+        &CpuPasses::load, &CpuPasses::store, &CpuPasses::instructions}) {
+    this->*pipe += times * other.*pipe;
+  }
+}
+
 void CpuCycles::add(const CpuCycles& other, double times) {
   passes.add(other.passes, times);
   for (double CpuCycles::*part :

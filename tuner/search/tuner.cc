@@ -25,15 +25,6 @@ namespace {
 
 namespace db = database;
 
-// Keeps a valid trial as the result's best if it is faster.
-void note_best(TuneResult& result, double seconds, const std::string& config,
-               const std::string& sketch) {
-  if (result.best_seconds > 0 && seconds >= result.best_seconds) return;
-  result.best_seconds = seconds;
-  result.config = config;
-  result.sketch = sketch;
-}
-
 class TuneRun {
  public:
   TuneRun(const std::vector<Workload>& workloads, const Target& target,
@@ -171,7 +162,7 @@ void TuneRun::restore(Task& task) {
     if (seconds == 0) count_invalid(task, r.verdict);
     if (seconds > 0) {
       ++task.result.valid;
-      note_best(task.result, seconds, r.config, r.sketch);
+      task.result.note_best(seconds, r.config, r.sketch);
       if (r.is_default) task.result.default_seconds = seconds;
       auto artifact = store_.artifact(r);
       if (artifact) {
@@ -253,7 +244,7 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
     return;
   }
   ++task.result.valid;
-  note_best(task.result, m.median, c.config, c.sketch->name);
+  task.result.note_best(m.median, c.config, c.sketch->name);
   if (c.is_default) task.result.default_seconds = m.median;
   if (!promising) return;
   Finalist f{std::move(r), std::move(m)};

@@ -79,6 +79,13 @@ struct TuneResult {
   std::map<std::string, int64_t> not_resumed = {};
   ProposalCounts proposals = {};
 
+  // Keeps a valid trial as the best if it is faster.
+  void note_best(double seconds, const std::string& of_config, const std::string& of_sketch) {
+    if (best_seconds > 0 && seconds >= best_seconds) return;
+    best_seconds = seconds;
+    config = of_config;
+    sketch = of_sketch;
+  }
   // Whether a candidate other than the untuned default is valid.
   bool found() const { return valid > (default_seconds > 0 ? 1 : 0); }
 };
