@@ -177,10 +177,24 @@ class Importer {
     return true;
   }
 
+  // What counts the elements along axes whose sizes a run calculates: it stands in front of the value.
+  std::vector<std::string> places_of_sizes(const std::string& value) const {
+    std::vector<std::string> places;
+    const onnx::Value& known = source_.value(value);
+    for (const onnx::Extent& e : known.shape.value_or(onnx::Shape())) {
+      for (const onnx::CalculatedSize& size : source_.values().calculated()) {
+        if (e.has(size.name) && size.has_places() && value != size.places()) {
+          places.push_back(size.places());
+        }
+      }
+    }
+    return places;
+  }
+
   // How the value is calculated; without reads where it cannot be, which is noted.
   Source source_of(const std::string& name) {
     if (auto maker = sources_.makers.find(name); maker != sources_.makers.end()) {
-      Source s{maker->second, nullptr, {}};
+      Source s{maker->second, nullptr, places_of_sizes(name)};
       for (const auto& [operand, value] : maker->second->operands) s.reads.push_back(value);
       if (const auto& loop = maker->second->loop; loop != nullptr) {
         for (const auto& input : loop->inputs) {
@@ -192,7 +206,11 @@ class Importer {
     }
     const onnx::Node* node = source_.producer(name);
     const auto shown = node == nullptr ? std::nullopt : onnx::shown_value(source_, *node, name);
-    if (shown) return {nullptr, node, {*shown}};
+    if (shown) {
+      Source s{nullptr, node, places_of_sizes(name)};
+      s.reads.insert(s.reads.begin(), *shown);
+      return s;
+    }
     if (node == nullptr) {
       const onnx::Value& known = source_.value(name);
       const bool away = known.tensor != nullptr && known.tensor->external;

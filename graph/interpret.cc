@@ -211,11 +211,23 @@ void drop_unused(Graph* graph) {
   for (size_t i : graph->states) needed[i] = true;
   for (size_t i : graph->outputs) needed[i] = true;
   std::vector<Node> nodes;
+  std::vector<bool> sized(graph->dims.size(),
+                          false);  // whether a value that is needed has the size
+  const auto note_sizes = [&](const Node& node) {
+    for (size_t output : node.outputs()) {
+      const Size size = size_of(*graph, graph->values[output].count());
+      for (size_t d = 0; d < sized.size(); ++d) sized[d] = sized[d] || size.powers[d] > 0;
+    }
+  };
+  const auto says_size = [&](const Node& node) {
+    return node.is_plain() && sized[PlainRoutine(*graph, node).dim()];
+  };
   for (size_t n = graph->nodes.size(); n-- > 0;) {
     Node& node = graph->nodes[n];
     const bool read = needed[node.output] ||
                       std::ranges::any_of(node.more, [&](size_t more) { return needed[more]; });
-    if (!read && !node.is_write()) continue;
+    if (!read && !node.is_write() && !says_size(node)) continue;
+    note_sizes(node);
     needed[node.output] = true;
     for (size_t more : node.more) needed[more] = true;
     for (const auto& [name, value] : node.operands) needed[value] = true;

@@ -10,7 +10,7 @@
 
 namespace tilewright::graph {
 
-inline constexpr size_t kMostDims = 4;
+inline constexpr size_t kMostDims = 8;
 
 // A number times sizes of the graph's dimensions, each as often as `powers` says.
 struct Size {

@@ -212,7 +212,8 @@ NodeSpec spec_of(const Json& row, const graph::Graph& graph, const std::string& 
     graph::Size size;
     size.number = Reader::integer(dim, 3);
     const Json& powers = Reader::rows(Reader::at(dim, 4));
-    for (size_t p = 0; p < graph::kMostDims; ++p) {
+    if (powers.size() > graph::kMostDims) refuse("a size has too many powers");
+    for (size_t p = 0; p < powers.size(); ++p) {  // files of fewer dimensions have fewer
       const int64_t power = Reader::integer(powers, p);
       if (power < 0 || power > 32 || (power > 0 && p >= graph.dims.size())) {
         refuse("a size has no such power");

@@ -12,7 +12,7 @@ namespace tilewright::graph {
 
 // A row of the table of operators.
 struct PlainOperator {
-  enum class Type : uint8_t { Any, Index, Real, Truth };
+  enum class Type : uint8_t { Any, Index, Real, Truth, Number };
   struct Operand {
     std::string_view name;
     Type type = Type::Any;
@@ -75,6 +75,19 @@ std::vector<Shape> suppression_shapes(const Plain& /*plain*/, const std::vector<
   return {{size, 3}};
 }
 
+std::vector<Shape> range_shapes(const Plain& /*plain*/, const std::vector<Shape>& in,
+                                int64_t size) {
+  for (const Shape& each : in) {
+    if (element_count(each) != 1) throw GraphError("expected operands of one number each");
+  }
+  return {{size}};
+}
+
+std::vector<Shape> slice_shapes(const Plain& plain, const std::vector<Shape>& in, int64_t size) {
+  along_axis(plain, in[0], size);  // throws where there is no such axis
+  return {{size}};
+}
+
 int64_t no_scratch(const std::vector<Shape>& /*in*/) { return 0; }
 int64_t unique_scratch(const std::vector<Shape>& in) {
   return 2 * element_count(in[0]).value() * static_cast<int64_t>(sizeof(int64_t));
@@ -83,7 +96,7 @@ int64_t suppression_scratch(const std::vector<Shape>& in) {
   return in[0][1] * static_cast<int64_t>(sizeof(int64_t));
 }
 
-constexpr std::array<PlainOperator, 4> kOperators = {{
+constexpr std::array<PlainOperator, 6> kOperators = {{
     {"NonZero", "", {{{"X"}}}, 1, nonzero_shapes, false, no_scratch, plain_nonzero},
     {"Compress",
      "axis",
@@ -106,6 +119,22 @@ constexpr std::array<PlainOperator, 4> kOperators = {{
      false,
      suppression_scratch,
      plain_suppression},
+    {"Range",
+     "size",
+     {{{"limit", Type::Number}, {"start", Type::Number}, {"delta", Type::Number}}},
+     1,
+     range_shapes,
+     true,
+     no_scratch,
+     plain_range},
+    {"Slice",
+     "axis",
+     {{{"X"}, {"start", Type::Index}, {"limit", Type::Index}, {"delta", Type::Index}}},
+     1,
+     slice_shapes,
+     false,
+     no_scratch,
+     plain_slice},
 }};
 
 bool fits_type(Type wanted, ElemType elem) {
@@ -114,6 +143,9 @@ bool fits_type(Type wanted, ElemType elem) {
     case Type::Index: return elem == ElemType::i64;
     case Type::Real: return elem == ElemType::f32;
     case Type::Truth: return elem == ElemType::u8;
+    case Type::Number:
+      return elem == ElemType::i64 || elem == ElemType::i32 || elem == ElemType::i16 ||
+             elem == ElemType::f32 || elem == ElemType::f64;
   }
   return false;
 }
@@ -161,6 +193,7 @@ Plain Plain::parse(const std::string& text) {
     if (name == "axis") plain.axis = value;
     if (name == "sorted") plain.sorted = value != 0;
     if (name == "centers") plain.centers = value != 0;
+    if (name == "size") plain.size = value != 0;
   }
   return plain;
 }

@@ -3,6 +3,7 @@
 //
 //   dim "found": at most 100 as 2137
 //   "places": i64[2, 2137] = plain "NonZero" (X="x")
+//   "k": i64[1913] = plain "Range:size=1" (limit="n")
 //   "y": f32[2137], "i": i64[2137], "j": i64[8], "c": i64[2137] = plain "Unique:axis=0,sorted=0" (X="z")
 //
 // The node says the size of one dimension, 0 or more. It writes its outputs compactly at that size.
@@ -33,6 +34,7 @@ struct Plain {
   int64_t axis = -1;     // -1: all elements are one row
   bool sorted = true;    // results in the order of their values, not in that of their first places
   bool centers = false;  // boxes are centers and sizes, not corners
+  bool size = false;     // the numbers go to a size, which is 0 or more
 
   // "Unique:axis=1,sorted=0". Throws GraphError that names what is known.
   static Plain parse(const std::string& text);
@@ -91,5 +93,7 @@ int64_t plain_nonzero(const PlainCall& call);
 int64_t plain_compress(const PlainCall& call);
 int64_t plain_unique(const PlainCall& call);
 int64_t plain_suppression(const PlainCall& call);
+int64_t plain_range(const PlainCall& call);
+int64_t plain_slice(const PlainCall& call);
 
 }  // namespace tilewright::graph

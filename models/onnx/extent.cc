@@ -18,6 +18,8 @@ Extent Extent::named(const std::string& name) {
   return e;
 }
 
+bool Extent::has(const std::string& name) const { return std::ranges::count(names_, name) > 0; }
+
 std::string Extent::text() const {
   if (fixed()) return std::to_string(number_);
   std::string names = fmt::format("{}", fmt::join(names_, "*"));

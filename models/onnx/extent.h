@@ -23,6 +23,7 @@ class Extent {
 
   bool fixed() const { return names_.empty(); }
   int64_t number() const { return number_; }  // requires fixed()
+  bool has(const std::string& name) const;    // whether it depends on that size
   std::string text() const;                   // "64*batch*seq"
   bool operator==(const Extent&) const = default;
 
@@ -38,9 +39,9 @@ using Shape = std::vector<Extent>;
 // of the program depends on a size exactly if it is a multiple, and so that no pass can cut the size. They
 // are small, so that shapes of several do not overflow. A model has to become the same program with either
 // row: a number that depends on a size in another way differs.
-using StandIns = std::array<int64_t, 4>;
-inline constexpr StandIns kStandIns = {2137, 1913, 2389, 2621};
-inline constexpr StandIns kOtherStandIns = {2141, 1907, 2383, 2617};
+using StandIns = std::array<int64_t, 8>;
+inline constexpr StandIns kStandIns = {2137, 1913, 2389, 2621, 2243, 1999, 2503, 2719};
+inline constexpr StandIns kOtherStandIns = {2141, 1907, 2383, 2617, 2239, 1997, 2477, 2713};
 
 // Whether a number is a multiple of a stand-in.
 bool has_stand_in(int64_t number);

@@ -102,6 +102,16 @@ void gather_nd(Step& s) {
   s.set(0, s.type(), out);
 }
 
+// A number of elements of an axis that a run calculates: no more than the axis has at least.
+std::optional<Extent> calculated_count(Step& s, const Extent& size) {
+  const auto range = s.extents.range(size);
+  const auto count = s.element(1, 0);
+  if (!range || !count) return std::nullopt;
+  const auto k = s.size(*count, range->min);
+  const auto most = k ? s.extents.range(*k) : std::nullopt;
+  return most && most->max <= range->min ? k : std::nullopt;
+}
+
 void top_k(Step& s) {
   if (!s.shape(0)) return;
   const auto axis = axis_of(s.node.integer("axis", -1), s.shape(0)->size());
@@ -109,6 +119,7 @@ void top_k(Step& s) {
   std::optional<Extent> k;
   if (given && given->size() == 1) k = (*given)[0];
   if (s.node.find("k") != nullptr) k = s.node.integer("k", 0);
+  if (axis && !k) k = calculated_count(s, (*s.shape(0))[*axis]);
   if (!axis || !k) return;
   Shape out = *s.shape(0);
   out[*axis] = *k;
@@ -289,13 +300,14 @@ void stft(Step& s) {
         Shape{(*s.shape(0))[0], rest / (*step)[0] + 1, frequencies(s, (*length)[0], 1), 2});
 }
 
-// A value of a body, with an axis of rounds in front where these are given.
+// A value of a body, with an axis of rounds where these are given.
 void set_result(Step& s, size_t output, const std::string& value, std::optional<Extent> rounds,
-                bool rows) {
+                bool rows, int64_t given = 0) {
   const Value& made = s.value(value);
   std::optional<Shape> shape = made.shape;
-  if (rows && !rounds) shape.reset();
-  if (rows && shape) shape->insert(shape->begin(), *rounds);
+  const auto axis = axis_of(given, shape ? shape->size() + 1 : 1);
+  if (rows && (!rounds || !axis)) shape.reset();
+  if (rows && shape) shape->insert(shape->begin() + static_cast<int64_t>(*axis), *rounds);
   s.set(output, made.type, shape);
 }
 
@@ -318,9 +330,14 @@ void scan(Step& s) {
   if (s.node.held.empty() || scanned < 1 || s.node.held[0].inputs.size() < scanned) return;
   const size_t states = s.node.held[0].inputs.size() - scanned;
   std::optional<Extent> rounds;
-  if (s.shape(states) && !s.shape(states)->empty()) rounds = (*s.shape(states))[0];
+  if (s.shape(states)) {
+    const auto axis = axis_of(scan_axis(s.node, "scan_input_axes", 0), s.shape(states)->size());
+    if (axis) rounds = (*s.shape(states))[*axis];
+  }
   for (size_t o = 0; o < s.node.outputs.size() && o < s.node.held[0].outputs.size(); ++o) {
-    set_result(s, o, s.node.held[0].outputs[o], rounds, o >= states);
+    const bool rows = o >= states;
+    set_result(s, o, s.node.held[0].outputs[o], rounds, rows,
+               rows ? scan_axis(s.node, "scan_output_axes", o - states) : 0);
   }
 }
 

@@ -18,12 +18,20 @@ std::optional<Extent> element(const Shape& contents, size_t i, size_t count) {
   return contents.size() == count ? std::optional(contents[i]) : std::nullopt;
 }
 
+// Numbers of a float type are not rounded.
+std::optional<Extent> own_quotient(Step& s, const Extent& a, const Extent& b) {
+  auto rounded = s.extents.quotient(a, b);
+  const auto elem = elem_type(s.type());
+  if (!rounded || (elem && is_integer(*elem))) return rounded;
+  return s.extents.times(*rounded, b) == a ? rounded : std::nullopt;
+}
+
 std::optional<Extent> combine(Step& s, const Extent& a, const Extent& b) {
   const std::string& op = s.node.op;
   if (op == "Add") return s.extents.plus(a, b);
   if (op == "Sub") return s.extents.minus(a, b);
   if (op == "Mul") return s.extents.times(a, b);
-  if (op == "Div") return s.extents.quotient(a, b);
+  if (op == "Div") return own_quotient(s, a, b);
   if (op == "Equal") {
     if (a == b) return Extent(1);
     auto x = s.extents.range(a), y = s.extents.range(b);

@@ -1,4 +1,6 @@
 // Operators that move elements or name them anew, and those that models calculate shapes with.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -20,32 +22,6 @@ void constant(Step& s) {
   } else if (const Attribute* a = s.node.find("value_floats")) {
     s.set(0, DataType::Float, Shape{static_cast<int64_t>(a->floats.size())});
   }
-}
-
-// 0 keeps the size that stands there, -1 is what is left.
-void reshape(Step& s) {
-  const std::optional<Shape>& wanted = s.input(1).contents;
-  if (!wanted) return s.set(0, s.type(), std::nullopt);
-  Shape out = *wanted;
-  size_t open = out.size();
-  const bool zero_is_zero = s.node.integer("allowzero", 0) != 0;
-  for (size_t d = 0; d < out.size(); ++d) {
-    if (out[d] == Extent(-1)) {
-      open = d;
-      out[d] = 1;
-    } else if (out[d] == Extent(0) && !zero_is_zero) {
-      if (!s.shape(0) || d >= s.shape(0)->size()) return s.set(0, s.type(), std::nullopt);
-      out[d] = (*s.shape(0))[d];
-    }
-  }
-  if (open < out.size()) {
-    auto all = s.shape(0) ? s.extents.product(*s.shape(0)) : std::nullopt;
-    auto rest = s.extents.product(out);
-    auto size = all && rest ? s.extents.quotient(*all, *rest) : std::nullopt;
-    if (!size) return s.set(0, s.type(), std::nullopt);
-    out[open] = *size;
-  }
-  s.set(0, s.type(), out, s.input(0).contents);
 }
 
 void flatten(Step& s) {
@@ -239,14 +215,17 @@ std::optional<Extent> bound(Step& s, const Extent& at, const Extent& size) {
 
 struct Slice {
   size_t axis;
-  Extent start, end;
+  Element start, end;
   int64_t step;
 };
 
 std::optional<std::vector<Slice>> slices(Step& s, size_t rank) {
-  auto list = [&](const char* attribute, size_t input) -> std::optional<Shape> {
-    if (auto own = s.node.integers(attribute)) return Shape(own->begin(), own->end());
-    return s.input(input).contents;
+  auto list = [&](const char* attribute, size_t input) -> std::optional<std::vector<Element>> {
+    const auto own = s.node.integers(attribute);
+    if (!own) return s.elements(input);
+    std::vector<Element> numbers;
+    for (int64_t number : *own) numbers.push_back({Extent(number), "", 0});
+    return numbers;
   };
   auto starts = list("starts", 1), ends = list("ends", 2);
   auto axes = s.numbers("axes", 3);
@@ -271,8 +250,9 @@ struct Taken {
 // Backwards, from the later bound down to the earlier one.
 std::optional<Taken> taken_backwards(Step& s, const Slice& part, const Extent& size) {
   const auto range = s.extents.range(size);
-  if (!range || !part.start.fixed() || !part.end.fixed()) return std::nullopt;
-  const int64_t start = part.start.number(), end = part.end.number();
+  const Extent &from = *part.start.known, &to = *part.end.known;
+  if (!range || !from.fixed() || !to.fixed()) return std::nullopt;
+  const int64_t start = from.number(), end = to.number();
   const bool from_last = start == -1 || start >= range->max - 1;
   if (part.step == -1 && from_last && end < -range->max) {
     const auto last = s.extents.minus(size, 1);
@@ -291,14 +271,40 @@ std::optional<Taken> taken_backwards(Step& s, const Slice& part, const Extent& s
 }
 
 std::optional<Taken> taken_of(Step& s, const Slice& part, const Extent& size) {
+  if (!part.start.known || !part.end.known) return std::nullopt;
   if (part.step < 0) return taken_backwards(s, part, size);
-  auto from = bound(s, part.start, size), to = bound(s, part.end, size);
+  auto from = bound(s, *part.start.known, size), to = bound(s, *part.end.known, size);
   auto span = from && to ? s.extents.minus(*to, *from) : std::nullopt;
   auto rounded = span ? s.extents.plus(*span, part.step - 1) : std::nullopt;
   auto count = rounded ? s.extents.quotient(*rounded, part.step) : std::nullopt;
   if (!count) return std::nullopt;
   if (count->fixed() && count->number() < 0) count = Extent(0);
   return Taken{*from, *count};
+}
+
+// No slice has more elements of an axis.
+int64_t most_taken(int64_t size, int64_t step) {
+  const int64_t by = step > 0 ? step : -std::max(step, -std::numeric_limits<int64_t>::max());
+  return std::max<int64_t>(size / by + (size % by != 0 ? 1 : 0), 2);
+}
+
+// As many elements of the axis as a run finds between bounds: as values say them, or as they lie in a size that
+// each run gives.
+std::optional<Extent> calculated_slice(Step& s, const Slice& part, const Extent& size) {
+  const auto is_told = [](const Element& e) { return !e.known || e.known->fixed(); };
+  const auto range = s.extents.range(size);
+  if (!range || !is_told(part.start) || !is_told(part.end) || !s.node.has_input(0)) {
+    return std::nullopt;
+  }
+  CalculatedSize taken;
+  taken.name =
+      fmt::format("{}[{}:{}:{}]", size.text(), part.start.text(), part.end.text(), part.step);
+  taken.start = part.start;
+  taken.limit = part.end;
+  taken.step = part.step;
+  taken.sliced = s.node.inputs[0];
+  taken.axis = part.axis;
+  return s.calculate(std::move(taken), most_taken(range->max, part.step));
 }
 
 void slice(Step& s) {
@@ -310,8 +316,14 @@ void slice(Step& s) {
   for (const Slice& part : *list) {
     if (part.step == 0) return;
     const auto taken = taken_of(s, part, out[part.axis]);
-    if (!taken) return;
     const auto sizes = numbers_of(out);
+    if (!taken) {
+      const auto count = calculated_slice(s, part, out[part.axis]);
+      if (!count) return;
+      out[part.axis] = *count;
+      contents.reset();
+      continue;
+    }
     out[part.axis] = taken->count;
     if (!contents || !sizes || !taken->first.fixed() || !taken->count.fixed()) {
       contents.reset();
@@ -324,23 +336,6 @@ void slice(Step& s) {
     contents = chosen_along(*contents, *sizes, part.axis, places);
   }
   s.set(0, s.type(), out, contents);
-}
-
-void expand(Step& s) {
-  const std::optional<Shape>& to = s.input(1).contents;
-  if (s.shape(0) && to) s.set(0, s.type(), broadcast(*s.shape(0), *to));
-}
-
-void tile(Step& s) {
-  const std::optional<Shape>& times = s.input(1).contents;
-  if (!s.shape(0) || !times || times->size() != s.shape(0)->size()) return;
-  Shape out;
-  for (size_t d = 0; d < times->size(); ++d) {
-    auto size = s.extents.times((*s.shape(0))[d], (*times)[d]);
-    if (!size) return;
-    out.push_back(*size);
-  }
-  s.set(0, s.type(), out);
 }
 
 void shape(Step& s) {
@@ -378,44 +373,6 @@ void gather(Step& s) {
   s.set(0, s.type(), out, contents);
 }
 
-void constant_of_shape(Step& s) {
-  const std::optional<Shape>& sizes = s.input(0).contents;
-  const Attribute* value = s.node.find("value");
-  const bool has = value != nullptr && value->t && value->t->count == 1 && value->t->readable();
-  const DataType type = has ? value->t->type : DataType::Float;
-  std::optional<Shape> contents;
-  if (sizes && sizes->size() == 1 && (*sizes)[0].fixed() && has && type == DataType::Int64) {
-    const int64_t count = (*sizes)[0].number();
-    if (count >= 0 && count <= kMaxContents) {
-      contents = Shape(static_cast<size_t>(count), value->t->whole_at(0));
-    }
-  }
-  s.set(0, type, sizes, contents);
-}
-
-void range(Step& s) {
-  const auto &from = s.input(0).contents, &to = s.input(1).contents;
-  auto step = s.numbers(2);
-  if (!from || !to || !step || from->size() != 1 || to->size() != 1 || step->size() != 1 ||
-      (*step)[0] <= 0) {
-    return;
-  }
-  auto span = s.extents.minus((*to)[0], (*from)[0]);
-  auto rounded = span ? s.extents.plus(*span, (*step)[0] - 1) : std::nullopt;
-  auto count = rounded ? s.extents.quotient(*rounded, (*step)[0]) : std::nullopt;
-  if (!count) return;
-  std::optional<Shape> contents;
-  if (count->fixed() && count->number() <= kMaxContents) {
-    contents.emplace();
-    for (int64_t i = 0; i < count->number() && contents; ++i) {
-      const auto number = s.extents.plus((*from)[0], i * (*step)[0]);
-      if (number) contents->push_back(*number);
-      if (!number) contents.reset();
-    }
-  }
-  s.set(0, s.type(), Shape{*count}, contents);
-}
-
 void pad(Step& s) {
   auto pads = s.numbers("pads", 1);
   if (!s.shape(0) || !pads || s.node.has_input(3)) return;
@@ -449,16 +406,13 @@ void either_branch(Step& s) {
 }  // namespace
 
 const Rules& view_rules() {
-  static const Rules kRules = {{"Identity", identity},   {"Constant", constant},
-                               {"Reshape", reshape},     {"Flatten", flatten},
-                               {"Transpose", transpose}, {"Squeeze", squeeze},
-                               {"Unsqueeze", unsqueeze}, {"Concat", concat},
-                               {"Split", split},         {"Slice", slice},
-                               {"Expand", expand},       {"Tile", tile},
-                               {"Shape", shape},         {"Size", size},
-                               {"Gather", gather},       {"ConstantOfShape", constant_of_shape},
-                               {"Range", range},         {"Pad", pad},
-                               {"If", either_branch}};
+  static const Rules kRules = {{"Identity", identity}, {"Constant", constant},
+                               {"Flatten", flatten},   {"Transpose", transpose},
+                               {"Squeeze", squeeze},   {"Unsqueeze", unsqueeze},
+                               {"Concat", concat},     {"Split", split},
+                               {"Slice", slice},       {"Shape", shape},
+                               {"Size", size},         {"Gather", gather},
+                               {"Pad", pad},           {"If", either_branch}};
   return kRules;
 }
 

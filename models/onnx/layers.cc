@@ -74,6 +74,7 @@ class Finder {
     }
     // Nodes that a later node has taken in.
     std::erase_if(out_.left_out, [&](const LeftOut& l) { return taken_.contains(l.node); });
+    if (options_.whole) say_sizes();
     return std::move(out_);
   }
 
@@ -83,6 +84,7 @@ class Finder {
   std::vector<Draft> map_pattern(const Node& node) const;
   bool exceeds_spec(const Node& node) const;
   static void check(Draft* d);
+  void say_sizes();
   void add(Draft d);
 
   const Graph& graph_;
@@ -166,6 +168,19 @@ void Finder::check(Draft* d) {
   } catch (const SpecError& e) {
     const std::string what = e.what();
     throw NotMapped(what.substr(0, what.find('\n')));
+  }
+}
+
+// Behind all nodes, which have the sizes that values say by then.
+void Finder::say_sizes() {
+  for (const CalculatedSize& size : graph_.values().calculated()) {
+    try {
+      Mapped drafts = size_drafts(mapping_, size);
+      for (Draft& d : drafts) check(&d);
+      for (Draft& d : drafts) add(std::move(d));
+    } catch (const NotMapped& e) {
+      out_.left_out.push_back({size.node, to_utf8(e.what())});
+    }
   }
 }
 

@@ -40,9 +40,16 @@ std::string unknown_shape(const Graph& graph, std::string value) {
     value = *before;
   }
   if (first == nullptr) return wanted;
+  const std::string begins =
+      fmt::format("{}: it begins at '{}' ({})", wanted, first->label(), first->full_op());
+  const std::string size = graph.values().without_most(*first);
+  if (size.empty()) {
+    return begins + ", whose output has no shape that follows from its inputs";
+  }
   return fmt::format(
-      "{}: it begins at '{}' ({}), whose output has no shape that follows from its inputs", wanted,
-      first->label(), first->full_op());
+      "{}: the run calculates the size '{}', and nothing says its most; --dim "
+      "'{}=1..N' says it",
+      begins, size, size);
 }
 
 }  // namespace
@@ -81,6 +88,12 @@ int64_t Mapping::number(const Extent& e) const {
   if (auto number = extents().stand_in(e)) return *number;
   for (const NamedSize& size : extents().named()) {
     if (!size.by_value || e.text().find(size.name) == std::string::npos) continue;
+    if (size.stand_in == 0) {
+      throw NotMapped(fmt::format(
+          "values of the run say its size {}, the {}th of those and of ranged dimensions; expected "
+          "{} at most. Give dimensions one size each with --dim",
+          size.name, &size - extents().named().data() + 1, kStandIns.size()));
+    }
     throw NotMapped(
         fmt::format("a size is {}, and values of the run say {}; expected a multiple of such a "
                     "size, of which a "

@@ -76,6 +76,8 @@ const MapFns& convolution_mappings();
 const MapFns& row_mappings();
 const MapFns& elementwise_mappings();
 const MapFns& attention_mappings();
+// Layers that say a size which a run calculates.
+Mapped size_drafts(const Mapping& m, const CalculatedSize& size);
 // Expressions for whole models (LayerOptions::whole): what has no spec, or one that says less.
 const MapFns& whole_mappings();
 // Whether a whole model takes the expression of a node that has a spec, too: functions of elements,

@@ -30,6 +30,16 @@ class Step {
   // Whole numbers that are an attribute in old models and an input in new ones.
   std::optional<std::vector<int64_t>> numbers(const std::string& attribute, size_t i) const;
 
+  // An element of an input of integers; nothing where its place is not known.
+  std::optional<Element> element(size_t i, int64_t place) const;
+  // All of an input with one axis.
+  std::optional<std::vector<Element>> elements(size_t i) const;
+  // A size that an element says, which is `most` at most where nothing else was said. Nothing where nothing says the
+  // most.
+  std::optional<Extent> size(const Element& e, std::optional<int64_t> most = std::nullopt);
+  // As many numbers as go from one number to another.
+  std::optional<Extent> calculate(CalculatedSize size, std::optional<int64_t> most);
+
   void set(size_t output, DataType type, std::optional<Shape> shape,
            std::optional<Shape> contents = std::nullopt);
   // The first output is this number.
@@ -46,12 +56,15 @@ using Rules = std::map<std::string, Rule>;  // by full_op()
 
 const Rules& elementwise_rules();
 const Rules& view_rules();     // what moves elements, and what calculates shapes
+const Rules& size_rules();     // what has sizes that its inputs say
 const Rules& product_rules();  // products and convolutions
 const Rules& row_rules();      // reductions, normalizations, attention
 const Rules& choice_rules();   // what chooses, repeats or regroups elements, and recurrent layers
 
 // An axis counted from the front, or nothing when there is no such axis.
 std::optional<size_t> axis_of(int64_t axis, size_t rank);
+// The axis along which a Scan takes or gives rows, by the place among those that it scans.
+int64_t scan_axis(const Node& scan, const std::string& attribute, size_t place);
 // As operators of two tensors combine shapes; nothing where they do not fit.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 // Contents are kept only of so many elements.

@@ -12,8 +12,8 @@ namespace tilewright::onnx {
 namespace {
 
 const Rule* find_rule(const std::string& op) {
-  for (const Rules* rules :
-       {&elementwise_rules(), &view_rules(), &product_rules(), &row_rules(), &choice_rules()}) {
+  for (const Rules* rules : {&elementwise_rules(), &view_rules(), &size_rules(), &product_rules(),
+                             &row_rules(), &choice_rules()}) {
     auto it = rules->find(op);
     if (it != rules->end()) return &it->second;
   }
@@ -62,7 +62,7 @@ std::optional<size_t> taken_input(const Node& node, const Value& condition, size
 
 Values::Values(const Model& model, const std::map<std::string, DimSize>& sizes,
                const StandIns& stand_ins)
-    : extents_(stand_ins) {
+    : extents_(stand_ins), given_(sizes) {
   declare_inputs(model, sizes);
   for (const auto& [name, tensor] : model.constants) values_[name] = value_of(tensor);
   for (const DeclaredValue& v : model.body_inputs) {
@@ -74,6 +74,7 @@ Values::Values(const Model& model, const std::map<std::string, DimSize>& sizes,
   std::map<std::string, std::pair<const Node*, const Node::Body*>> waiting;
   for (const Node& node : model.nodes) {
     for (const Node::Body& body : node.held) waiting[body.name] = {&node, &body};
+    for (const std::string& output : node.outputs) producers_.emplace(output, &node);
   }
   for (const Node& node : model.nodes) {
     for (const std::string& name : node.bodies) {
@@ -85,6 +86,7 @@ Values::Values(const Model& model, const std::map<std::string, DimSize>& sizes,
     auto version = model.opsets.find(node.domain);
     infer(node, version == model.opsets.end() ? 1 : version->second);
   }
+  require_known_names(model);
 }
 
 void Values::declare_inputs(const Model& model, const std::map<std::string, DimSize>& sizes) {
@@ -103,14 +105,8 @@ void Values::declare_inputs(const Model& model, const std::map<std::string, DimS
       }
     }
   }
-  for (const auto& [name, size] : sizes) {
-    if (known.contains(name)) continue;
-    throw UsageError(
-        fmt::format("--dim {}={}: the inputs of {} have no dimension of that name; they have: {}",
-                    name, to_string(SpecValue(size)), model.path,
-                    known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
-  }
   if (!missing.empty()) {
+    require_known_names(model);
     throw UsageError(fmt::format(
         "{}: the inputs have dimensions without sizes: {}; give each a size, such as "
         "--dim '{}=1', or a range, such as --dim '{}=1..512'",
@@ -128,6 +124,25 @@ void Values::declare_inputs(const Model& model, const std::map<std::string, DimS
       }
     }
     values_[input.name] = v;
+  }
+}
+
+// The names of --dim: those of inputs, and those of sizes that a run calculates.
+void Values::require_known_names(const Model& model) const {
+  std::set<std::string> known;
+  for (const DeclaredValue& input : model.inputs) {
+    for (size_t d = 0; input.shape && d < input.shape->size(); ++d) {
+      if (!(*input.shape)[d].number) known.insert(size_name(input, d));
+    }
+  }
+  for (const auto& [name, size] : given_) {
+    if (known.contains(name) || std::ranges::count(calculated_, name, &CalculatedSize::name) > 0) {
+      continue;
+    }
+    throw UsageError(
+        fmt::format("--dim {}={}: the inputs of {} have no dimension of that name; they have: {}",
+                    name, to_string(SpecValue(size)), model.path,
+                    known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
   }
 }
 
@@ -150,8 +165,11 @@ void Values::enter(const Node& holder, const Node::Body& body) {
     const size_t scanned = static_cast<size_t>(holder.integer("num_scan_inputs", 0));
     for (size_t i = 0; i < body.inputs.size(); ++i) {
       std::optional<Shape> shape = given(i).shape;
-      if (i + scanned >= body.inputs.size() && shape && !shape->empty()) {
-        shape->erase(shape->begin());
+      if (i + scanned >= body.inputs.size() && shape) {
+        const size_t place = i + scanned - body.inputs.size();
+        const auto axis = axis_of(scan_axis(holder, "scan_input_axes", place), shape->size());
+        if (axis) shape->erase(shape->begin() + static_cast<int64_t>(*axis));
+        if (!axis) shape.reset();
       }
       take(i, given(i).type, shape);
     }
@@ -241,6 +259,11 @@ void Step::set(size_t output, DataType type, std::optional<Shape> shape,
 void Step::set_real(double value) {
   set(0, DataType::Float, Shape{});
   if (!node.outputs.empty()) values_.values_[node.outputs[0]].real = value;
+}
+
+int64_t scan_axis(const Node& scan, const std::string& attribute, size_t place) {
+  const auto axes = scan.integers(attribute);
+  return axes && place < axes->size() ? (*axes)[place] : 0;
 }
 
 std::optional<size_t> axis_of(int64_t axis, size_t rank) {

@@ -126,11 +126,14 @@ TEST(ImportRanges, RefusesWhatARangeCannotSay) {
       .output("y");
   EXPECT_THAT(range_refusal(token, {{"seq", {1, 8}}}), HasSubstr("is no multiple of a ranged"));
   OnnxFile many;
-  many.input("x", {"a", "b", "c", "d", "e"}).node("Relu", {"x"}, {"y"}).output("y");
-  const DimSize range{1, 2};
-  EXPECT_THAT(
-      range_refusal(many, {{"a", range}, {"b", range}, {"c", range}, {"d", range}, {"e", range}}),
-      HasSubstr("5 dimensions have ranges; at most 4"));
+  std::map<std::string, DimSize> ranges;
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h", "i"}) {
+    ranges[name] = {1, 2};
+    many.input(std::string("x") + name, {name})
+        .node("Relu", {std::string("x") + name}, {std::string("y") + name})
+        .output(std::string("y") + name);
+  }
+  EXPECT_THAT(range_refusal(many, ranges), HasSubstr("9 dimensions have ranges; at most 8"));
 }
 
 }  // namespace

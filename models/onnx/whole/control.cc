@@ -37,6 +37,38 @@ bool is_given(const Node& node, size_t output) {
   return output < node.outputs.size() && !node.outputs[output].empty();
 }
 
+// The value that has the axis in front: `x` itself, or a copy.
+std::string rounds_first(const Mapping& m, const Node& node, const std::string& x, size_t axis,
+                         Mapped* drafts) {
+  if (axis == 0) return x;
+  const Sizes from = sizes_of_value(m, x);
+  std::vector<size_t> order = {axis};
+  for (size_t d = 0; d < from.size(); ++d) {
+    if (d != axis) order.push_back(d);
+  }
+  const std::string name = fmt::format("{}/{}/rounds", node.outputs.at(0), x);
+  drafts->push_back(reordered(m, node, x, from, m.elem(x), order, name));
+  return name;
+}
+
+// The name of an output of the node with the axis of rounds in front, from which a copy with that axis in its place
+// is made.
+std::string rounds_at(const Mapping& m, const Node& node, size_t output, int64_t given,
+                      Mapped* drafts) {
+  const std::string& y = node.outputs[output];
+  const Sizes to = sizes_of_value(m, y);
+  const size_t axis = checked_axis(given, to.size());
+  if (axis == 0) return y;
+  Sizes rows = to;
+  rows.erase(rows.begin() + static_cast<int64_t>(axis));
+  rows.insert(rows.begin(), to[axis]);
+  std::vector<size_t> order;
+  for (size_t d = 0; d < to.size(); ++d) order.push_back(d == axis ? 0 : d < axis ? d + 1 : d);
+  const std::string name = y + "/rounds";
+  drafts->push_back(reordered(m, node, name, rows, m.elem(y), order, y));
+  return name;
+}
+
 Mapped express_scan(const Mapping& m, const Node& node) {
   const Node::Body& body = body_of(node);
   const auto scanned = static_cast<size_t>(node.integer("num_scan_inputs", 0));
@@ -44,36 +76,41 @@ Mapped express_scan(const Mapping& m, const Node& node) {
   if (scanned < 1 || body.inputs.size() < scanned || node.inputs.size() < body.inputs.size()) {
     throw NotMapped("it scans nothing");
   }
-  for (const char* axes : {"scan_input_axes", "scan_output_axes"}) {
-    for (int64_t axis : node.integers(axes).value_or(std::vector<int64_t>())) {
-      if (axis != 0) throw NotMapped("it scans along another axis than the first");
-    }
-  }
   const size_t states = body.inputs.size() - scanned;
   const auto in = node.integers("scan_input_directions").value_or(std::vector<int64_t>(scanned, 0));
   const auto out = node.integers("scan_output_directions")
                        .value_or(std::vector<int64_t>(body.outputs.size() - states, 0));
+  const auto in_axes = node.integers("scan_input_axes").value_or(std::vector<int64_t>(scanned, 0));
+  const auto out_axes = node.integers("scan_output_axes")
+                            .value_or(std::vector<int64_t>(body.outputs.size() - states, 0));
   LayerLoop loop;
+  Mapped before, behind;  // copies with the axis of rounds in front, and back
   loop.body = body.name;
-  loop.rounds = sizes_of_value(m, node.inputs.at(states)).at(0);
   for (size_t i = 0; i < body.inputs.size(); ++i) {
     const std::string& name = body.inputs[i];
     if (i < states) {
       loop.inputs.push_back(carried(m, name, node.inputs[i], body.outputs.at(i)));
     } else {
       const bool back = in.at(i - states) != 0;
+      const Sizes sizes = sizes_of_value(m, node.inputs[i]);
+      const size_t axis = checked_axis(in_axes.at(i - states), sizes.size());
+      loop.rounds = sizes[axis];
       loop.inputs.push_back({name, m.elem(name), sizes_of_value(m, name),
-                             back ? LayerLoop::In::RowsBack : LayerLoop::In::Rows, node.inputs[i],
-                             ""});
+                             back ? LayerLoop::In::RowsBack : LayerLoop::In::Rows,
+                             rounds_first(m, node, node.inputs[i], axis, &before), ""});
     }
   }
   for (size_t o = 0; o < body.outputs.size(); ++o) {
     if (!is_given(node, o)) continue;
     const bool rows = o >= states;
-    loop.outputs.push_back(
-        {body.outputs[o], node.outputs[o], rows, rows && out.at(o - states) != 0});
+    const std::string name =
+        rows ? rounds_at(m, node, o, out_axes.at(o - states), &behind) : node.outputs[o];
+    loop.outputs.push_back({body.outputs[o], name, rows, rows && out.at(o - states) != 0});
   }
-  return {loop_draft(m, node, std::move(loop))};
+  Mapped drafts = std::move(before);
+  drafts.push_back(loop_draft(m, node, std::move(loop)));
+  drafts.insert(drafts.end(), behind.begin(), behind.end());
+  return drafts;
 }
 
 // Whether the value is known to be that one, through nodes that only rename.

@@ -68,7 +68,34 @@ void require_known(int64_t size) {
     throw NotMapped("it counts from the end of a ranged axis; give it one size");
 }
 
+// A slice of which a run calculates stretches: their elements' places are values of their own.
+std::optional<Draft> slice_at_places(const Mapping& m, const Node& node) {
+  const Shape& shape = m.shape(node.outputs.at(0));
+  const Values& values = m.graph.values();
+  const auto is_calculated = [&](size_t d) {
+    const CalculatedSize* size = values.calculated(shape[d]);
+    return size != nullptr && !size->sliced.empty() && shape[d] != m.shape(node, 0).at(d);
+  };
+  std::vector<size_t> calculated;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (is_calculated(d)) calculated.push_back(d);
+  }
+  if (calculated.empty()) return std::nullopt;
+  IndexExpr e(m, node);
+  std::vector<std::string> at = e.indices();
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (std::ranges::count(calculated, d) > 0) {
+      at[d] =
+          e.made_at(values.calculated(shape[d])->places(), {e.sizes()[d]}, ElemType::i64, {at[d]});
+    } else if (shape[d] != m.shape(node, 0).at(d)) {
+      throw NotMapped("a run calculates a part of its bounds; expected them of all axes or none");
+    }
+  }
+  return copied(e, e.at(node.inputs[0], at));
+}
+
 Mapped express_slice(const Mapping& m, const Node& node) {
+  if (auto calculated = slice_at_places(m, node)) return {*calculated};
   const Sizes sizes = sizes_of_value(m, node.inputs.at(0));
   auto starts = known_numbers(m, node, "starts", 1);
   auto axes = known_numbers(m, node, "axes", 3);
@@ -410,16 +437,6 @@ Mapped express_constant_of_shape(const Mapping& m, const Node& node) {
   return {copied(e, literal(number))};
 }
 
-Mapped express_range(const Mapping& m, const Node& node) {
-  IndexExpr e(m, node);
-  const auto from = known_numbers(m, node, "start", 0), step = known_numbers(m, node, "delta", 2);
-  if (!from || !step || from->size() != 1 || step->size() != 1)
-    throw NotMapped("its start is not known");
-  return {copied(
-      e, fmt::format("{} * {} + {}", e.indices()[0], literal(static_cast<double>(step->at(0))),
-                     literal(static_cast<double>(from->at(0)))))};
-}
-
 // One where the index is that of the axis.
 Mapped express_one_hot(const Mapping& m, const Node& node) {
   IndexExpr e(m, node);
@@ -471,7 +488,6 @@ const MapFns& whole_move_mappings() {
                                    {"DepthToSpace", express_depth_to_space},
                                    {"SpaceToDepth", express_depth_to_space},
                                    {"ConstantOfShape", express_constant_of_shape},
-                                   {"Range", express_range},
                                    {"EyeLike", express_eye},
                                    {"OneHot", express_one_hot},
                                    {"Trilu", express_triangle}};

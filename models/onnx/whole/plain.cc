@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "models/onnx/whole/index_expr.h"
@@ -9,6 +10,8 @@
 
 namespace tilewright::onnx {
 namespace {
+
+constexpr double kFar = int64_t{1} << 52;  // beyond all sizes
 
 // The operands are the node's inputs, by their names in a plain node; "" for those that are left out.
 Draft plain_draft(const Mapping& m, const Node& node, std::string plain,
@@ -72,6 +75,29 @@ Mapped find_unique(const Mapping& m, const Node& node) {
   return {d};
 }
 
+// The only number of an input.
+std::optional<double> only_number(const Mapping& m, const Node& node, size_t input) {
+  const Value& v = m.input(node, input);
+  if (v.contents && v.contents->size() == 1 && (*v.contents)[0].fixed()) {
+    return static_cast<double>((*v.contents)[0].number());
+  }
+  return v.scalar();
+}
+
+// Numbers from one to another: as many as sizes say, or as a run calculates.
+Mapped express_range(const Mapping& m, const Node& node) {
+  const Extent count = m.shape(node.outputs.at(0)).at(0);
+  const CalculatedSize* calculated = m.graph.values().calculated(count);
+  if (calculated != nullptr && !calculated->has_places() && calculated->node == &node) {
+    return {plain_draft(m, node, "Range", {"start", "limit", "delta"})};
+  }
+  const auto from = only_number(m, node, 0), step = only_number(m, node, 2);
+  if (!from || !step) throw NotMapped("its start or its step is not known");
+  IndexExpr e(m, node);
+  return {e.finish(
+      fmt::format("{} = {} * {} + {}", e.left(), e.indices()[0], literal(*step), literal(*from)))};
+}
+
 Mapped suppress(const Mapping& m, const Node& node) {
   std::vector<std::string> options;
   if (node.integer("center_point_box", 0) != 0) options.emplace_back("centers=1");
@@ -79,13 +105,58 @@ Mapped suppress(const Mapping& m, const Node& node) {
                       {"boxes", "scores", "most", "iou", "least"})};
 }
 
+// A value of one i64 that has the element, and what makes it.
+std::string element_value(const Mapping& m, const CalculatedSize& size, const Element& e,
+                          const std::string& name, Mapped* drafts) {
+  const std::string number = size.places() + "/" + name;
+  if (e.known) {
+    drafts->back().layer.made.push_back(
+        {number,
+         ElemType::i64,
+         {1},
+         {std::clamp(static_cast<double>(e.known->number()), -kFar, kFar)}});
+    return number;
+  }
+  const Shape& shape = m.shape(e.value);
+  if (m.elem(e.value) == ElemType::i64 && (shape.empty() || shape[0] == Extent(1))) return e.value;
+  IndexExpr one(m, *size.node, number, {1}, ElemType::i64);
+  Draft made =
+      one.finish(fmt::format("{} = {}", one.left(), one.at(e.value, {std::to_string(e.place)})));
+  drafts->insert(drafts->begin(), std::move(made));
+  return number;
+}
+
 }  // namespace
+
+Mapped size_drafts(const Mapping& m, const CalculatedSize& size) {
+  if (!size.has_places()) return {};
+  m.graph.values().declare_made(size.places(), DataType::Int64, {Extent::named(size.name)});
+  Mapped drafts = {m.draft("expr", *size.node)};
+  drafts[0].layer.output = size.places();
+  std::string operands[3];
+  operands[1] = element_value(m, size, size.limit, "limit", &drafts);
+  if (!size.sliced.empty()) {
+    operands[0] = element_value(m, size, size.start, "start", &drafts);
+    operands[2] = element_value(m, size, {Extent(size.step), "", 0}, "delta", &drafts);
+  }
+  Layer& layer = drafts.back().layer;
+  layer.plain = !size.sliced.empty() ? fmt::format("Slice:axis={}", size.axis)
+                : size.is_size       ? "Range:size=1"
+                                     : "Range";
+  const char* const names[] = {"start", "limit", "delta"};
+  for (size_t i = 0; i < 3; ++i) {
+    if (!operands[i].empty()) layer.operands[names[i]] = operands[i];
+  }
+  if (!size.sliced.empty()) layer.operands["X"] = size.sliced;
+  return drafts;
+}
 
 const MapFns& whole_plain_mappings() {
   static const MapFns kMappings = {{"NonZero", find_nonzero},
                                    {"Compress", compress},
                                    {"Unique", find_unique},
-                                   {"NonMaxSuppression", suppress}};
+                                   {"NonMaxSuppression", suppress},
+                                   {"Range", express_range}};
   return kMappings;
 }
 
