@@ -17,8 +17,8 @@ namespace {
 
 using Kind = DatabaseError::Kind;
 
-// Larger values indicate damage, not data.
-constexpr int kMaxValueBytes = 1 << 28;
+// The most that SQLite takes as it is usually built. Constants of models may be that large.
+constexpr int kMaxValueBytes = 1'000'000'000;
 
 bool no_room(int system_error) {
   return system_error == ENOSPC || system_error == EDQUOT || system_error == EFBIG;
