@@ -89,7 +89,8 @@ endforeach()
 # and of the runtime the pool and the kernels. What these only call while they hold a lock comes from
 # the other libraries as it is.
 if(TARGET test_serving AND NOT TILEWRIGHT_SANITIZE AND NOT TILEWRIGHT_COVERAGE)
-  file(GLOB shared_by_threads CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/serving/*.cc)
+  file(GLOB shared_by_threads CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/serving/*.cc
+    ${PROJECT_SOURCE_DIR}/serving/models/*.cc)
   file(GLOB loading CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/load/*.cc)
   add_executable(test_threads ${shared_by_threads} ${loading}
     ${PROJECT_SOURCE_DIR}/runtime/thread_pool.cc

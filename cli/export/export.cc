@@ -17,7 +17,7 @@
 #include "cli/output/progress.h"
 #include "cli/run/model_file.h"
 #include "codegen/codegen.h"
-#include "serving/stored_model.h"
+#include "serving/models/stored_model.h"
 #include "tuner/sketch.h"
 
 namespace tilewright::cli {

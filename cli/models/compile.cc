@@ -35,7 +35,7 @@
 #include "runtime/check/reference.h"
 #include "runtime/error.h"
 #include "runtime/thread_pool.h"
-#include "serving/stored_model.h"
+#include "serving/models/stored_model.h"
 
 namespace tilewright::cli {
 namespace {

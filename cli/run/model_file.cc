@@ -21,8 +21,8 @@
 #include "runtime/error.h"
 #include "runtime/tensor/npy.h"
 #include "runtime/thread_pool.h"
-#include "serving/model.h"
-#include "serving/stored_model.h"
+#include "serving/models/model.h"
+#include "serving/models/stored_model.h"
 
 namespace tilewright::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "runtime/tensor/seeded.h"
 #include "runtime/tensor/tensor_view.h"
 #include "runtime/thread_pool.h"
-#include "serving/model.h"
+#include "serving/models/model.h"
 
 namespace tilewright::cli {
 

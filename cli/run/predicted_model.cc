@@ -16,7 +16,7 @@
 #include "kernel/cuda_description.h"
 #include "runtime/error.h"
 #include "runtime/machine/cpus.h"
-#include "serving/stored_model.h"
+#include "serving/models/stored_model.h"
 #include "tuner/gpu/gpu_model.h"
 
 namespace tilewright::cli {

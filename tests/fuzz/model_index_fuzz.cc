@@ -1,5 +1,5 @@
 // The index of a model file. It counts in trusted files alone, where damage may still have passed a checksum.
-#include "serving/model_index.h"
+#include "serving/models/model_index.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tilewright::fuzz {

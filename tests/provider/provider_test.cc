@@ -9,7 +9,7 @@
 
 #include "provider/region.h"
 #include "tests/provider/stand_in.h"
-#include "tests/serving/model_fixture.h"
+#include "tests/serving/models/model_fixture.h"
 #include "tilewright/version.h"
 
 // Allocations of this program.

@@ -2,7 +2,7 @@
 // model.tw, which serves a product by the third: python_kernels FILE
 #include <iostream>
 
-#include "tests/serving/model_fixture.h"
+#include "tests/serving/models/model_fixture.h"
 
 int main(int argc, char** argv) {
   using namespace tilewright::serving::testing;

@@ -1,5 +1,5 @@
 // Launches are told to whom asks: spec, time and threads.
-#include "tests/serving/model_fixture.h"
+#include "tests/serving/models/model_fixture.h"
 
 namespace tilewright::serving::testing {
 namespace {

@@ -15,7 +15,7 @@
 #include <mutex>
 
 #include "tests/serving/cuda_fixture.h"
-#include "tests/serving/model_fixture.h"
+#include "tests/serving/models/model_fixture.h"
 
 // A sanitizer brings an allocator and system calls of its own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

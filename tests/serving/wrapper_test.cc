@@ -1,7 +1,7 @@
 // The C++ wrapper: owners, exceptions, and that it is no more than the C interface.
 #include "tilewright/tilewright.hpp"
 
-#include "tests/serving/model_fixture.h"
+#include "tests/serving/models/model_fixture.h"
 
 namespace tilewright::serving::testing {
 namespace {

@@ -5,9 +5,9 @@
 #include <map>
 #include <string>
 
-#include "serving/model.h"
+#include "serving/models/model.h"
+#include "serving/models/stored_model.h"
 #include "serving/status.h"
-#include "serving/stored_model.h"
 
 namespace tilewright::serving {
 

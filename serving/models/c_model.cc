@@ -5,7 +5,7 @@
 
 #include "serving/c_options.h"
 #include "serving/fork.h"
-#include "serving/model.h"
+#include "serving/models/model.h"
 #include "serving/status.h"
 
 using tilewright::serving::guarded;

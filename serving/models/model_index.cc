@@ -1,4 +1,4 @@
-#include "serving/model_index.h"
+#include "serving/models/model_index.h"
 
 #include <fmt/format.h>
 

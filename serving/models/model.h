@@ -16,10 +16,10 @@
 #include "graph/plan.h"
 #include "runtime/load/kernel.h"
 #include "serving/library.h"
-#include "serving/model_index.h"
-#include "serving/model_memory.h"
-#include "serving/port.h"
-#include "serving/stored_model.h"
+#include "serving/models/model_index.h"
+#include "serving/models/model_memory.h"
+#include "serving/models/port.h"
+#include "serving/models/stored_model.h"
 
 namespace tilewright::serving {
 

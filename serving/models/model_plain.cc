@@ -3,7 +3,7 @@
 
 #include "graph/plain/compute.h"
 #include "ir/ops/spec.h"
-#include "serving/model_step.h"
+#include "serving/models/model_step.h"
 #include "serving/status.h"
 
 namespace tilewright::serving {

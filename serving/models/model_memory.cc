@@ -1,4 +1,4 @@
-#include "serving/model_memory.h"
+#include "serving/models/model_memory.h"
 
 #include <fmt/format.h>
 

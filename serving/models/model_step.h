@@ -9,7 +9,7 @@
 #include "graph/plain/plain.h"
 #include "graph/plan.h"
 #include "graph/rows.h"
-#include "serving/model.h"
+#include "serving/models/model.h"
 
 namespace tilewright::serving {
 

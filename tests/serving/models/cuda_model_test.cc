@@ -2,7 +2,7 @@
 #include <dlfcn.h>
 
 #include "tests/serving/cuda_fixture.h"
-#include "tests/serving/model_fixture.h"
+#include "tests/serving/models/model_fixture.h"
 
 namespace tilewright::serving::testing {
 namespace {

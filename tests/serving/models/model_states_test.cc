@@ -1,5 +1,5 @@
 // States of whole models through the C interface.
-#include "tests/serving/model_fixture.h"
+#include "tests/serving/models/model_fixture.h"
 #include "tilewright/tilewright.hpp"
 
 namespace tilewright::serving::testing {

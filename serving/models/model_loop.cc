@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "graph/loops/loops.h"
-#include "serving/model_step.h"
+#include "serving/models/model_step.h"
 #include "serving/status.h"
 
 namespace tilewright::serving {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "tests/serving/model_fixture.h"
+#include "tests/serving/models/model_fixture.h"
 
 namespace tilewright::serving::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "serving/stored_model.h"
+#include "serving/models/stored_model.h"
 
 #include <fmt/format.h>
 

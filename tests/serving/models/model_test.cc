@@ -1,5 +1,5 @@
 // Whole models through the C interface.
-#include "tests/serving/model_fixture.h"
+#include "tests/serving/models/model_fixture.h"
 
 #include <sqlite3.h>
 #include <sys/stat.h>

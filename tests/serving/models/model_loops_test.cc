@@ -1,5 +1,5 @@
 // Loops of model files: each round has its rows, the count of a run ends them.
-#include "tests/serving/model_fixture.h"
+#include "tests/serving/models/model_fixture.h"
 
 namespace tilewright::serving::testing {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "graph/graph.h"
 #include "graph/loops/loops.h"
-#include "serving/model.h"
+#include "serving/models/model.h"
 #include "tests/serving/fixture.h"
 
 namespace tilewright::serving::testing {

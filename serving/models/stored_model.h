@@ -8,7 +8,7 @@
 #include "database/store.h"
 #include "graph/graph.h"
 #include "runtime/load/kernel.h"
-#include "serving/model_index.h"
+#include "serving/models/model_index.h"
 
 namespace tilewright::serving {
 

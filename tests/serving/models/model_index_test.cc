@@ -1,10 +1,10 @@
 // The index of a model file: what opening takes from it, and when it does not.
-#include "serving/model_index.h"
+#include "serving/models/model_index.h"
 
 #include <sqlite3.h>
 #include <sys/stat.h>
 
-#include "tests/serving/model_fixture.h"
+#include "tests/serving/models/model_fixture.h"
 #include "tilewright/tilewright.hpp"
 
 namespace tilewright::serving::testing {

@@ -1,4 +1,4 @@
-#include "serving/model.h"
+#include "serving/models/model.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include "graph/plan.h"
 #include "graph/rows.h"
 #include "serving/gpu.h"
-#include "serving/model_step.h"
+#include "serving/models/model_step.h"
 #include "serving/status.h"
 
 namespace tilewright::serving {

@@ -1,4 +1,4 @@
-#include "serving/port.h"
+#include "serving/models/port.h"
 
 #include <fmt/format.h>
 
