@@ -9,7 +9,7 @@
 namespace tilewright::onnx {
 namespace {
 
-constexpr int kMostSteps = 64;  // from a size to what says it
+constexpr int kMostMoves = 64;  // from a size to what says it
 
 bool is_whole(DataType type) { return type == DataType::Int64 || type == DataType::Int32; }
 
@@ -53,7 +53,7 @@ std::optional<Element> Values::source_of_element(const Node& node, int64_t place
 }
 
 std::optional<Element> Values::element(std::string value, int64_t place) const {
-  for (int steps = 0; steps < kMostSteps; ++steps) {
+  for (int steps = 0; steps < kMostMoves; ++steps) {
     const Value& v = at(value);
     if (v.contents && place < static_cast<int64_t>(v.contents->size())) {
       return Element{(*v.contents)[static_cast<size_t>(place)], value, place};
