@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ir/buffer.h"
+#include "ir/call_table.h"
 #include "ir/dot_shape.h"
 #include "ir/require.h"
 #include "ir/text/printer.h"
@@ -232,22 +233,22 @@ Expr broadcast(Expr value, int lanes) {
 }
 
 Expr call(Type type, CallOp op, std::vector<Expr> args) {
-  size_t expected = 0;
-  bool or_more = false;  // forms of codegen/cuda/cuda_async_op.h
-  switch (op) {
-    case CallOp::Bitcast: expected = 1; break;
-    case CallOp::IfThenElse:
-    case CallOp::Dot: expected = 3; break;
-    case CallOp::Prefetch: expected = 2, or_more = true; break;
-    case CallOp::AsyncWait: expected = 1, or_more = true; break;
-    case CallOp::Barrier:
-    case CallOp::AsyncCommit: or_more = true; break;
-  }
+  const CallRow& row = row_of(op);
+  const size_t expected = row.count();
+  const bool or_more = !row.rest.empty();
   require(args.size() == expected || (or_more && args.size() > expected), [&] {
-    return fmt::format("{}: expected {} arguments{}, got {}", name_of(op), expected,
+    return fmt::format("{}: expected {} arguments{}, got {}", row.name, expected,
                        or_more ? " or more" : "", args.size());
   });
-  for (const Expr& arg : args) require_defined(arg, name_of(op), "argument");
+  for (size_t i = 0; i < args.size(); ++i) {
+    require_defined(args[i], row.name, "argument");
+    const CallAccess access = access_of(op, i);
+    const bool is_named = access != CallAccess::Value && access != CallAccess::Address;
+    require(!is_named || args[i].as<LoadNode>() != nullptr, [&] {
+      return fmt::format("{}: operand '{}' names no element of an array", row.name,
+                         row.operands[i].name);
+    });
+  }
   if (op == CallOp::Bitcast) {
     int from = bits_of(args[0].type().elem) * args[0].type().lanes;
     require(from == bits_of(type.elem) * type.lanes, [&] {
@@ -344,19 +345,6 @@ std::string_view name_of(BinaryOp op) {
     case BinaryOp::LE: return "<=";
     case BinaryOp::GT: return ">";
     case BinaryOp::GE: return ">=";
-  }
-  return "";
-}
-
-std::string_view name_of(CallOp op) {
-  switch (op) {
-    case CallOp::Bitcast: return "bitcast";
-    case CallOp::IfThenElse: return "if_then_else";
-    case CallOp::Dot: return "dot";
-    case CallOp::Prefetch: return "prefetch";
-    case CallOp::Barrier: return "barrier";
-    case CallOp::AsyncCommit: return "async_commit";
-    case CallOp::AsyncWait: return "async_wait";
   }
   return "";
 }

@@ -48,16 +48,39 @@ enum class BinaryOp : uint8_t {
   GE,
 };
 
-// Built-in calls. Calls that are statements stand inside Evaluate and have type boolean.
+// Built-in calls. Calls that are statements stand inside Evaluate and have type boolean. Their
+// operands are in ir/call_table.h.
 enum class CallOp : uint8_t {
   Bitcast,      // (value) -> the same bits as another type of equal width
   IfThenElse,   // (cond, a, b): like Select, but evaluates only the side taken
   Dot,          // (acc, a, b): lane l is acc[l] + the sum over p of a[p] * b[l * P + p]. `a` has P
                 // lanes (tiles: dot_shape.h). Products and sums, in any order, in acc's type.
-  Prefetch,     // statement (element address as a Load, locality 0..3), or a form of AsyncOp
-  Barrier,      // statement (): all threads of the block, or a form of AsyncOp
-  AsyncCommit,  // statement (): closes the open group of copies, or a form of AsyncOp
-  AsyncWait,  // statement (n): until at most n of this thread's groups are in flight, or a form…
+  Prefetch,     // statement (element address as a Load, locality 0..3)
+  Barrier,      // statement (): all threads of the block
+  AsyncCommit,  // statement (): closes the open group of copies
+  AsyncWait,    // statement (n): until at most n of this thread's groups are in flight
+  // Statements of GPU threads, most of them for sm_90.
+  WarpBarrier,            // (): the lanes of a warp meet
+  NamedBarrier,           // (number, threads): so many threads of the block meet
+  ClusterBarrier,         // (): all threads of a cluster meet
+  ClusterBarrierRelaxed,  // (): the same, which shows others nothing but what a fence did before
+  ProxyFence,     // (): the thread's earlier accesses to shared memory come before those of copies,
+                  // for whoever is told of it after this
+  MbarrierFence,  // (): shows copies the mbarriers that the thread has initialized
+  MbarrierInit,   // (mbarrier, arrivals): its phases take so many arrivals
+  MbarrierArrive,         // (mbarrier)
+  MbarrierArriveExpect,   // (mbarrier, bytes): the phase then expects so many bytes of copies, too
+  MbarrierArriveCluster,  // (mbarrier, rank): arrives at the mbarrier of that block of the cluster
+  MbarrierWait,           // (mbarrier, parity): until the phase of this parity has ended
+  BulkLoad,  // (to, from, bytes, mbarrier): 1-D bulk copy of contiguous bytes to shared memory; the
+             // mbarrier counts them. Bytes and both addresses are multiples of 16.
+  TensorLoad,  // (to, operand, mbarrier, blocks, tile…): TMA load, which the mbarrier counts.
+  // Multicast: to the same place of so many blocks of the cluster, each with its mbarrier.
+  TensorLoadIm2col,  // the same through an im2col map
+  TensorStore,       // (from, operand, tile…): TMA store, in a bulk group of its own
+  StoreWait,         // (): until the thread's TMA stores have read shared memory
+  RaiseRegisters,    // (registers): the warpgroup waits for so many per thread
+  LowerRegisters,    // (registers): the warpgroup keeps so many per thread
 };
 
 struct ExprNode;

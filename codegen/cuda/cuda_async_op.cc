@@ -2,22 +2,18 @@
 
 #include <utility>
 
-#include "kernel/instructions/mma_rows.h"
+#include "base/error.h"
 
 namespace tilewright {
 namespace {
 
-Stmt statement(CallOp op, std::vector<Expr> args) {
-  return make_evaluate(call(ElemType::boolean, op, std::move(args)));
-}
-
-// Names an operand by its first element.
+// The operand of a tensor map is named by its first element.
 Expr name_of_operand(const Buffer& operand) {
   return load(operand, std::vector<Expr>(operand->shape.size(), Expr(0)));
 }
 
-Buffer buffer_of(const Expr& named) { return named.as<LoadNode>()->buffer; }
-
+// Appends the tile: first elements, extents and box per dimension. Those of im2col follow per
+// dimension of an image: offsets, lower and upper ends, and steps.
 void append(std::vector<Expr>& args, const TensorBox& box) {
   args.insert(args.end(), box.at.begin(), box.at.end());
   args.insert(args.end(), box.dims.begin(), box.dims.end());
@@ -30,40 +26,39 @@ void append(std::vector<Expr>& args, const TensorBox& box) {
   }
 }
 
-std::vector<int64_t> numbers_from(std::vector<Expr>::const_iterator first, std::ptrdiff_t count) {
-  std::vector<int64_t> numbers;
-  for (auto e = first; e != first + count; ++e) numbers.push_back(as_int(*e).value_or(0));
-  return numbers;
-}
+// Takes apart what append() has put behind the operands of a row.
+class TileReader {
+ public:
+  explicit TileReader(const CallNode& call)
+      : at_(call.args.begin() + static_cast<std::ptrdiff_t>(row_of(call.op).count())),
+        end_(call.args.end()) {}
 
-TensorBox box_from(const std::vector<Expr>& args, size_t first, std::ptrdiff_t rank) {
-  const auto at = args.begin() + static_cast<std::ptrdiff_t>(first);
-  return {{at, at + rank}, {at + rank, at + 2 * rank}, numbers_from(at + 2 * rank, rank)};
-}
+  TensorBox read(bool has_pixels) {
+    constexpr std::ptrdiff_t kPerDimension = 3, kPerPixel = 4;
+    // The number and the channels of an image have no pixels.
+    const auto rank = has_pixels ? (end_ - at_ + 2 * kPerPixel) / (kPerDimension + kPerPixel)
+                                 : (end_ - at_) / kPerDimension;
+    TensorBox box{exprs(rank), exprs(rank), numbers(rank)};
+    if (!has_pixels) return box;
+    const auto image = rank - 2;
+    box.pixels = BoxPixels{exprs(image), numbers(image), numbers(image), numbers(image)};
+    return box;
+  }
 
-TensorBox box_from(const std::vector<Expr>& args, size_t first) {
-  return box_from(args, first, static_cast<std::ptrdiff_t>((args.size() - first) / 3));
-}
+ private:
+  std::vector<Expr> exprs(std::ptrdiff_t count) {
+    const auto first = at_;
+    at_ += count;
+    return {first, at_};
+  }
+  std::vector<int64_t> numbers(std::ptrdiff_t count) {
+    std::vector<int64_t> list;
+    for (const Expr& e : exprs(count)) list.push_back(as_int(e).value());
+    return list;
+  }
 
-// An im2col TMA load: prefetch(to, operand, rank, mbarrier, …, [blocks])
-AsyncOp load_of_windows(const std::vector<Expr>& args) {
-  constexpr size_t kFirst = 4;
-  const auto rank = static_cast<std::ptrdiff_t>(as_int(args[2]).value_or(0)), image = rank - 2;
-  TensorBox box = box_from(args, kFirst, rank);
-  const auto at = args.begin() + kFirst + 3 * rank;
-  box.pixels = BoxPixels{{at, at + image},
-                         numbers_from(at + image, image),
-                         numbers_from(at + 2 * image, image),
-                         numbers_from(at + 3 * image, image)};
-  const bool is_shared = args.end() - at > 4 * image;
-  const int64_t blocks = is_shared ? as_int(args.back()).value_or(1) : 1;
-  return {AsyncOp::Kind::Load, args[3], {}, 0, args[0], buffer_of(args[1]), std::move(box), blocks};
-}
-
-// The blocks of a TMA load: the number behind the three of each dimension, or 1 without one.
-int64_t blocks_from(const std::vector<Expr>& args) {
-  return (args.size() - 3) % 3 == 1 ? as_int(args.back()).value_or(1) : 1;
-}
+  std::vector<Expr>::const_iterator at_, end_;
+};
 
 }  // namespace
 
@@ -73,114 +68,44 @@ int64_t TensorBox::elements() const {
   return count;
 }
 
-std::optional<AsyncOp> async_op(const Expr& e) {
-  using Kind = AsyncOp::Kind;
+std::optional<TensorTransfer> tensor_transfer(const Expr& e) {
   auto* c = e.as<CallNode>();
-  if (!c || c->args.empty()) return std::nullopt;
-  const std::vector<Expr>& args = c->args;
-  auto is_named = [&](size_t i) { return args.size() > i && args[i].as<LoadNode>() != nullptr; };
-  const bool names = is_named(0);
-  switch (c->op) {
-    case CallOp::Barrier:
-      if (!names && args.size() == 1 && is_int(args[0], 0)) {
-        return AsyncOp{Kind::Fence, {}, {}, 0, {}, {}, {}};
-      }
-      if (!names && args.size() == 1 && as_int(args[0])) {
-        return AsyncOp{Kind::ClusterBarrier, {}, {}, 0, {}, {}, {}, *as_int(args[0])};
-      }
-      if (!names && args.size() == 2 && is_named(1) && as_int(args[0])) {
-        return AsyncOp{Kind::ClusterBarrier, args[1], {}, 0, {}, {}, {}, *as_int(args[0])};
-      }
-      if (!names && (args.size() != 2 || !as_int(args[1]))) return std::nullopt;
-      if (!names && is_int(args[0], 0))
-        return AsyncOp{Kind::WarpBarrier, {}, {}, kWarp, {}, {}, {}};
-      if (!names) return AsyncOp{Kind::NamedBarrier, {}, args[0], *as_int(args[1]), {}, {}, {}};
-      if (args.size() == 1) return AsyncOp{Kind::ShowBarriers, args[0], {}, 0, {}, {}, {}};
-      return AsyncOp{Kind::MakeBarrier, args[0], args[1], 0, {}, {}, {}};
-    case CallOp::AsyncCommit:
-      if (!names || args.size() < 2) return std::nullopt;
-      if (args.size() == 2) return AsyncOp{Kind::Arrive, args[0], args[1], 0, {}, {}, {}};
-      if (args.size() == 3) {
-        return AsyncOp{Kind::Arrive, args[0], args[1], 0, {}, {}, {}, 1, args[2]};
-      }
-      if (!is_named(1)) return std::nullopt;
-      return AsyncOp{Kind::Store, {}, {}, 0, args[0], buffer_of(args[1]), box_from(args, 2)};
-    case CallOp::AsyncWait:
-      if (!names) return std::nullopt;
-      if (args.size() == 2) return AsyncOp{Kind::WaitPhase, args[0], args[1], 0, {}, {}, {}};
-      return AsyncOp{Kind::WaitStores, {}, {}, 0, args[0], {}, {}};
-    case CallOp::Prefetch:
-      if (!names || !is_named(1)) return std::nullopt;
-      if (is_named(3) && as_int(args[2])) return load_of_windows(args);
-      if (!is_named(2)) return std::nullopt;
-      if (args.size() == 4) {
-        return AsyncOp{Kind::LoadBytes, args[2], args[3], 0, args[0], {}, {}, 1, {}, args[1]};
-      }
-      return AsyncOp{Kind::Load,        args[2],          {}, 0, args[0], buffer_of(args[1]),
-                     box_from(args, 3), blocks_from(args)};
-    case CallOp::Bitcast:
-    case CallOp::IfThenElse:
-    case CallOp::Dot: return std::nullopt;
-  }
-  return std::nullopt;
+  if (!c) return std::nullopt;
+  const bool is_im2col = c->op == CallOp::TensorLoadIm2col;
+  TensorTransfer copy;
+  copy.is_store = c->op == CallOp::TensorStore;
+  if (c->op != CallOp::TensorLoad && !is_im2col && !copy.is_store) return std::nullopt;
+  copy.shared = operand_of(*c, copy.is_store ? "from" : "to");
+  copy.operand = operand_of(*c, "operand").as<LoadNode>()->buffer;
+  copy.box = TileReader(*c).read(is_im2col);
+  if (copy.is_store) return copy;
+  copy.mbarrier = operand_of(*c, "mbarrier");
+  copy.blocks = as_int(operand_of(*c, "blocks")).value();
+  return copy;
 }
 
-std::optional<AsyncOp> async_op(const Stmt& s) {
-  auto* n = s.as<EvaluateNode>();
-  return n ? async_op(n->value) : std::nullopt;
+Stmt call_statement(CallOp op, std::vector<Expr> args) {
+  TW_ASSERT(row_of(op).is_statement, "a call with a value is no statement");
+  return make_evaluate(call(ElemType::boolean, op, std::move(args)));
 }
 
-Stmt make_mbarrier(const Expr& barrier, int64_t arrivals) {
-  return statement(CallOp::Barrier, {barrier, Expr(arrivals)});
+Stmt arrive(const Expr& mbarrier, int64_t bytes) {
+  if (bytes == 0) return call_statement(CallOp::MbarrierArrive, {mbarrier});
+  return call_statement(CallOp::MbarrierArriveExpect, {mbarrier, Expr(bytes)});
 }
 
-Stmt show_mbarriers(const Expr& barriers) { return statement(CallOp::Barrier, {barriers}); }
-
-Stmt named_barrier(int64_t number, int64_t threads) {
-  return statement(CallOp::Barrier, {Expr(number), Expr(threads)});
-}
-
-Stmt fence_async() { return statement(CallOp::Barrier, {Expr(0)}); }
-Stmt warp_barrier() { return statement(CallOp::Barrier, {Expr(0), Expr(kWarp)}); }
-
-Stmt cluster_barrier(int64_t blocks) { return statement(CallOp::Barrier, {Expr(blocks)}); }
-
-Stmt cluster_barrier_of(const Expr& barriers, int64_t blocks) {
-  return statement(CallOp::Barrier, {Expr(blocks), barriers});
-}
-
-Stmt arrive(const Expr& barrier, const Expr& bytes) {
-  return statement(CallOp::AsyncCommit, {barrier, bytes});
-}
-
-Stmt arrive_at(const Expr& barrier, const Expr& rank) {
-  return statement(CallOp::AsyncCommit, {barrier, Expr(0), rank});
-}
-
-Stmt wait_phase(const Expr& barrier, const Expr& parity) {
-  return statement(CallOp::AsyncWait, {barrier, parity});
-}
-
-Stmt load_box(const Expr& to, const Buffer& operand, const Expr& barrier, const TensorBox& box,
+Stmt load_box(const Expr& to, const Buffer& operand, const Expr& mbarrier, const TensorBox& box,
               int64_t blocks) {
-  std::vector<Expr> args = {to, name_of_operand(operand)};
-  if (box.pixels) args.emplace_back(static_cast<int64_t>(box.at.size()));
-  args.push_back(barrier);
+  std::vector<Expr> args = {to, name_of_operand(operand), mbarrier, Expr(blocks)};
   append(args, box);
-  if (blocks > 1) args.emplace_back(blocks);
-  return statement(CallOp::Prefetch, std::move(args));
-}
-
-Stmt load_bytes(const Expr& to, const Expr& from, const Expr& barrier, int64_t bytes) {
-  return statement(CallOp::Prefetch, {to, from, barrier, Expr(bytes)});
+  return call_statement(box.pixels ? CallOp::TensorLoadIm2col : CallOp::TensorLoad,
+                        std::move(args));
 }
 
 Stmt store_box(const Expr& from, const Buffer& operand, const TensorBox& box) {
   std::vector<Expr> args = {from, name_of_operand(operand)};
   append(args, box);
-  return statement(CallOp::AsyncCommit, std::move(args));
+  return call_statement(CallOp::TensorStore, std::move(args));
 }
-
-Stmt wait_stores(const Expr& array) { return statement(CallOp::AsyncWait, {array}); }
 
 }  // namespace tilewright

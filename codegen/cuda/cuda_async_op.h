@@ -1,44 +1,12 @@
-// Operations of sm_90 threads on mbarriers and TMA copies, as statements of lowered programs. They
-// are forms of the calls by which threads wait and copy (ir/expr.h), told apart by their arguments.
-// An element of an array that is only named is a Load, as the address of a prefetch is.
-//
-//   barrier(mbarrier, arrivals)            initializes an mbarrier whose phases take so many
-//                                          arrivals
-//   barrier(mbarriers)                     shows those that the thread has initialized to copies
-//   barrier(0)                             proxy fence: the thread's earlier accesses to shared
-//                                          memory come before those of copies, for whoever is told
-//                                          of it after this
-//   barrier(blocks)                        all threads of a cluster of so many blocks meet
-//   barrier(blocks, mbarriers)             the same, which shows others these mbarriers and nothing
-//                                          else
-//   barrier(number, threads)               so many threads of the block meet at the named barrier
-//   barrier(0, 32)                         the lanes of a warp meet
-//
-//   async_commit(mbarrier, bytes)          arrives; the phase then expects so many bytes of copies,
-//                                          too
-//   async_commit(mbarrier, bytes, rank)    arrives at the mbarrier of that block of the cluster
-//   async_wait(mbarrier, parity)           waits until the phase of this parity has ended
-//
-//   prefetch(to, operand, mbarrier, …)     TMA load: a tile of an operand to shared memory; the
-//                                          mbarrier counts its bytes
-//   prefetch(to, operand, mbarrier, …, blocks)
-//                                          multicast: the same, to the same place of all of so many
-//                                          blocks of the cluster; the mbarrier of each counts it
-//   prefetch(to, operand, rank, mbarrier, …)
-//                                          im2col TMA load (BoxPixels), likewise
-//   prefetch(to, element, mbarrier, bytes)
-//                                          1-D bulk copy: so many contiguous bytes of an operand,
-//                                          from an element on, to shared memory, likewise
-//   async_commit(from, operand, …)         TMA store: a tile of shared memory to an operand, in a
-//                                          bulk group of its own
-//   async_wait(array)                      waits until such groups of the thread have read shared
-//                                          memory
+// Statements of sm_90 threads: barriers, mbarriers and TMA copies (CallOp, ir/expr.h), and what a TMA
+// copy moves.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "ir/call_table.h"
 #include "ir/stmt.h"
 
 namespace tilewright {
@@ -62,56 +30,24 @@ struct TensorBox {
   int64_t elements() const;
 };
 
-struct AsyncOp {
-  enum class Kind : uint8_t {
-    MakeBarrier,
-    ShowBarriers,
-    Fence,
-    NamedBarrier,
-    WarpBarrier,
-    ClusterBarrier,
-    Arrive,
-    WaitPhase,
-    Load,
-    LoadBytes,
-    Store,
-    WaitStores
-  };
-  Kind kind;
-  Expr barrier;  ///< a Load: in all but Store, WaitStores and the barriers of threads
-  Expr count;    ///< arrivals, bytes, or the parity; for NamedBarrier its number
-  int64_t threads = 0;
-  Expr shared;     ///< a Load: the first element in shared memory; in Load…, Store and WaitStores
-  Buffer operand;  ///< in global memory; for Load and Store
+/// A TMA copy by a tensor map.
+struct TensorTransfer {
+  bool is_store = false;
+  Expr shared;     ///< a Load: the first element in shared memory
+  Buffer operand;  ///< in global memory
   TensorBox box;
-  int64_t blocks = 1;  ///< in the cluster, that take part; for ClusterBarrier and Load
-  Expr rank = {};      ///< for Arrive: the target block in the cluster; undefined: its own
-  Expr element = {};   ///< a Load: the first element in global memory; for LoadBytes
+  Expr mbarrier = {};  ///< a Load: it counts the bytes of a load
+  int64_t blocks = 1;  ///< blocks of the cluster that get the tile
 };
 
-/// The form that a call has; nothing for other calls.
-std::optional<AsyncOp> async_op(const Expr& call);
-std::optional<AsyncOp> async_op(const Stmt& statement);
+/// The copy that a call is; nothing for other calls.
+std::optional<TensorTransfer> tensor_transfer(const Expr& call);
 
-Stmt make_mbarrier(const Expr& barrier, int64_t arrivals);
-Stmt show_mbarriers(const Expr& barriers);
-Stmt fence_async();
-Stmt named_barrier(int64_t number, int64_t threads);
-Stmt warp_barrier();
-Stmt cluster_barrier(int64_t blocks);
-/// The same where others need to see nothing but these mbarriers, which show_mbarriers() is before.
-Stmt cluster_barrier_of(const Expr& barriers, int64_t blocks);
-/// `bytes` of 0: an arrival alone.
-Stmt arrive(const Expr& barrier, const Expr& bytes);
-/// Arrives at the mbarrier at the same place in another block of the cluster.
-Stmt arrive_at(const Expr& barrier, const Expr& rank);
-/// Waits until the phase has ended, whichever blocks of the cluster arrive.
-Stmt wait_phase(const Expr& barrier, const Expr& parity);
-Stmt load_box(const Expr& to, const Buffer& operand, const Expr& barrier, const TensorBox& box,
+Stmt call_statement(CallOp op, std::vector<Expr> args = {});
+/// An mbarrier is an element of an array that a Load names. `bytes` of 0: an arrival alone.
+Stmt arrive(const Expr& mbarrier, int64_t bytes = 0);
+Stmt load_box(const Expr& to, const Buffer& operand, const Expr& mbarrier, const TensorBox& box,
               int64_t blocks = 1);
-/// `bytes` is a multiple of 16, as are both addresses.
-Stmt load_bytes(const Expr& to, const Expr& from, const Expr& barrier, int64_t bytes);
 Stmt store_box(const Expr& from, const Buffer& operand, const TensorBox& box);
-Stmt wait_stores(const Expr& array);
 
 }  // namespace tilewright

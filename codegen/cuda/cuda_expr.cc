@@ -168,11 +168,6 @@ std::string CudaExpr::text(const Expr& e, int lane) {
         return fmt::format("({} ? {} : {})", text(n->args[0], lane), text(n->args[1], lane),
                            text(n->args[2], lane));
       }
-      if (n->op == CallOp::Barrier) return "__syncthreads()";
-      if (n->op == CallOp::AsyncCommit) return "tw_cp_async_commit()";
-      if (n->op == CallOp::AsyncWait) {
-        return fmt::format("tw_cp_async_wait<{}>()", print(n->args[0]));
-      }
       throw LoweringError(fmt::format("'{}' is not printed for GPUs yet", name_of(n->op)));
     }
   }

@@ -13,7 +13,6 @@
 #include "codegen/cuda/cuda_cluster.h"
 #include "codegen/cuda/cuda_dot.h"
 #include "codegen/cuda/cuda_expr.h"
-#include "codegen/cuda/cuda_roles.h"
 #include "codegen/cuda/cuda_tensor_text.h"
 #include "codegen/cuda/cuda_uses.h"
 #include "codegen/cuda/instructions/cuda_mma.h"
@@ -63,9 +62,8 @@ class KernelPrinter {
   void allocate_stmt(const AllocateNode& n);
   void evaluate_stmt(const EvaluateNode& n);
   void block(const Stmt& s);
-  void roles(const Annotations& notes);
-  void tensor_copy(const AsyncOp& op);
-  std::string map_of(const AsyncOp& op);
+  void tensor_copy(const TensorTransfer& copy);
+  std::string map_of(const TensorTransfer& copy);
   std::vector<std::string> buffer_parameters(const Uses& uses, const std::vector<Buffer>& buffers);
   std::vector<std::string> dim_parameters();
   // Whether no launch writes this one of the buffers, parameters first.
@@ -83,7 +81,6 @@ class KernelPrinter {
   bool aligns_boxes_ = false;                     // aligns arrays to where swizzles begin
   bool needs_fences_ = false;                     // fences the asynchronous proxy
   int64_t cluster_ = 1;                           // blocks per cluster
-  RoleBudget budget_{};                           // with warp specialization, until the roles part
   std::vector<Buffer> given_;                     // buffers that maps may describe
   std::vector<std::string> maps_;
   // Under a loop that leaves wgmma groups in flight: its nests, once they are printed.
@@ -131,7 +128,6 @@ void KernelPrinter::block(const Stmt& s) {
 // A loop over an axis is the thread's position; all other statements stand in it.
 void KernelPrinter::axis(const ForNode& n) {
   int place = axis_of(n.for_kind);
-  roles(n.annotations);
   const std::string key = kSwizzledRowKey;
   for (const auto& [name, value] : n.annotations) {
     if (name.rfind(key, 0) == 0) swizzled_rows_[name.substr(key.size())] = std::get<int64_t>(value);
@@ -264,38 +260,17 @@ void KernelPrinter::multiply_by_warpgroups(const ForNode& n, const Instruction& 
   if (is_pending_) pending_.push_back(nest);
 }
 
-void KernelPrinter::roles(const Annotations& notes) {
-  auto number = [&](const char* key) {
-    auto it = notes.find(key);
-    return it == notes.end() ? int64_t{0} : std::get<int64_t>(it->second);
-  };
-  if (notes.count(kConsumersKey) == 0) return;
-  budget_.consumers = number(kConsumersKey);
-  budget_.consumer_registers = number(kConsumerRegistersKey);
-  budget_.producer_registers = number(kProducerRegistersKey);
-}
-
 void KernelPrinter::if_stmt(const IfNode& n) {
-  // Consumers and producers part here (warp specialization).
-  const bool parts = budget_.consumers > 0 && n.else_case.defined();
-  const RoleBudget budget = parts ? std::exchange(budget_, {}) : RoleBudget{};
-  auto set_registers = [&](const char* how, int64_t count) {
-    if (count > 0) line(fmt::format("tw_registers_{}<{}>();", how, count));
-  };
   line(fmt::format("if ({}) {{", expr_.print_bare(n.cond)));
   ++depth_;
   {
     KnowledgeScope scope(known_);
     known_.assume(n.cond);
-    set_registers("raise", budget.consumer_registers);
     stmt(n.then_case);
   }
   --depth_;
   if (!n.else_case.defined()) return line("}");
   line("} else {");
-  ++depth_;
-  set_registers("lower", budget.producer_registers);
-  --depth_;
   block(n.else_case);
 }
 
@@ -316,43 +291,40 @@ void KernelPrinter::store_stmt(const StoreNode& n) {
 }
 
 void KernelPrinter::evaluate_stmt(const EvaluateNode& n) {
-  auto* c = n.value.as<CallNode>();
-  const auto op = async_op(n.value);
-  bool is_copying = c && !op && (c->op == CallOp::AsyncCommit || c->op == CallOp::AsyncWait);
+  const CallNode& c = *n.value.as<CallNode>();
+  const bool is_copying = c.op == CallOp::AsyncCommit || c.op == CallOp::AsyncWait;
   if (is_copying && !target_.gpu.has_async_copy()) return;  // its copies have landed already
-  if (op && op->operand) return tensor_copy(*op);
+  if (const auto copy = tensor_transfer(n.value)) return tensor_copy(*copy);
   // Behind the barrier, other threads' wgmma and TMA copies must see what this thread has stored
   // and copied.
-  const bool meets =
-      c && c->op == CallOp::Barrier && (!op || op->kind == AsyncOp::Kind::NamedBarrier);
+  const bool meets = c.op == CallOp::Barrier || c.op == CallOp::NamedBarrier;
   const bool is_fenced = out_.ends_with("tw_fence_async();\n");
   if (needs_fences_ && meets && !is_fenced) line("tw_fence_async();");
-  if (!op) return line(expr_.print(n.value) + ";");
-  for (const std::string& text : async_lines(*op, expr_)) line(text);
+  lines(call_lines(c, expr_));
 }
 
-void KernelPrinter::tensor_copy(const AsyncOp& op) {
+void KernelPrinter::tensor_copy(const TensorTransfer& copy) {
   if (target_.gpu.compute_capability < 90) {
     throw LoweringError(fmt::format("'{}' is to be copied by tensor copies, which {} does not have",
-                                    op.operand->name, target_.name));
+                                    copy.operand->name, target_.name));
   }
-  const std::string map = map_of(op);
-  for (const std::string& text : box_lines(op, map, expr_)) line(text);
+  const std::string map = map_of(copy);
+  lines(transfer_lines(copy, map, expr_));
 }
 
 // The parameter with the tensor map of a copy's operand and box: one for all copies with the same
 // map.
-std::string KernelPrinter::map_of(const AsyncOp& op) {
-  auto row = swizzled_rows_.find(op.shared.as<LoadNode>()->buffer->name);
-  auto place = std::find(given_.begin(), given_.end(), op.operand);
+std::string KernelPrinter::map_of(const TensorTransfer& copy) {
+  auto row = swizzled_rows_.find(copy.shared.as<LoadNode>()->buffer->name);
+  auto place = std::find(given_.begin(), given_.end(), copy.operand);
   TW_ASSERT(place != given_.end(), "a tensor copy of what the kernel is not given");
-  const TensorMap map = tensor_map_of(op, static_cast<int>(place - given_.begin()),
+  const TensorMap map = tensor_map_of(copy, static_cast<int>(place - given_.begin()),
                                       row == swizzled_rows_.end() ? 0 : row->second);
   for (size_t m = 0; m < maps_.size(); ++m) {
     if (same_map(map, launch_->tensor_maps[m])) return maps_[m];
   }
   launch_->tensor_maps.push_back(map);
-  maps_.push_back(expr_.fresh(op.operand->name + "_map"));
+  maps_.push_back(expr_.fresh(copy.operand->name + "_map"));
   return maps_.back();
 }
 

@@ -7,12 +7,9 @@
 
 namespace tilewright {
 
-// Annotations of a kernel's outermost loop over blocks, once it is lowered. Threads from
-// kConsumersKey on are the producers. Both budgets are there where registers are shared out between
-// the roles.
+// The annotation of a kernel's outermost loop over blocks, once it is lowered. Threads from this
+// number on are the producers.
 inline constexpr const char* kConsumersKey = "consumer_threads";
-inline constexpr const char* kConsumerRegistersKey = "consumer_registers";
-inline constexpr const char* kProducerRegistersKey = "producer_registers";
 
 /// Threads of a kernel with warp specialization, and registers per thread; 0 where no role gives
 /// any away.

@@ -1,6 +1,7 @@
 #include "codegen/cuda/cuda_tensor_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -17,7 +18,7 @@ std::string address(const Expr& named, CudaExpr& expr) {
 }
 
 // Rows of a box fill the span of a swizzle, or lie one behind another.
-TensorSwizzle swizzle_of(const AsyncOp& op, int64_t swizzled_row) {
+TensorSwizzle swizzle_of(const TensorTransfer& op, int64_t swizzled_row) {
   const Buffer& shared = op.shared.as<LoadNode>()->buffer;
   const int64_t bits = bits_of(shared->elem), row = op.box.box.back();
   if (swizzled_row == 0) {
@@ -45,66 +46,68 @@ TensorSwizzle swizzle_of(const AsyncOp& op, int64_t swizzled_row) {
 
 }  // namespace
 
-std::vector<std::string> async_lines(const AsyncOp& op, CudaExpr& expr) {
-  using Kind = AsyncOp::Kind;
-  switch (op.kind) {
-    case Kind::MakeBarrier:
-      return {fmt::format("tw_mbarrier_init({}, {});", address(op.barrier, expr),
-                          expr.print_bare(op.count))};
-    case Kind::ShowBarriers: return {"tw_mbarrier_fence_init();"};
-    case Kind::NamedBarrier:
-      return {fmt::format("tw_barrier_sync({}, {});", expr.print_bare(op.count), op.threads)};
-    case Kind::Fence: return {"tw_fence_async();"};
-    case Kind::WarpBarrier: return {"__syncwarp();"};
-    case Kind::ClusterBarrier:
-      return {op.barrier.defined() ? "tw_cluster_arrive_relaxed();" : "tw_cluster_arrive();",
-              "tw_cluster_wait();"};
-    case Kind::Arrive:
-      if (op.rank.defined()) {
-        return {fmt::format("tw_mbarrier_arrive_cluster({}, {});", address(op.barrier, expr),
-                            expr.print_bare(op.rank))};
-      }
-      if (is_int(op.count, 0)) {
-        return {fmt::format("tw_mbarrier_arrive({});", address(op.barrier, expr))};
-      }
-      return {fmt::format("tw_mbarrier_arrive_expect_tx({}, {});", address(op.barrier, expr),
-                          expr.print_bare(op.count))};
-    case Kind::WaitPhase:
-      return {fmt::format("tw_mbarrier_wait({}, {});", address(op.barrier, expr),
-                          expr.print_bare(op.count))};
-    case Kind::WaitStores: return {"tw_bulk_wait_read<0>();"};
-    case Kind::LoadBytes:
-      return {fmt::format("tw_bulk_load({}, {}, {}, {});", address(op.shared, expr),
-                          address(op.element, expr), expr.print_bare(op.count),
-                          address(op.barrier, expr))};
-    case Kind::Load:
-    case Kind::Store: break;
+std::vector<std::string> call_lines(const CallNode& call, CudaExpr& expr) {
+  std::vector<std::string> args;
+  for (size_t a = 0; a < call.args.size(); ++a) {
+    const bool is_value = access_of(call.op, a) == CallAccess::Value;
+    args.push_back(is_value ? expr.print_bare(call.args[a]) : address(call.args[a], expr));
   }
-  return {};
+  auto one = [&](const char* function) {
+    return std::vector<std::string>{fmt::format("{}({});", function, fmt::join(args, ", "))};
+  };
+  auto by_constant = [&](const char* function) {
+    return std::vector<std::string>{fmt::format("{}<{}>();", function, args[0])};
+  };
+  switch (call.op) {
+    case CallOp::Barrier: return one("__syncthreads");
+    case CallOp::AsyncCommit: return one("tw_cp_async_commit");
+    case CallOp::AsyncWait: return by_constant("tw_cp_async_wait");
+    case CallOp::WarpBarrier: return one("__syncwarp");
+    case CallOp::NamedBarrier: return one("tw_barrier_sync");
+    case CallOp::ClusterBarrier: return {"tw_cluster_arrive();", "tw_cluster_wait();"};
+    case CallOp::ClusterBarrierRelaxed:
+      return {"tw_cluster_arrive_relaxed();", "tw_cluster_wait();"};
+    case CallOp::ProxyFence: return one("tw_fence_async");
+    case CallOp::MbarrierFence: return one("tw_mbarrier_fence_init");
+    case CallOp::MbarrierInit: return one("tw_mbarrier_init");
+    case CallOp::MbarrierArrive: return one("tw_mbarrier_arrive");
+    case CallOp::MbarrierArriveExpect: return one("tw_mbarrier_arrive_expect_tx");
+    case CallOp::MbarrierArriveCluster: return one("tw_mbarrier_arrive_cluster");
+    case CallOp::MbarrierWait: return one("tw_mbarrier_wait");
+    case CallOp::BulkLoad: return one("tw_bulk_load");
+    case CallOp::StoreWait: return one("tw_bulk_wait_read<0>");
+    case CallOp::RaiseRegisters: return by_constant("tw_registers_raise");
+    case CallOp::LowerRegisters: return by_constant("tw_registers_lower");
+    default: break;
+  }
+  throw LoweringError(fmt::format("'{}' is not printed for GPUs yet", name_of(call.op)));
 }
 
-std::vector<std::string> box_lines(const AsyncOp& op, const std::string& map, CudaExpr& expr) {
+std::vector<std::string> transfer_lines(const TensorTransfer& copy, const std::string& map,
+                                        CudaExpr& expr) {
+  const TensorBox& box = copy.box;
   std::string at;
-  for (size_t d = op.box.at.size(); d-- > 0;) at += ", " + expr.print_bare(op.box.at[d]);
-  const size_t rank = op.box.at.size();
-  for (size_t d = op.box.pixels ? op.box.pixels->offsets.size() : 0; d-- > 0;) {
-    at += ", " + expr.print_bare(op.box.pixels->offsets[d]);
+  for (size_t d = box.at.size(); d-- > 0;) at += ", " + expr.print_bare(box.at[d]);
+  const size_t rank = box.at.size();
+  for (size_t d = box.pixels ? box.pixels->offsets.size() : 0; d-- > 0;) {
+    at += ", " + expr.print_bare(box.pixels->offsets[d]);
   }
-  const std::string shared = address(op.shared, expr);
-  const char* kind = op.box.pixels ? "im2col_" : "";
-  if (op.kind == AsyncOp::Kind::Load && op.blocks > 1) {
+  const std::string shared = address(copy.shared, expr);
+  if (copy.is_store) {
+    return {fmt::format("tw_tensor_store_{}d({}{}, {});", rank, map, at, shared),
+            "tw_bulk_commit();"};
+  }
+  const std::string mbarrier = address(copy.mbarrier, expr);
+  const char* kind = box.pixels ? "im2col_" : "";
+  if (copy.blocks > 1) {
     return {fmt::format("tw_tensor_{}multicast_{}d({}, {}{}, {}, {:#x});", kind, rank, shared, map,
-                        at, address(op.barrier, expr), (1 << op.blocks) - 1)};
+                        at, mbarrier, (1 << copy.blocks) - 1)};
   }
-  if (op.kind == AsyncOp::Kind::Load) {
-    return {fmt::format("tw_tensor_{}{}d({}, {}{}, {});", op.box.pixels ? kind : "load_", rank,
-                        shared, map, at, address(op.barrier, expr))};
-  }
-  return {fmt::format("tw_tensor_store_{}d({}{}, {});", rank, map, at, shared),
-          "tw_bulk_commit();"};
+  return {fmt::format("tw_tensor_{}{}d({}, {}{}, {});", box.pixels ? kind : "load_", rank, shared,
+                      map, at, mbarrier)};
 }
 
-TensorMap tensor_map_of(const AsyncOp& op, int buffer, int64_t swizzled_row) {
+TensorMap tensor_map_of(const TensorTransfer& op, int buffer, int64_t swizzled_row) {
   TensorMap map;
   map.buffer = buffer;
   map.elem = op.operand->elem;

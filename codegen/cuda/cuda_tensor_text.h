@@ -1,4 +1,4 @@
-// The text of operations on mbarriers and of TMA copies, and the tensor maps of these.
+// The text of calls that are statements, and the tensor maps of TMA copies.
 #pragma once
 
 #include <string>
@@ -10,15 +10,17 @@
 
 namespace tilewright {
 
-/// The lines of a statement that is no TMA copy by a map.
-std::vector<std::string> async_lines(const AsyncOp& op, CudaExpr& expr);
+/// The lines of a call that is a statement, and no TMA copy by a map. Throws LoweringError where GPUs
+/// have no such statement.
+std::vector<std::string> call_lines(const CallNode& call, CudaExpr& expr);
 /// The lines of a TMA copy by the map of this name.
-std::vector<std::string> box_lines(const AsyncOp& op, const std::string& map, CudaExpr& expr);
+std::vector<std::string> transfer_lines(const TensorTransfer& copy, const std::string& map,
+                                        CudaExpr& expr);
 
 /// The tensor map of a copy. `buffer` is the operand's position among what the kernel may be given.
 /// `swizzled_row` is the number of elements in a row of the swizzled array in shared memory, or 0.
 /// Throws LoweringError where rows of the box do not lie in shared memory as a map says.
-TensorMap tensor_map_of(const AsyncOp& op, int buffer, int64_t swizzled_row);
+TensorMap tensor_map_of(const TensorTransfer& op, int buffer, int64_t swizzled_row);
 bool same_map(const TensorMap& a, const TensorMap& b);
 
 }  // namespace tilewright

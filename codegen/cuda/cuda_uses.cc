@@ -1,6 +1,6 @@
 #include "codegen/cuda/cuda_uses.h"
 
-#include "codegen/cuda/cuda_async_op.h"
+#include "ir/call_table.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -9,11 +9,13 @@ Uses uses_of(const Stmt& kernel) {
   Uses uses;
   std::set<const ExprNode*> named;
   for_each_expr(kernel, [&](const Expr& e) {
-    if (auto op = async_op(e); op && op->operand) {
-      (op->kind == AsyncOp::Kind::Load ? uses.boxes_loaded : uses.boxes_stored) = true;
-      named.insert(e.as<CallNode>()->args[1].get());
-    } else if (op && op->kind == AsyncOp::Kind::LoadBytes) {
-      uses.boxes_loaded = true;
+    auto* c = e.as<CallNode>();
+    for (size_t a = 0; c && a < c->args.size(); ++a) {
+      const CallAccess access = access_of(c->op, a);
+      uses.boxes_loaded |= access == CallAccess::Write;
+      uses.boxes_stored |= access == CallAccess::MapWrite;
+      if (access == CallAccess::MapRead || access == CallAccess::MapWrite)
+        named.insert(c->args[a].get());
     }
     auto* n = e.as<LoadNode>();
     if (n && named.count(n) == 0) uses.read.insert(n->buffer.get());

@@ -7,6 +7,7 @@
 #include "ir/arith/lane_of.h"
 #include "ir/arith/simplify.h"
 #include "ir/arith/size_facts.h"
+#include "ir/call_table.h"
 #include "ir/text/printer.h"
 
 namespace tilewright {
@@ -38,18 +39,12 @@ class BoundsProver : public Visitor {
     under(!n.cond, n.on_false);
   }
   void visit_call(const CallNode& n) override {
-    switch (n.op) {
-      case CallOp::IfThenElse:
-        visit(n.args[0]);
-        under(n.args[0], n.args[1]);
-        return under(!n.args[0], n.args[2]);
-      case CallOp::Bitcast:
-      case CallOp::Dot: return Visitor::visit_call(n);
-      case CallOp::Prefetch:  // the address may lie outside; no element is read
-      case CallOp::Barrier:
-      case CallOp::AsyncCommit:
-      case CallOp::AsyncWait: return;
-    }
+    // An address may lie outside of its buffer; statements read no element themselves.
+    if (row_of(n.op).is_statement) return;
+    if (n.op != CallOp::IfThenElse) return Visitor::visit_call(n);
+    visit(n.args[0]);
+    under(n.args[0], n.args[1]);
+    under(!n.args[0], n.args[2]);
   }
   void visit_for(const ForNode& n) override {
     visit(n.min);

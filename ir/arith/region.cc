@@ -4,6 +4,7 @@
 #include "ir/arith/ends.h"
 #include "ir/arith/interval.h"
 #include "ir/buffer.h"
+#include "ir/call_table.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -102,9 +103,15 @@ class AccessFinder : public Visitor {
   }
 
   void visit_call(const CallNode& n) override {
-    auto* address = n.op == CallOp::Prefetch ? n.args[0].as<LoadNode>() : nullptr;
-    if (address == nullptr) return Visitor::visit_call(n);
-    for (const Expr& i : address->indices) Visitor::visit(i);  // the element itself is not read
+    for (size_t a = 0; a < n.args.size(); ++a) {
+      auto* address = n.args[a].as<LoadNode>();
+      const CallAccess access = access_of(n.op, a);
+      if (address == nullptr || (access != CallAccess::Address && access != CallAccess::Write)) {
+        Visitor::visit(n.args[a]);
+        continue;
+      }
+      for (const Expr& i : address->indices) Visitor::visit(i);  // the element itself is not read
+    }
   }
 
  private:

@@ -3,6 +3,7 @@
 #include "ir/arith/fold.h"
 #include "ir/arith/order.h"
 #include "ir/buffer.h"
+#include "ir/call_table.h"
 
 namespace tilewright::arith {
 namespace {
@@ -191,8 +192,9 @@ Expr Rewriter::rewrite_call(const CallNode& n, const Expr& e) {
   std::vector<Expr> args;
   for (size_t i = 0; i < n.args.size(); ++i) {
     args.push_back(rewrite(n.args[i]));
-    // The address of a prefetch stays a load, even where its value is known.
-    if (n.op == CallOp::Prefetch && args[i].as<LoadNode>() == nullptr && i == 0) return e;
+    // An element that is only named stays a load, even where its value is known.
+    const bool is_named = access_of(n.op, i) != CallAccess::Value;
+    if (is_named && args[i].as<LoadNode>() == nullptr) return e;
     changed |= !args.back().same_as(n.args[i]);
   }
   return changed ? call(n.type, n.op, std::move(args)) : e;

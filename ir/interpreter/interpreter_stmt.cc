@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "ir/visitor.h"
@@ -344,13 +345,10 @@ StmtPtr Compiler::compile_store(const StoreNode& n) {
 
 StmtPtr Compiler::compile_evaluate(const EvaluateNode& n) {
   auto* call = n.value.as<CallNode>();
-  const bool is_plain = call->op == CallOp::AsyncWait
-                            ? call->args.size() == 1 && call->args[0].as<LoadNode>() == nullptr
-                        : call->op == CallOp::Prefetch ? call->args.size() == 2
-                                                       : call->args.empty();
-  if (!is_plain) {  // forms of codegen/cuda/cuda_async_op.h
-    throw Error(fmt::format("{} of mbarriers, or of boxes, has no meaning to the interpreter",
-                            name_of(call->op)));
+  constexpr std::array kKnown = {CallOp::Prefetch, CallOp::Barrier, CallOp::AsyncCommit,
+                                 CallOp::AsyncWait};
+  if (std::find(kKnown.begin(), kKnown.end(), call->op) == kKnown.end()) {
+    throw Error(fmt::format("{} has no meaning to the interpreter", name_of(call->op)));
   }
   ExprPtr arg = call->op == CallOp::AsyncWait ? compile(call->args[0]) : nullptr;
   return std::make_unique<EvaluateCode>(n, call->op, std::move(arg));

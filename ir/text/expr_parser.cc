@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ir/call_table.h"
 
 namespace tilewright {
 namespace {
@@ -38,10 +39,6 @@ constexpr std::array<BinaryOp, 4> kBinaryFunctions = {BinaryOp::Min, BinaryOp::M
 constexpr std::array<UnaryOp, 9> kUnaryFunctions = {UnaryOp::Exp,   UnaryOp::Log,   UnaryOp::Sqrt,
                                                     UnaryOp::Rsqrt, UnaryOp::Tanh,  UnaryOp::Erf,
                                                     UnaryOp::Abs,   UnaryOp::Floor, UnaryOp::Round};
-constexpr std::array<CallOp, 7> kCalls = {CallOp::Bitcast,  CallOp::IfThenElse, CallOp::Dot,
-                                          CallOp::Prefetch, CallOp::Barrier,    CallOp::AsyncCommit,
-                                          CallOp::AsyncWait};
-
 template <class Op, size_t N>
 std::optional<Op> find_by_name(const std::array<Op, N>& ops, std::string_view name) {
   for (Op op : ops) {
@@ -50,11 +47,18 @@ std::optional<Op> find_by_name(const std::array<Op, N>& ops, std::string_view na
   return std::nullopt;
 }
 
+std::optional<CallOp> call_by_name(std::string_view name) {
+  for (const CallRow& row : call_rows()) {
+    if (row.name == name) return row.op;
+  }
+  return std::nullopt;
+}
+
 std::string known_functions() {
   std::string text = "select, ramp, broadcast, cast<T>";
   for (BinaryOp op : kBinaryFunctions) text += fmt::format(", {}", name_of(op));
   for (UnaryOp op : kUnaryFunctions) text += fmt::format(", {}", name_of(op));
-  for (CallOp op : kCalls) text += fmt::format(", {}<T>", name_of(op));
+  for (const CallRow& row : call_rows()) text += fmt::format(", {}<T>", row.name);
   return text;
 }
 
@@ -259,7 +263,7 @@ Expr ExprParser::named() {
   Token token = tokens_.next();
   if (!token.quoted) {
     if (token.text == "true" || token.text == "false") return make_bool(token.text == "true");
-    bool typed = token.text == "cast" || find_by_name(kCalls, token.text);
+    bool typed = token.text == "cast" || call_by_name(token.text);
     if (typed && tokens_.at("<") && tokens_.peek().begin == token.end) return typed_call(token);
     if (tokens_.at("(")) return function(token);
   }
@@ -281,7 +285,7 @@ Expr ExprParser::typed_call(const Token& name) {
   tokens_.expect("(");
   std::vector<Expr> args = list(")");
   return make(name, [&] {
-    if (auto op = find_by_name(kCalls, name.text)) return call(t, *op, args);
+    if (auto op = call_by_name(name.text)) return call(t, *op, args);
     if (args.size() != 1) {
       throw IrError(fmt::format("cast: expected 1 argument, got {}", args.size()));
     }

@@ -126,8 +126,6 @@ void Counter::axis(const ForNode& n) {
   in_cluster_ = in_cluster_ || n.annotations.count(kClusterKey) != 0;
   const auto consumers = n.annotations.find(kConsumersKey);
   if (consumers != n.annotations.end()) consumers_ = std::get<int64_t>(consumers->second);
-  const auto budget = n.annotations.find(kConsumerRegistersKey);
-  if (budget != n.annotations.end()) budget_ = static_cast<int>(std::get<int64_t>(budget->second));
   int64_t extent = work_.values.at(n.extent);
   known_.bind_kept(n.var, n.min, n.extent);
   if (is_block_axis(n.for_kind)) {
@@ -304,18 +302,7 @@ void Counter::use_own(const Buffer& b, int64_t elements) {
 }
 
 void Counter::evaluate(const Expr& e) {
-  auto* c = e.as<CallNode>();
-  if (!c) return;
-  if (auto op = async_op(e)) return asynchronous(*op);
-  issue(1);
-  if (c->op == CallOp::Barrier) {
-    work_.barriers += times_;
-    work_.exposed += times_ * (kBarrierLatency + kSharedLatency + rounds_ * kGlobalLatency);
-    rounds_ = 0;
-    has_barrier_ = true;
-  } else if (c->op == CallOp::AsyncWait && target_.gpu.has_async_copy()) {
-    wait_for_stage(static_cast<double>(work_.values.at(c->args[0])) + 1);
-  }
+  if (e.as<CallNode>()) asynchronous(e);
 }
 
 void Counter::under(const Expr& cond, bool holds, const Expr& e) {

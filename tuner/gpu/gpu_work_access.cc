@@ -145,7 +145,6 @@ void Counter::mma(const ForNode& n) {
 // Operands that are not in registers are read from shared memory by every instruction, across all
 // banks. The wait at the end of a group lasts as long as the last instruction's latency.
 void Counter::wgmma(const ForNode& n) {
-  constexpr int64_t kPassBytes = 128;
   constexpr double kOrdering = 3;     // fence, commit and wait
   constexpr double kDescriptors = 3;  // those that build an instruction's descriptors
   auto swizzled_row = [&](const Buffer& b) {

@@ -74,62 +74,67 @@ void Counter::count_bare() {
   for (const GlobalAccess& a : work_.global) work_.bare_bytes += a.is_store ? a.bytes : 0;
 }
 
-void Counter::asynchronous(const AsyncOp& op) {
-  using Kind = AsyncOp::Kind;
-  constexpr double kPassBytes = 128;
-  issue(1);
-  switch (op.kind) {
-    case Kind::Load:
-    case Kind::Store: {
-      const auto bytes = static_cast<double>(bytes_for(op.operand->elem, op.box.elements()));
-      Expr index = 0;
-      for (size_t d = 0; d < op.box.at.size(); ++d) {
-        index = index * op.box.dims[d] + op.box.at[d];
-        const bool is_offset = op.box.pixels && d > 0 && d + 1 < op.box.at.size();
-        if (is_offset) index = index + op.box.pixels->offsets[d - 1];
-      }
-      work_.global.push_back({op.operand, index, op.kind == Kind::Store, bytes * times_, false});
-      // Multicast: each block loads a part of the tile from memory and receives all of it.
-      work_.shared_passes += bytes / kPassBytes * times_ * static_cast<double>(op.blocks);
-      work_.box_bytes += bytes * times_;
-      if (op.blocks > 1) work_.multicast_bytes += bytes * times_;
-      if (op.kind == Kind::Load) {
-        received_ += bytes * times_ * static_cast<double>(op.blocks);
-      }
-      return;
-    }
-    case Kind::LoadBytes: {
-      auto* first = op.element.as<LoadNode>();
-      const auto bytes = static_cast<double>(work_.values.at(op.count));
+void Counter::transfer(const TensorTransfer& copy) {
+  const TensorBox& box = copy.box;
+  const auto bytes = static_cast<double>(bytes_for(copy.operand->elem, box.elements()));
+  Expr index = 0;
+  for (size_t d = 0; d < box.at.size(); ++d) {
+    index = index * box.dims[d] + box.at[d];
+    const bool is_offset = box.pixels && d > 0 && d + 1 < box.at.size();
+    if (is_offset) index = index + box.pixels->offsets[d - 1];
+  }
+  work_.global.push_back({copy.operand, index, copy.is_store, bytes * times_, false});
+  // Multicast: each block loads a part of the tile from memory and receives all of it.
+  const double moved = bytes * times_ * static_cast<double>(copy.blocks);
+  work_.shared_passes += moved / kPassBytes;
+  work_.box_bytes += bytes * times_;
+  if (copy.blocks > 1) work_.multicast_bytes += bytes * times_;
+  if (!copy.is_store) received_ += moved;
+}
+
+void Counter::asynchronous(const Expr& e) {
+  const CallNode& call = *e.as<CallNode>();
+  const bool sets_registers =
+      call.op == CallOp::RaiseRegisters || call.op == CallOp::LowerRegisters;
+  if (!sets_registers) issue(1);
+  switch (call.op) {
+    case CallOp::TensorLoad:
+    case CallOp::TensorLoadIm2col:
+    case CallOp::TensorStore: return transfer(*tensor_transfer(e));
+    case CallOp::BulkLoad: {
+      auto* first = operand_of(call, "from").as<LoadNode>();
+      const auto bytes = static_cast<double>(work_.values.at(operand_of(call, "bytes")));
       work_.global.push_back({first->buffer, first->indices[0], false, bytes * times_, false});
       work_.shared_passes += bytes / kPassBytes * times_;
       work_.box_bytes += bytes * times_;
       received_ += bytes * times_;
       return;
     }
-    case Kind::WaitPhase: {
+    case CallOp::MbarrierWait: {
       if (copies_ahead_) return;
       work_.barriers += times_;
       // One stage is in use; with pending wgmma groups another one is not free yet.
-      const auto named = op.barrier.as<LoadNode>()->buffer;
+      const auto named = operand_of(call, "mbarrier").as<LoadNode>()->buffer;
       const int64_t stages = work_.values.at(named->shape[0]) / (consumers_ > 0 ? 2 : 1);
       const auto ahead = static_cast<double>(std::max<int64_t>(1, stages - (has_pending_ ? 2 : 1)));
-      wait_for_stage(ahead);
-      return;
+      return wait_for_stage(ahead);
     }
-    case Kind::NamedBarrier:
+    case CallOp::AsyncWait:
+      if (!target_.gpu.has_async_copy()) return;
+      return wait_for_stage(static_cast<double>(work_.values.at(operand_of(call, "groups"))) + 1);
+    case CallOp::Barrier:
+    case CallOp::NamedBarrier:
       work_.barriers += times_;
       work_.exposed += times_ * (kBarrierLatency + kSharedLatency + rounds_ * kGlobalLatency);
       rounds_ = 0;
       has_barrier_ = true;
       return;
-    case Kind::ClusterBarrier: work_.exposed += times_ * kClusterLatency; return;
-    case Kind::Fence:
-    case Kind::WarpBarrier:
-    case Kind::MakeBarrier:
-    case Kind::ShowBarriers:
-    case Kind::Arrive:
-    case Kind::WaitStores: return;
+    case CallOp::ClusterBarrier:
+    case CallOp::ClusterBarrierRelaxed: work_.exposed += times_ * kClusterLatency; return;
+    case CallOp::RaiseRegisters:
+      budget_ = static_cast<int>(work_.values.at(operand_of(call, "registers")));
+      return;
+    default: return;
   }
 }
 

@@ -23,6 +23,8 @@ struct LaneAccess;
 
 namespace tilewright::gpu_work_detail {
 
+inline constexpr int64_t kPassBytes = 128;  // through the banks of shared memory
+
 class Counter {
  public:
   Counter(const Program& program, const Target& target, const std::map<std::string, int64_t>& sizes)
@@ -66,7 +68,8 @@ class Counter {
   void allocate(const AllocateNode& n);
   void use_own(const Buffer& b, int64_t elements);
   void evaluate(const Expr& e);
-  void asynchronous(const AsyncOp& op);
+  void asynchronous(const Expr& e);
+  void transfer(const TensorTransfer& copy);
   void part(const IfNode& n);
   void mma(const ForNode& n);
   void wgmma(const ForNode& n);

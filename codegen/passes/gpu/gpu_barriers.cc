@@ -188,16 +188,15 @@ class BarrierInserter {
     since_.read.insert(e.read.begin(), e.read.end());
     since_.in_flight.insert(e.issued.begin(), e.issued.end());
     if (!hazard) return s;
-    return make_seq({make_evaluate(call(ElemType::boolean, CallOp::Barrier, {})), s});
+    return make_seq({call_statement(CallOp::Barrier), s});
   }
 
   Effects effects_of(const Stmt& s) const {
     Effects e;
     for_each_expr(s, [&](const Expr& x) {
       if (auto* n = x.as<LoadNode>()) note(n->buffer, e.read);
-      auto* c = x.as<CallNode>();
-      e.waits |= c && c->op == CallOp::AsyncWait;
-      e.is_barrier |= c && c->op == CallOp::Barrier;
+      e.waits |= as_call(x, CallOp::AsyncWait) != nullptr;
+      e.is_barrier |= as_call(x, CallOp::Barrier) != nullptr;
     });
     for_each_stmt(s, [&](const Stmt& x) {
       auto* n = x.as<StoreNode>();

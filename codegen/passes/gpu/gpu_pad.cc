@@ -6,8 +6,8 @@
 #include <optional>
 #include <set>
 
-#include "codegen/cuda/cuda_async_op.h"
 #include "codegen/cuda_lowering.h"
+#include "ir/call_table.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -52,9 +52,8 @@ bool asks_for_swizzles(const Stmt& kernel) {
 std::set<const BufferNode*> filled_by_bytes(const Stmt& kernel) {
   std::set<const BufferNode*> filled;
   for_each_expr(kernel, [&](const Expr& e) {
-    const auto op = async_op(e);
-    if (op && op->kind == AsyncOp::Kind::LoadBytes) {
-      filled.insert(op->shared.as<LoadNode>()->buffer.get());
+    if (auto* copy = as_call(e, CallOp::BulkLoad)) {
+      filled.insert(operand_of(*copy, "to").as<LoadNode>()->buffer.get());
     }
   });
   return filled;

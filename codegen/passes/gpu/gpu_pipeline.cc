@@ -15,10 +15,6 @@
 namespace tilewright {
 namespace {
 
-Stmt async_call(CallOp op, std::vector<Expr> args) {
-  return make_evaluate(call(ElemType::boolean, op, std::move(args)));
-}
-
 // True for an element of global memory in stored form, or zero.
 bool is_copy(const Expr& value, ElemType elem) {
   if (auto* n = value.as<SelectNode>()) return is_zero(n->on_false) && is_copy(n->on_true, elem);
@@ -207,15 +203,15 @@ class Pipeliner : public Mutator {
     // A slot becomes free an iteration later where a wgmma group still reads it.
     const int64_t distance = stages - (leaves_wgmma_pending(n) ? 2 : 1);
     Var ahead(n.var.name() + "_ahead");
-    Stmt commit = async_call(CallOp::AsyncCommit, {});
+    Stmt commit = call_statement(CallOp::AsyncCommit);
     Stmt fill = make_for(ahead, 0, distance, ForKind::Unrolled,
                          make_seq({copies_of(simplify(n.min + ahead)), commit}));
     Stmt uses = InRing(rings, n, n.var, stages)(make_seq(parts.uses));
     for (size_t i = parts.others.size(); i-- > 0;) uses = make_allocate(parts.others[i], uses);
     // Behind the barrier, all threads see the copies that were waited for. Nobody reads any more
     // the slot that the next copies go to.
-    Stmt body = make_seq({async_call(CallOp::AsyncWait, {Expr(distance - 1)}),
-                          async_call(CallOp::Barrier, {}), copies_of(n.var + Expr(distance)),
+    Stmt body = make_seq({call_statement(CallOp::AsyncWait, {Expr(distance - 1)}),
+                          call_statement(CallOp::Barrier), copies_of(n.var + Expr(distance)),
                           commit, uses});
     Annotations notes = n.annotations;
     notes.erase(kPipelineStagesKey);

@@ -52,14 +52,14 @@ class InSlot : public Mutator {
 // their own.
 class Computing : public Mutator {
  public:
-  // `stored` names the array that TMA stores read, if there are any.
-  Computing(const Ring* ring, Var thread, int64_t threads, Expr stored, Analyzer& known)
-      : ring_(ring), thread_(std::move(thread)), threads_(threads), stored_(std::move(stored)),
-        known_(known) {}
+  // `stores`: there are TMA stores.
+  Computing(const Ring* ring, Var thread, int64_t threads, bool stores, Analyzer& known)
+      : ring_(ring), thread_(std::move(thread)), threads_(threads), stores_(stores), known_(known) {
+  }
 
   Stmt operator()(const Stmt& body) {
     Stmt result = mutate(body);
-    if (stored_.defined()) result = make_seq({result, by_first(wait_stores(stored_))});
+    if (stores_) result = make_seq({result, by_first(call_statement(CallOp::StoreWait))});
     return ring_ ? with_counter(*ring_, result) : result;
   }
 
@@ -75,10 +75,11 @@ class Computing : public Mutator {
 
   // Before others write there again, waits until TMA stores have read what threads wrote for them.
   Stmt mutate_evaluate(const EvaluateNode& n, const Stmt& s) override {
-    auto* c = n.value.as<CallNode>();
-    if (!c || c->op != CallOp::Barrier || async_op(n.value)) return s;
-    Stmt meet = ring_ && ring_->by_roles ? named_barrier(kConsumersMeet, threads_) : s;
-    return stored_.defined() ? make_seq({by_first(wait_stores(stored_)), meet}) : meet;
+    if (!as_call(n.value, CallOp::Barrier)) return s;
+    Stmt meet = ring_ && ring_->by_roles
+                    ? call_statement(CallOp::NamedBarrier, {Expr(kConsumersMeet), Expr(threads_)})
+                    : s;
+    return stores_ ? make_seq({by_first(call_statement(CallOp::StoreWait)), meet}) : meet;
   }
 
  private:
@@ -102,10 +103,14 @@ class Computing : public Mutator {
   Stmt release(const Expr& count) const {
     const Expr lane = floormod(thread_, Expr(kWarp)), empty = ring_->empty(count);
     const int64_t blocks = ring_->cluster.blocks;
-    Stmt tell = blocks > 1 ? make_if(lane < Expr(blocks), arrive_at(empty, lane))
-                           : make_if(eq(lane, Expr(0)), arrive(empty, Expr(0)));
-    if (ring_->read_by_lanes) return make_seq({fence_async(), warp_barrier(), tell});
-    return blocks > 1 ? make_seq({warp_barrier(), tell}) : tell;
+    const Stmt meet = call_statement(CallOp::WarpBarrier);
+    Stmt tell = blocks > 1 ? make_if(lane < Expr(blocks),
+                                     call_statement(CallOp::MbarrierArriveCluster, {empty, lane}))
+                           : make_if(eq(lane, Expr(0)), arrive(empty));
+    if (ring_->read_by_lanes) {
+      return make_seq({call_statement(CallOp::ProxyFence), meet, tell});
+    }
+    return blocks > 1 ? make_seq({meet, tell}) : tell;
   }
 
   Stmt consumer() {
@@ -114,8 +119,7 @@ class Computing : public Mutator {
     const Expr count = simplify(first + n.var - n.min);
     // The preceding stage, without a negative number.
     const Expr before = count + Expr(ring_->stages - 1);
-    std::vector<Stmt> steps = {
-        wait_phase(ring_->full(count), floormod(ring_->round(count), Expr(2)))};
+    std::vector<Stmt> steps = {ring_->wait_for_full(count)};
     if (ring_->leaves_pending) {
       steps.push_back(uses_at(count));
       steps.push_back(make_if(n.var > n.min, release(before)));
@@ -149,8 +153,7 @@ class Computing : public Mutator {
         const Stmt there = substitute(s, VarMap{{n.var.get(), at}});
         return mutate(InSlot(ring_->rings, ring_->slot(count))(there));
       };
-      return make_seq({wait_phase(ring_->full(count), floormod(ring_->round(count), Expr(2))),
-                       parts.iteration(placed, late)});
+      return make_seq({ring_->wait_for_full(count), parts.iteration(placed, late)});
     };
     const Expr last = simplify(n.min + n.extent - Expr(1)), count = count_of(n.var);
     Stmt body = make_seq(
@@ -170,16 +173,17 @@ class Computing : public Mutator {
     const ForNode& n = ring_->loop;
     Var first("first"), ahead(n.var.name() + "_ahead");
     const int64_t distance = ring_->stages - (ring_->leaves_pending ? 2 : 1);
-    Stmt meet = make_evaluate(call(ElemType::boolean, CallOp::Barrier, {}));
-    if (ring_->read_by_lanes) meet = make_seq({fence_async(), meet});  // as in release()
+    Stmt meet = call_statement(CallOp::Barrier);
+    if (ring_->read_by_lanes)
+      meet = make_seq({call_statement(CallOp::ProxyFence), meet});  // as in release()
     auto filled = [&](const Expr& turn) {
       return simplified_if(turn < n.extent,
                            by_first(fill(*ring_, simplify(n.min + turn), first + turn)));
     };
     Stmt begin = make_for(ahead, 0, distance, ForKind::Unrolled, filled(ahead));
     const Expr turn = simplify(n.var - n.min), count = simplify(first + turn);
-    Stmt body = make_seq({wait_phase(ring_->full(count), floormod(ring_->round(count), Expr(2))),
-                          meet, filled(simplify(turn + Expr(distance))), uses_at(count)});
+    Stmt body = make_seq({ring_->wait_for_full(count), meet,
+                          filled(simplify(turn + Expr(distance))), uses_at(count)});
     std::vector<Stmt> stmts;
     if (ring_->done) stmts.push_back(meet);  // the tile before may still be read
     if (distance > 0) stmts.push_back(begin);
@@ -190,7 +194,7 @@ class Computing : public Mutator {
   const Ring* ring_;
   Var thread_;
   int64_t threads_;
-  Expr stored_;
+  bool stores_;
   Analyzer& known_;
 };
 
@@ -207,7 +211,7 @@ class KernelRewriter {
   }
 
   Stmt operator()(const Stmt& s) {
-    if (!ring_ && !stored_.defined()) return s;
+    if (!ring_ && !stores_) return s;
     if (auto* a = s.as<AllocateNode>()) {
       auto ring = ring_ ? ring_->rings.find(a->buffer.get()) : BufferMap::iterator{};
       const bool is_ring = ring_ && ring != ring_->rings.end();
@@ -220,13 +224,8 @@ class KernelRewriter {
     if (is_block_axis(n->for_kind)) {
       Annotations notes = n->annotations;
       Stmt body = (*this)(n->body);
-      if (budget_) {
-        notes[kConsumersKey] = budget_->consumers;
-        if (budget_->consumer_registers > 0) {
-          notes[kConsumerRegistersKey] = budget_->consumer_registers;
-          notes[kProducerRegistersKey] = budget_->producer_registers;
-        }
-        budget_.reset();
+      if (const int64_t consumers = std::exchange(consumers_, 0); consumers > 0) {
+        notes[kConsumersKey] = consumers;
       }
       return make_for(n->var, n->min, n->extent, n->for_kind, body, notes);
     }
@@ -280,7 +279,7 @@ class KernelRewriter {
                       "loop that is annotated '{}' and '{}'",
                       n.var.name(), kPipelineStagesKey, kCopiesKey));
     }
-    stored_ = load(c.shared, std::vector<Expr>(c.shared->shape.size(), Expr(0)));
+    stores_ = true;
   }
 
   void take(const ForNode& n, bool repeats) {
@@ -430,35 +429,42 @@ class KernelRewriter {
     Var s("s");
     const Expr stages(ring_->stages);
     std::vector<Stmt> made = {
-        make_for(s, 0, stages, ForKind::Serial, make_mbarrier(load(ring_->barriers, {s}), 1))};
+        make_for(s, 0, stages, ForKind::Serial,
+                 call_statement(CallOp::MbarrierInit, {load(ring_->barriers, {s}), Expr(1)}))};
     if (ring_->by_roles) {
       Var e("s");
-      made.push_back(make_for(e, 0, stages, ForKind::Serial,
-                              make_mbarrier(load(ring_->barriers, {e + stages}),
-                                            consumers / kWarp * ring_->cluster.blocks)));
+      const Expr warps(consumers / kWarp * ring_->cluster.blocks);
+      made.push_back(make_for(
+          e, 0, stages, ForKind::Serial,
+          call_statement(CallOp::MbarrierInit, {load(ring_->barriers, {e + stages}), warps})));
     }
-    made.push_back(show_mbarriers(load(ring_->barriers, {Expr(0)})));
+    made.push_back(call_statement(CallOp::MbarrierFence));
     const Stmt meet =
-        ring_->cluster.blocks > 1
-            ? cluster_barrier_of(load(ring_->barriers, {Expr(0)}), ring_->cluster.blocks)
-            : make_evaluate(call(ElemType::boolean, CallOp::Barrier, {}));
+        call_statement(ring_->cluster.blocks > 1 ? CallOp::ClusterBarrierRelaxed : CallOp::Barrier);
     return make_seq({make_if(eq(thread, Expr(0)), make_seq(std::move(made))), meet});
   }
 
   Stmt threads(const ForNode& n) {
     const int64_t consumers = as_int(n.extent).value();
-    Computing computing(ring_ ? &*ring_ : nullptr, n.var, consumers, stored_, known_);
+    Computing computing(ring_ ? &*ring_ : nullptr, n.var, consumers, stores_, known_);
     Stmt body = computing(n.body);
     int64_t all = consumers;
     if (ring_ && ring_->by_roles) {
-      budget_ = role_budget(consumers, target_.gpu, ring_->cluster.blocks > 1 || along_curve_);
-      all = budget_->threads();
+      const RoleBudget budget =
+          role_budget(consumers, target_.gpu, ring_->cluster.blocks > 1 || along_curve_);
+      all = budget.threads();
+      consumers_ = consumers;
       Stmt copies = with_counter(*ring_, producer_of(*ring_, n.body));
       copies = make_if(eq(n.var, Expr(consumers)), copies);
       if (ring_->cluster.blocks > 1) {
         // No block ends while others may still signal it, or copy to it.
-        body = make_seq({body, cluster_barrier(ring_->cluster.blocks)});
-        copies = make_seq({copies, cluster_barrier(ring_->cluster.blocks)});
+        body = make_seq({body, call_statement(CallOp::ClusterBarrier)});
+        copies = make_seq({copies, call_statement(CallOp::ClusterBarrier)});
+      }
+      if (budget.consumer_registers > 0) {
+        auto set = [](CallOp op, int64_t count) { return call_statement(op, {Expr(count)}); };
+        body = make_seq({set(CallOp::RaiseRegisters, budget.consumer_registers), body});
+        copies = make_seq({set(CallOp::LowerRegisters, budget.producer_registers), copies});
       }
       body = make_if(n.var < Expr(consumers), body, copies);
     }
@@ -470,10 +476,10 @@ class KernelRewriter {
   const Target& target_;
   Analyzer& known_;
   std::optional<Ring> ring_;
-  std::optional<RoleBudget> budget_;
+  int64_t consumers_ = 0;     // threads, until the outermost loop over blocks is annotated
   bool along_curve_ = false;  // the kernel's tiles run along a curve
   BlockCluster cluster_;      // as the schedule asks for; its names are those around the ring
-  Expr stored_;               // names the array that TMA stores read
+  bool stores_ = false;       // by TMA
 };
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace tilewright {
 
 Stmt fill(const Ring& ring, const Expr& at, const Expr& count) {
   const VarMap there = {{ring.loop.var.get(), at}};
-  std::vector<Stmt> stmts = {arrive(ring.full(count), Expr(ring.bytes()))};
+  std::vector<Stmt> stmts = {arrive(ring.full(count), ring.bytes())};
   auto ask = [&](const TensorCopy& c, int64_t blocks) {
     std::vector<Expr> start = {ring.slot(count)};
     for (const Expr& e : c.start) start.push_back(substitute(e, there));
@@ -19,7 +19,8 @@ Stmt fill(const Ring& ring, const Expr& at, const Expr& count) {
     }
     const Expr to = load(ring.rings.at(c.shared.get()), start);
     Stmt copy = c.stretch > 0
-                    ? load_bytes(to, load(c.operand, box.at), ring.full(count), c.bytes_each())
+                    ? call_statement(CallOp::BulkLoad, {to, load(c.operand, box.at),
+                                                        Expr(c.bytes_each()), ring.full(count)})
                     : load_box(to, c.operand, ring.full(count), box, blocks);
     stmts.push_back(c.repeated(copy));
   };
@@ -105,9 +106,7 @@ class Producer {
     const ForNode& n = ring_.loop;
     Var first("first");
     const Expr count = simplify(first + n.var - n.min);
-    Stmt body =
-        make_seq({wait_phase(ring_.empty(count), floormod(ring_.round(count) + Expr(1), Expr(2))),
-                  fill(ring_, n.var, count)});
+    Stmt body = make_seq({ring_.wait_for_empty(count), fill(ring_, n.var, count)});
     return with_lookups(
         ring_, with_first(ring_, first, make_for(n.var, n.min, n.extent, ForKind::Serial, body)));
   }

@@ -43,6 +43,15 @@ struct Ring {
   Expr slot(const Expr& count) const { return simplify(floormod(count, Expr(stages))); }
   Expr full(const Expr& count) const { return load(barriers, {slot(count)}); }
   Expr empty(const Expr& count) const { return load(barriers, {slot(count) + Expr(stages)}); }
+  Stmt wait_for_full(const Expr& count) const {
+    return call_statement(CallOp::MbarrierWait, {full(count), floormod(round(count), Expr(2))});
+  }
+  Stmt wait_for_empty(const Expr& count) const {
+    return call_statement(CallOp::MbarrierWait,
+                          {empty(count), floormod(round(count) + Expr(1), Expr(2))});
+  }
+
+ private:
   Expr round(const Expr& count) const { return floordiv(count, Expr(stages)); }
 };
 

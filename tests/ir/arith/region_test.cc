@@ -217,5 +217,15 @@ TEST_F(AccessesOf, PrefetchedElementsAreNotRead) {
   EXPECT_TRUE(accesses(s).reads.empty());
 }
 
+// A ring is as large as what is read of it.
+TEST_F(AccessesOf, WhatACopyBringsIsNotRead) {
+  Buffer x = make_buffer("X", ElemType::u8, {64}), ring = make_buffer("S", ElemType::u8, {64});
+  Buffer barriers = make_buffer("B", ElemType::u64, {2});
+  Stmt s =
+      make_evaluate(call(ElemType::boolean, CallOp::BulkLoad,
+                         {load(ring, {i}), load(x, {i}), Expr(16), load(barriers, {Expr(1)})}));
+  EXPECT_EQ(describe(accesses(s).reads), "X[i + 1]; B[1 + 1]");
+}
+
 }  // namespace
 }  // namespace tilewright
