@@ -48,9 +48,6 @@ inline bool launches_overlap(const GpuFacts& gpu) { return gpu.compute_capabilit
 // different banks: kSwizzled, or else padding.
 inline constexpr const char* kSharedRowsKey = "shared_rows";
 inline constexpr const char* kSwizzled = "swizzled";
-// The annotation, with the name of a shared array behind it, on the same loop once lowered. It
-// gives the elements in a row of the array, whose rows are swizzled.
-inline constexpr const char* kSwizzledRowKey = "swizzled_row_";
 
 // The annotation of a kernel's outermost loop over blocks, a number. The grid has at most so many
 // blocks, as many as the chip holds at once, and each of them takes further iterations.
@@ -140,7 +137,7 @@ Program hoist_threads(const Program& program);
 Program pipeline_tensor_copies(const Program& program, const Target& target);
 // Gives rows of shared buffers whose length is a multiple of 32 bytes 16 bytes of padding. The same
 // position of eight neighbouring rows then lies in different banks. In a kernel that asks for
-// swizzles, rows get one where their length is a power of two: kSwizzledRowKey.
+// swizzles, rows get one where their length is a power of two (BufferNode::swizzled_row).
 Program pad_shared_rows(const Program& program);
 /// Takes a positive factor out of the maximum over values of a thread: of registers alone, a
 /// multiplication for each value becomes one for all. The bits are the same, as rounding is monotone.

@@ -23,13 +23,19 @@ struct BufferNode {
   const std::vector<Expr> shape;  // index expressions: constants or functions of the program's
                                   // dimensions
   const Scope scope;
+  /// Rows of shared memory that lie swizzled: the elements of a row whose 16-byte vectors change
+  /// places by the row's number, so that eight rows' vectors lie in different banks. 0: none do.
+  const int64_t swizzled_row = 0;
 
   int rank() const { return static_cast<int>(shape.size()); }
 };
 
-// Throws IrError for an empty name or a constant extent under 1. A rank of 0 is one element.
+// Throws IrError for an empty name, a constant extent under 1, and swizzled rows that are not in
+// shared memory or no power of two long. A rank of 0 is one element.
 Buffer make_buffer(std::string name, ElemType elem, std::vector<Expr> shape,
-                   Scope scope = Scope::Global);
+                   Scope scope = Scope::Global, int64_t swizzled_row = 0);
+// The buffer with another shape, everything else kept.
+Buffer with_shape(const Buffer& buffer, std::vector<Expr> shape);
 // The product of the extents, or nothing when one is symbolic.
 std::optional<int64_t> num_elements(const Buffer& buffer);
 // The constant extents; throws IrError when one is symbolic.

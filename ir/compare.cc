@@ -106,8 +106,8 @@ bool Comparer::exprs(const Expr& a, const Expr& b) {
 bool Comparer::buffers(const Buffer& a, const Buffer& b) {
   if (!rename_) return a == b;
   if (buffers_.knows(a.get(), b.get())) return buffers_.same(a.get(), b.get());
-  bool alike =
-      a->name == b->name && a->elem == b->elem && a->scope == b->scope && lists(a->shape, b->shape);
+  bool alike = a->name == b->name && a->elem == b->elem && a->scope == b->scope &&
+               a->swizzled_row == b->swizzled_row && lists(a->shape, b->shape);
   if (alike) buffers_.bind(a.get(), b.get());
   return alike;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <bit>
+
 #include "ir/require.h"
 
 namespace tilewright {
@@ -21,7 +23,8 @@ void require_bool(const Expr& e, const What& what) {
 
 }  // namespace
 
-Buffer make_buffer(std::string name, ElemType elem, std::vector<Expr> shape, Scope scope) {
+Buffer make_buffer(std::string name, ElemType elem, std::vector<Expr> shape, Scope scope,
+                   int64_t swizzled_row) {
   require(!name.empty(), "a buffer needs a name");
   for (const Expr& extent : shape) {
     require_index(extent, [&] { return fmt::format("buffer '{}': an extent", name); });
@@ -31,7 +34,20 @@ Buffer make_buffer(std::string name, ElemType elem, std::vector<Expr> shape, Sco
                          value.value_or(0));
     });
   }
-  return std::make_shared<BufferNode>(BufferNode{std::move(name), elem, std::move(shape), scope});
+  const bool is_row = swizzled_row > 0 && std::has_single_bit(static_cast<uint64_t>(swizzled_row));
+  require(swizzled_row == 0 || (is_row && scope == Scope::Shared), [&] {
+    return fmt::format(
+        "buffer '{}': rows of {} elements are swizzled; they must be a power of two long, in "
+        "shared "
+        "memory",
+        name, swizzled_row);
+  });
+  return std::make_shared<BufferNode>(
+      BufferNode{std::move(name), elem, std::move(shape), scope, swizzled_row});
+}
+
+Buffer with_shape(const Buffer& b, std::vector<Expr> shape) {
+  return make_buffer(b->name, b->elem, std::move(shape), b->scope, b->swizzled_row);
 }
 
 std::optional<int64_t> num_elements(const Buffer& buffer) {

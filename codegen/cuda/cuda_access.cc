@@ -42,10 +42,11 @@ int log2_of(int64_t power) { return std::bit_width(static_cast<uint64_t>(power))
 
 }  // namespace
 
-Swizzle Swizzle::of_rows(int64_t row, ElemType elem) {
-  int base = log2_of(kMostBytes * 8 / bits_of(elem));
-  int pieces = log2_of(row) - base;
-  return {std::min(pieces, kLineBits), base, std::max(pieces, kLineBits)};
+std::optional<Swizzle> swizzle_of(const Buffer& b) {
+  if (b->swizzled_row == 0) return std::nullopt;
+  int base = log2_of(kMostBytes * 8 / bits_of(b->elem));
+  int pieces = log2_of(b->swizzled_row) - base;
+  return Swizzle{std::min(pieces, kLineBits), base, std::max(pieces, kLineBits)};
 }
 
 Expr CudaExpr::place_of(const Buffer& b, const Expr& index) const {
@@ -62,20 +63,18 @@ std::string CudaExpr::pointer(const Buffer& b, const Expr& index) {
 std::string CudaExpr::element(const Buffer& b, const Expr& index) {
   const Expr at = place_of(b, index);
   return fmt::format("{}[{}]", buffers.at(b.get()),
-                     swizzles.count(b.get()) ? place(b, at) : print_bare(at));
+                     b->swizzled_row > 0 ? place(b, at) : print_bare(at));
 }
 
 std::string CudaExpr::place(const Buffer& b, const std::string& index) const {
-  auto it = swizzles.find(b.get());
-  if (it == swizzles.end()) return index;
-  const Swizzle& s = it->second;
-  return fmt::format("tw_swizzle<{}, {}, {}>({})", s.bits, s.base, s.shift, index);
+  const auto s = swizzle_of(b);
+  return s ? fmt::format("tw_swizzle<{}, {}, {}>({})", s->bits, s->base, s->shift, index) : index;
 }
 
 std::string CudaExpr::place(const Buffer& b, const Expr& index) {
-  auto it = swizzles.find(b.get());
-  if (it == swizzles.end()) return print(index);
-  const int64_t period = it->second.period();
+  const auto swizzle = swizzle_of(b);
+  if (!swizzle) return print(index);
+  const int64_t period = swizzle->period();
   arith::Linear outside, inside;
   for (const arith::Term& t : arith::Linear::of(index).terms) {
     (t.coef % period == 0 ? outside : inside).add(t.atom, t.coef);
@@ -89,8 +88,8 @@ std::string CudaExpr::place(const Buffer& b, const Expr& index) {
 }
 
 bool CudaExpr::keeps_place(const Buffer& b, int64_t distance) const {
-  auto it = swizzles.find(b.get());
-  return it == swizzles.end() || distance % it->second.period() == 0;
+  const auto swizzle = swizzle_of(b);
+  return !swizzle || distance % swizzle->period() == 0;
 }
 
 Expr CudaExpr::uniform(const Expr& mask) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,10 +25,6 @@ bool is_coded(ElemType elem);
 // `base` on are XORed with the bits `shift` above them (tw_swizzle).
 struct Swizzle {
   int bits, base, shift;
-
-  // The swizzle that puts 16-byte vectors at the same position of eight neighbouring rows into
-  // different banks. Requires rows of a power of two of elements, of 32 bytes or more.
-  static Swizzle of_rows(int64_t row, ElemType elem);
   // The index of the element that would have index `place` without the swizzle.
   int64_t of(int64_t place) const {
     return place ^ (place >> shift & ((int64_t{1} << bits) - 1) << base);
@@ -35,6 +32,10 @@ struct Swizzle {
   // Elements this far apart move alike.
   int64_t period() const { return int64_t{1} << (bits + base + shift); }
 };
+// The swizzle of a buffer's rows (BufferNode::swizzled_row); nothing where they have none. It puts
+// 16-byte vectors at the same position of eight neighbouring rows into different banks. Rows have
+// 32 bytes or more.
+std::optional<Swizzle> swizzle_of(const Buffer& buffer);
 
 // Prints expressions and stores over flat buffers. Values of narrow float types are C floats that
 // hold an exactly rounded value.
@@ -63,7 +64,6 @@ class CudaExpr {
   // The type that holds the values of an index: "int" or "long long".
   std::string index_type(Interval range) const;
   std::map<const BufferNode*, std::string> buffers;  // their names
-  std::map<const BufferNode*, Swizzle> swizzles;     // for buffers that have one
   // The index in the array of the element with this index: the same, or swizzled where the buffer
   // is.
   std::string place(const Buffer& b, const std::string& index) const;

@@ -76,12 +76,11 @@ class KernelPrinter {
   Analyzer known_;
   CudaExpr expr_;
   CudaLaunch* launch_ = nullptr;
-  std::map<std::string, int64_t> swizzled_rows_;  // by array
-  Expr thread_;                                   // along x; undefined outside of threads
-  bool aligns_boxes_ = false;                     // aligns arrays to where swizzles begin
-  bool needs_fences_ = false;                     // fences the asynchronous proxy
-  int64_t cluster_ = 1;                           // blocks per cluster
-  std::vector<Buffer> given_;                     // buffers that maps may describe
+  Expr thread_;                // along x; undefined outside of threads
+  bool aligns_boxes_ = false;  // aligns arrays to where swizzles begin
+  bool needs_fences_ = false;  // fences the asynchronous proxy
+  int64_t cluster_ = 1;        // blocks per cluster
+  std::vector<Buffer> given_;  // buffers that maps may describe
   std::vector<std::string> maps_;
   // Under a loop that leaves wgmma groups in flight: its nests, once they are printed.
   bool is_pending_ = false;
@@ -128,10 +127,6 @@ void KernelPrinter::block(const Stmt& s) {
 // A loop over an axis is the thread's position; all other statements stand in it.
 void KernelPrinter::axis(const ForNode& n) {
   int place = axis_of(n.for_kind);
-  const std::string key = kSwizzledRowKey;
-  for (const auto& [name, value] : n.annotations) {
-    if (name.rfind(key, 0) == 0) swizzled_rows_[name.substr(key.size())] = std::get<int64_t>(value);
-  }
   bool is_block = is_block_axis(n.for_kind);
   if (is_block) {
     cluster_ = std::max(cluster_, cluster_blocks(n));
@@ -247,11 +242,7 @@ void KernelPrinter::multiply_by_warpgroups(const ForNode& n, const Instruction& 
     throw LoweringError(fmt::format("loop '{}' is marked as wgmma '{}', which {} does not have",
                                     n.var.name(), row.name, target_.name));
   }
-  auto swizzled_row = [&](const Buffer& b) {
-    auto it = swizzled_rows_.find(b->name);
-    return it == swizzled_rows_.end() ? int64_t{0} : it->second;
-  };
-  const WgmmaNest nest = match_wgmma(n, thread_, swizzled_row, known_);
+  const WgmmaNest nest = match_wgmma(n, thread_, known_);
   if (!is_pending_ && next.defined() && runs_beside(next, nest)) {
     lines(wgmma_issue_lines(nest, expr_));
     return flight_.add(nest, n);
@@ -315,11 +306,9 @@ void KernelPrinter::tensor_copy(const TensorTransfer& copy) {
 // The parameter with the tensor map of a copy's operand and box: one for all copies with the same
 // map.
 std::string KernelPrinter::map_of(const TensorTransfer& copy) {
-  auto row = swizzled_rows_.find(copy.shared.as<LoadNode>()->buffer->name);
   auto place = std::find(given_.begin(), given_.end(), copy.operand);
   TW_ASSERT(place != given_.end(), "a tensor copy of what the kernel is not given");
-  const TensorMap map = tensor_map_of(copy, static_cast<int>(place - given_.begin()),
-                                      row == swizzled_rows_.end() ? 0 : row->second);
+  const TensorMap map = tensor_map_of(copy, static_cast<int>(place - given_.begin()));
   for (size_t m = 0; m < maps_.size(); ++m) {
     if (same_map(map, launch_->tensor_maps[m])) return maps_[m];
   }
@@ -345,9 +334,6 @@ void KernelPrinter::allocate_stmt(const AllocateNode& n) {
     line(fmt::format("{}{} {}[{}];", aligned, type, name,
                      bits_of(b->elem) < 8 ? bytes_for(b->elem, *count) : *count));
     return stmt(n.body);
-  }
-  if (auto it = swizzled_rows_.find(b->name); it != swizzled_rows_.end()) {
-    expr_.swizzles[b.get()] = Swizzle::of_rows(it->second, b->elem);
   }
   int64_t bytes = bytes_for(b->elem, *count);
   const int64_t align = aligns_boxes_ ? kWgmmaAlign : kSharedAlign;

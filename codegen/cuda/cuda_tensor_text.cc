@@ -18,10 +18,10 @@ std::string address(const Expr& named, CudaExpr& expr) {
 }
 
 // Rows of a box fill the span of a swizzle, or lie one behind another.
-TensorSwizzle swizzle_of(const TensorTransfer& op, int64_t swizzled_row) {
+TensorSwizzle map_swizzle(const TensorTransfer& op) {
   const Buffer& shared = op.shared.as<LoadNode>()->buffer;
   const int64_t bits = bits_of(shared->elem), row = op.box.box.back();
-  if (swizzled_row == 0) {
+  if (shared->swizzled_row == 0) {
     auto all = as_int(shared->shape[0]);
     if (!all || *all % op.box.elements() != 0) {
       throw LoweringError(
@@ -29,11 +29,11 @@ TensorSwizzle swizzle_of(const TensorTransfer& op, int64_t swizzled_row) {
     }
     return TensorSwizzle::None;
   }
-  if (row != swizzled_row) {
+  if (row != shared->swizzled_row) {
     throw LoweringError(
         fmt::format("rows of '{}' are swizzled by {} elements; a tensor copy has "
                     "rows of {}",
-                    shared->name, swizzled_row, row));
+                    shared->name, shared->swizzled_row, row));
   }
   for (TensorSwizzle s : {TensorSwizzle::B32, TensorSwizzle::B64, TensorSwizzle::B128}) {
     if (span_of(s) == row * bits / 8) return s;
@@ -107,11 +107,11 @@ std::vector<std::string> transfer_lines(const TensorTransfer& copy, const std::s
                       map, at, mbarrier)};
 }
 
-TensorMap tensor_map_of(const TensorTransfer& op, int buffer, int64_t swizzled_row) {
+TensorMap tensor_map_of(const TensorTransfer& op, int buffer) {
   TensorMap map;
   map.buffer = buffer;
   map.elem = op.operand->elem;
-  map.swizzle = swizzle_of(op, swizzled_row);
+  map.swizzle = map_swizzle(op);
   Expr stride = bits_of(map.elem) / 8;
   for (size_t d = op.box.dims.size(); d-- > 0;) {  // innermost first
     map.dims.push_back(op.box.dims[d]);

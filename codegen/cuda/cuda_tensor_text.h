@@ -18,9 +18,8 @@ std::vector<std::string> transfer_lines(const TensorTransfer& copy, const std::s
                                         CudaExpr& expr);
 
 /// The tensor map of a copy. `buffer` is the operand's position among what the kernel may be given.
-/// `swizzled_row` is the number of elements in a row of the swizzled array in shared memory, or 0.
 /// Throws LoweringError where rows of the box do not lie in shared memory as a map says.
-TensorMap tensor_map_of(const TensorTransfer& op, int buffer, int64_t swizzled_row);
+TensorMap tensor_map_of(const TensorTransfer& op, int buffer);
 bool same_map(const TensorMap& a, const TensorMap& b);
 
 }  // namespace tilewright

@@ -69,7 +69,7 @@ class Compactor : public Mutator {
     for (int d = 0; d < buffer->rank(); ++d)
       changed |= shrink(buffer->shape[d], (*live)[d], shape, origin);
     if (!changed) return make_allocate(buffer, body);
-    Buffer smaller = make_buffer(buffer->name, buffer->elem, shape, buffer->scope);
+    Buffer smaller = with_shape(buffer, shape);
     return make_allocate(smaller, Rebase(buffer.get(), smaller, origin)(body));
   }
 

@@ -15,7 +15,7 @@ class Flattener : public RangedMutator {
     if (!known) {
       Expr size = 1;
       for (const Expr& extent : b->shape) size = size * extent;
-      known = make_buffer(b->name, b->elem, {simplify(size)}, b->scope);
+      known = with_shape(b, {simplify(size)});
     }
     return known;
   }

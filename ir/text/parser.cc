@@ -57,7 +57,8 @@ class ProgramParser {
   Stmt evaluate_stmt();
 
   bool at_keyword(std::string_view word) const { return tokens_.at(word) && !tokens_.at("[", 1); }
-  Stmt make(const Token& token, const std::function<Stmt()>& fn);
+  template <class Fn>
+  auto make(const Token& token, const Fn& fn);
   Var define(const Token& name, Type type = ElemType::index);
 
   TokenStream tokens_;
@@ -66,7 +67,8 @@ class ProgramParser {
 };
 
 // Runs a constructor; adds the place of `token` to an IrError that it throws.
-Stmt ProgramParser::make(const Token& token, const std::function<Stmt()>& fn) {
+template <class Fn>
+auto ProgramParser::make(const Token& token, const Fn& fn) {
   std::string message;
   try {
     return fn();
@@ -339,7 +341,16 @@ Stmt ProgramParser::allocate_stmt() {
   ScopeGuard guard(scope_);
   Token keyword = tokens_.expect("allocate");
   Buffer b = declaration();
-  Buffer scoped = make_buffer(b->name, b->elem, b->shape, memory_scope());
+  const Scope scope = memory_scope();
+  int64_t row = 0;
+  if (at_keyword("swizzled")) {
+    tokens_.next();
+    tokens_.expect("(");
+    row = tokens_.expect_integer("the elements in a swizzled row");
+    tokens_.expect(")");
+  }
+  const Buffer scoped =
+      make(keyword, [&] { return make_buffer(b->name, b->elem, b->shape, scope, row); });
   scope_.buffers[b->name] = scoped;
   Stmt body = braced();
   return make(keyword, [&] { return make_allocate(scoped, body); });

@@ -271,7 +271,10 @@ void Printer::stmt(const Stmt& s) {
     }
     case StmtKind::Allocate: {
       auto* n = s.as<AllocateNode>();
-      line(fmt::format("allocate {} {} {{", declaration(n->buffer), name_of(n->buffer->scope)), n);
+      const int64_t row = n->buffer->swizzled_row;
+      line(fmt::format("allocate {} {}{} {{", declaration(n->buffer), name_of(n->buffer->scope),
+                       row > 0 ? fmt::format(" swizzled({})", row) : ""),
+           n);
       return body(n->body);
     }
   }

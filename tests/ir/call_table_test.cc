@@ -88,7 +88,7 @@ TEST(CallTable, TheInterpreterKnowsThoseOfAllTargets) {
       error = e.what();
     }
     EXPECT_EQ(error.empty(), is_known) << error;
-    if (!is_known) EXPECT_THAT(error, HasSubstr("has no meaning to the interpreter"));
+    EXPECT_EQ(error.find("has no meaning to the interpreter") == std::string::npos, is_known);
   }
 }
 

@@ -116,12 +116,6 @@ void Counter::walk(const Stmt& s) {
 }
 
 void Counter::axis(const ForNode& n) {
-  const std::string swizzled = kSwizzledRowKey;
-  for (const auto& [name, value] : n.annotations) {
-    if (name.starts_with(swizzled)) {
-      swizzled_rows_[name.substr(swizzled.size())] = std::get<int64_t>(value);
-    }
-  }
   along_curve_ = along_curve_ || n.annotations.count(kAlongCurveKey) != 0;
   in_cluster_ = in_cluster_ || n.annotations.count(kClusterKey) != 0;
   const auto consumers = n.annotations.find(kConsumersKey);

@@ -63,10 +63,8 @@ void Counter::for_each_lane(int warp, const F& fn) {
 }
 
 int64_t Counter::byte_of(const Buffer& b, int64_t element) const {
-  const int bits = bits_of(b->elem);
-  auto row = b->scope == Scope::Shared ? swizzled_rows_.find(b->name) : swizzled_rows_.end();
-  if (row == swizzled_rows_.end()) return element * bits / 8;
-  return Swizzle::of_rows(row->second, b->elem).of(element) * bits / 8;
+  const auto swizzle = swizzle_of(b);
+  return (swizzle ? swizzle->of(element) : element) * bits_of(b->elem) / 8;
 }
 
 // The 16-byte rows of the 8x8 matrices that `count` ldmatrix load.
@@ -147,11 +145,7 @@ void Counter::mma(const ForNode& n) {
 void Counter::wgmma(const ForNode& n) {
   constexpr double kOrdering = 3;     // fence, commit and wait
   constexpr double kDescriptors = 3;  // those that build an instruction's descriptors
-  auto swizzled_row = [&](const Buffer& b) {
-    auto it = swizzled_rows_.find(b->name);
-    return it == swizzled_rows_.end() ? int64_t{0} : it->second;
-  };
-  const WgmmaNest nest = match_wgmma(n, thread_axes_.front().first, swizzled_row, known_);
+  const WgmmaNest nest = match_wgmma(n, thread_axes_.front().first, known_);
   const Instruction& row = *nest.row;
   const double groups = warps() * kWarp / static_cast<double>(kWarpgroup) * times_;
   const auto instructions = static_cast<double>(nest.instructions());

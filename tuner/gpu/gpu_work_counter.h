@@ -121,9 +121,8 @@ class Counter {
   };
   std::vector<Loop> loops_;
   std::map<const BufferNode*, int64_t> own_elements_;
-  std::map<std::string, int> peeled_;             // registers of private arrays, by name
-  std::map<std::string, int64_t> swizzled_rows_;  // of shared arrays, by name
-  VarMap lets_;                                   // values in terms of loops and axes
+  std::map<std::string, int> peeled_;  // registers of private arrays, by name
+  VarMap lets_;                        // values in terms of loops and axes
   std::vector<std::pair<Expr, bool>> guards_;
   std::vector<std::pair<Expr, bool>> branches_;  // enclosing branches that threads do not decide
   double times_ = 1;                             // iterations of the enclosing loops

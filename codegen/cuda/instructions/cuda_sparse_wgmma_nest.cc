@@ -10,11 +10,11 @@
 namespace tilewright {
 
 WgmmaNest match_sparse_wgmma(const ForNode& loop, const Instruction& row, const Expr& thread,
-                             const SwizzledRow& swizzled_row, Analyzer& known) {
+                             Analyzer& known) {
   const SparseParts p = sparse_parts_of(loop);
   const SparseIndex index(p, known);
   require_sparse_terms(loop, row, p, index);
-  WgmmaNest nest = match_whole_wgmma(whole_sparse_nest(p, row.k, 1), thread, swizzled_row, known);
+  WgmmaNest nest = match_whole_wgmma(whole_sparse_nest(p, row.k, 1), thread, known);
   nest.sparse = sparse_words_of(loop, row, p, index);
   return nest;
 }

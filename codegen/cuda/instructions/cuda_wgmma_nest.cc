@@ -21,9 +21,9 @@ constexpr int64_t kWarps = kWarpgroup / kWarp;
 
 class Matcher {
  public:
-  Matcher(const ForNode& loop, const Expr& thread, const SwizzledRow& swizzled_row, Analyzer& known)
-      : loop_(loop), thread_(thread), swizzled_row_(swizzled_row), known_(known), scope_(known),
-        group_("g"), warp_("q"), lane_("l") {
+  Matcher(const ForNode& loop, const Expr& thread, Analyzer& known)
+      : loop_(loop), thread_(thread), known_(known), scope_(known), group_("g"), warp_("q"),
+        lane_("l") {
     nest_.row = wgmma_mark(loop);
   }
 
@@ -179,7 +179,7 @@ class Matcher {
       return std::vector<Expr>{simplify(with(offset, values)) * (bits / 8)};
     });
     require_sum(offset, is_a, what);
-    const int64_t span = swizzled_row_(read.buffer) * bits / 8;
+    const int64_t span = read.buffer->swizzled_row * bits / 8;
     auto swizzle = swizzle_of_span(span == 0 ? span_of(WgmmaSwizzle::None) : span);
     if (!swizzle) fail(fmt::format("{} has swizzled rows of {} bytes, more than 128", what, span));
     const int rows = is_a ? kWarpgroupRows : nest_.row->n;
@@ -234,7 +234,6 @@ class Matcher {
 
   const ForNode& loop_;
   const Expr& thread_;
-  const SwizzledRow& swizzled_row_;
   Analyzer& known_;
   KnowledgeScope scope_;
   Var group_, warp_, lane_;
@@ -345,16 +344,14 @@ bool stores_wgmma_operands(const Stmt& kernel) {
                      [&](const BufferNode* b) { return stored.count(b) != 0; });
 }
 
-WgmmaNest match_wgmma(const ForNode& loop, const Expr& thread, const SwizzledRow& swizzled_row,
-                      Analyzer& known) {
+WgmmaNest match_wgmma(const ForNode& loop, const Expr& thread, Analyzer& known) {
   const Instruction& row = *wgmma_mark(loop);
-  if (row.is_sparse()) return match_sparse_wgmma(loop, row, thread, swizzled_row, known);
-  return match_whole_wgmma(loop, thread, swizzled_row, known);
+  if (row.is_sparse()) return match_sparse_wgmma(loop, row, thread, known);
+  return match_whole_wgmma(loop, thread, known);
 }
 
-WgmmaNest match_whole_wgmma(const ForNode& loop, const Expr& thread,
-                            const SwizzledRow& swizzled_row, Analyzer& known) {
-  return Matcher(loop, thread, swizzled_row, known).match();
+WgmmaNest match_whole_wgmma(const ForNode& loop, const Expr& thread, Analyzer& known) {
+  return Matcher(loop, thread, known).match();
 }
 
 std::vector<std::string> wgmma_issue_lines(const WgmmaNest& nest, CudaExpr& expr) {

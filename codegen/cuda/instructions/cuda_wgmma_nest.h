@@ -37,7 +37,6 @@
 // iterations are allocated around the loop, and the last groups are waited for behind it.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -91,19 +90,14 @@ bool has_wgmma(const Stmt& kernel);
 // then stands before barriers.
 bool stores_wgmma_operands(const Stmt& kernel);
 
-// Gives the elements in a row of a swizzled array; 0 for other arrays.
-using SwizzledRow = std::function<int64_t(const Buffer&)>;
-
 // `thread` is the axis of threads around. Throws LoweringError that names the loop and the
 // requirement that it misses.
-WgmmaNest match_wgmma(const ForNode& loop, const Expr& thread, const SwizzledRow& swizzled_row,
-                      Analyzer& known);
+WgmmaNest match_wgmma(const ForNode& loop, const Expr& thread, Analyzer& known);
 // The same for a loop that is marked with a sparse row.
 WgmmaNest match_sparse_wgmma(const ForNode& loop, const Instruction& row, const Expr& thread,
-                             const SwizzledRow& swizzled_row, Analyzer& known);
+                             Analyzer& known);
 // The same with a dense A, whatever the loop is marked with.
-WgmmaNest match_whole_wgmma(const ForNode& loop, const Expr& thread,
-                            const SwizzledRow& swizzled_row, Analyzer& known);
+WgmmaNest match_whole_wgmma(const ForNode& loop, const Expr& thread, Analyzer& known);
 // The lines with which a warpgroup executes it; `pending` groups stay in flight behind them.
 std::vector<std::string> wgmma_lines(const WgmmaNest& nest, int pending, CudaExpr& expr);
 // The lines that end what stayed in flight.

@@ -33,7 +33,11 @@ std::optional<int64_t> meeting_row(const Buffer& b) {
 Buffer padded(const Buffer& b, int64_t row) {
   std::vector<Expr> shape = b->shape;
   shape.back() = Expr(row + kPadBytes * 8 / bits_of(b->elem));
-  return make_buffer(b->name, b->elem, shape, b->scope);
+  return with_shape(b, shape);
+}
+
+Buffer swizzled(const Buffer& b, int64_t row) {
+  return make_buffer(b->name, b->elem, b->shape, b->scope, row);
 }
 
 bool asks_for_swizzles(const Stmt& kernel) {
@@ -62,26 +66,18 @@ std::set<const BufferNode*> filled_by_bytes(const Stmt& kernel) {
 Stmt with_rows_apart(const Stmt& kernel) {
   const bool swizzles = asks_for_swizzles(kernel);
   const std::set<const BufferNode*> dense = filled_by_bytes(kernel);
-  BufferMap wider;
-  Annotations swizzled;
+  BufferMap apart;
   for_each_stmt(kernel, [&](const Stmt& s) {
     auto* n = s.as<AllocateNode>();
     if (!n || n->buffer->scope != Scope::Shared || dense.count(n->buffer.get()) != 0) return;
     std::optional<int64_t> row = meeting_row(n->buffer);
     if (!row) return;
     const bool whole = bits_of(n->buffer->elem) >= 8;  // swizzles move whole elements of the array
-    if (swizzles && whole && std::has_single_bit(static_cast<uint64_t>(*row))) {
-      swizzled[kSwizzledRowKey + n->buffer->name] = *row;
-    } else {
-      wider[n->buffer.get()] = padded(n->buffer, *row);
-    }
+    const bool is_power = std::has_single_bit(static_cast<uint64_t>(*row));
+    apart[n->buffer.get()] =
+        swizzles && whole && is_power ? swizzled(n->buffer, *row) : padded(n->buffer, *row);
   });
-  Stmt result = replace_buffers(kernel, wider);
-  if (swizzled.empty()) return result;
-  auto* loop = result.as<ForNode>();
-  Annotations notes = loop->annotations;
-  notes.merge(swizzled);
-  return make_for(loop->var, loop->min, loop->extent, loop->for_kind, loop->body, notes);
+  return replace_buffers(kernel, apart);
 }
 
 }  // namespace

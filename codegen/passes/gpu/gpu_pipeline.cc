@@ -192,7 +192,7 @@ class Pipeliner : public Mutator {
     for (const Buffer& b : parts.copied) {
       std::vector<Expr> shape = {Expr(stages)};
       shape.insert(shape.end(), b->shape.begin(), b->shape.end());
-      ring_buffers.push_back(make_buffer(b->name, b->elem, shape, b->scope));
+      ring_buffers.push_back(with_shape(b, shape));
       rings[b.get()] = ring_buffers.back();
     }
     const Expr end = simplify(n.min + n.extent);

@@ -44,7 +44,7 @@ Stmt BehindIteration::iteration(const std::function<Stmt(const Stmt&)>& at,
                                 const Stmt& late_before) const {
   // The same buffer is allocated in several places; each of them gets a buffer of its own.
   BufferMap fresh;
-  for (const Buffer& b : own) fresh[b.get()] = make_buffer(b->name, b->elem, b->shape, b->scope);
+  for (const Buffer& b : own) fresh[b.get()] = with_shape(b, b->shape);
   std::vector<Stmt> stmts;
   for (const Stmt& s : ahead) stmts.push_back(at(s));
   if (late_before.defined()) stmts.push_back(late_before);

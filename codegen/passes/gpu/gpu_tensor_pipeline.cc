@@ -340,8 +340,7 @@ class KernelRewriter {
     for (const TensorCopy& c : copies) {
       std::vector<Expr> shape = {Expr(ring_->stages)};
       shape.insert(shape.end(), c.shared->shape.begin(), c.shared->shape.end());
-      ring_->rings[c.shared.get()] =
-          make_buffer(c.shared->name, c.shared->elem, shape, c.shared->scope);
+      ring_->rings[c.shared.get()] = with_shape(c.shared, shape);
     }
   }
 

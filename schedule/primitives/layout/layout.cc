@@ -27,7 +27,7 @@ Applied TransformLayout::apply(const Module& module) const {
   require_plain_accesses(tree, old);
   Bijection bijection =
       require_bijection(tree, map, old->shape, fmt::format("buffer '{}'", buffer));
-  Buffer laid_out = make_buffer(old->name, old->elem, bijection.image, old->scope);
+  Buffer laid_out = with_shape(old, bijection.image);
   Module result = module;
   result.main.body = relaid(module.main, old, laid_out, map);
   return {std::move(result), {}};

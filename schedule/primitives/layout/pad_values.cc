@@ -75,8 +75,7 @@ Applied PadValues::apply(const Module& module) const {
     }
     iter.extent = it->second;
   }
-  const Buffer to =
-      make_buffer(store->buffer->name, store->buffer->elem, shape, store->buffer->scope);
+  const Buffer to = with_shape(store->buffer, shape);
   Expr value;
   if (reduction.value.defined()) {
     auto* step = store->value.as<BinaryNode>();

@@ -195,6 +195,13 @@ const std::vector<ParserRefusal> kRefusals = {
      "1:14: 'f33' is no element type; known are f64, f32"},
     {"ZeroExtent", "program p(A: f32[0] input) { A[0] = 0f32 }",
      "1:11: buffer 'A': an extent is 0"},
+    {"SwizzledRows",
+     "program p() { allocate S: f16[8, 48] shared swizzled(48) { barrier<bool>() } }",
+     "buffer 'S': rows of 48 elements are swizzled; they must be a power of two long, in shared "
+     "memory"},
+    {"SwizzledScope",
+     "program p() { allocate S: f16[8, 64] local swizzled(64) { barrier<bool>() } }",
+     "they must be a power of two long, in shared memory"},
     {"EmptyDim", "program p() dims(m: 8..2) { barrier<bool>() }", "1:18: the range 8..2 is empty"},
     {"SecondDim", "program p() dims(m: 1..2, m: 1..2) { barrier<bool>() }",
      "a second dimension 'm'"},
