@@ -56,25 +56,11 @@ inline constexpr const char* kPersistentKey = "persistent_blocks";
 // many whole tiles. The rest of the work is shared evenly, down to single steps of k.
 inline constexpr const char* kStreamedKey = "stream_k";
 
-// The annotation of a loop over the lanes of a warp, or of a team (kTeamKey), in a reduction. Each
-// lane has one term, or all that the loops under this one run over, which it reduces by itself
-// first. The lanes then exchange their results by shuffles. The loop stands in one over warps, and
-// has one iteration per lane.
-inline constexpr const char* kLanesKey = "lanes";
-
 // The annotation of a loop over warps, a number. An iteration then belongs to a team of so many
 // neighbouring lanes of a warp, a power of two, not to the whole warp. All lanes of a team do the
 // same, each in its own registers, except in loops over lanes. Four lanes hold a row of the
 // accumulators of a matrix instruction.
 inline constexpr const char* kTeamKey = "team";
-
-// The annotation of a loop that sums four products of bytes, which registers of the thread hold
-// side by side: one instruction (dp4a; codegen/cuda/cuda_dot.h).
-inline constexpr const char* kDotKey = "dot";
-
-// The annotation of loops over matrices of 8 x 8 elements that a warp stores to shared memory by
-// one instruction (codegen/cuda/instructions/cuda_stmatrix.h).
-inline constexpr const char* kStmatrixKey = "stmatrix";
 
 // The passes themselves (codegen/passes/gpu/*.cc) ---------------------------------------------
 
@@ -82,8 +68,8 @@ inline constexpr const char* kStmatrixKey = "stmatrix";
 // to the output. The digits of a row's number index the operand. The loops run over the numbers of
 // the rows themselves, which simplification then leaves whole:
 //
-//   for x in 0..64 @{tensor_copy: 1} { S[t * 64 + x] = X[(t * 64 + x) / 28, (t * 64 + x) % 28] }
-//   ->  for x in t * 64 .. + 64 @{tensor_copy: 1} { S[x] = X[x / 28, x % 28] }
+//   for x in 0..64 @{instruction: "tma"} { S[t * 64 + x] = X[(t * 64 + x) / 28, (t * 64 + x) % 28] }
+//   ->  for x in t * 64 .. + 64 @{instruction: "tma"} { S[x] = X[x / 28, x % 28] }
 Program number_window_rows(const Program& program);
 // Makes grids of a given number of blocks (kPersistentKey), whatever the number of tiles:
 //

@@ -48,7 +48,6 @@ struct GpuFacts {
   // is what others published of cuBLAS on the chip (docs/gpu.md); 0.9 where nothing is known.
   double sustained = 0.9;
 
-  int warp_lanes() const { return 32; }
   bool has_async_copy() const { return compute_capability >= 80; }
 };
 

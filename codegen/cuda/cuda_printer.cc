@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -11,14 +9,11 @@
 #include "base/error.h"
 #include "codegen/codegen.h"
 #include "codegen/cuda/cuda_cluster.h"
-#include "codegen/cuda/cuda_dot.h"
 #include "codegen/cuda/cuda_expr.h"
+#include "codegen/cuda/cuda_kernel.h"
 #include "codegen/cuda/cuda_tensor_text.h"
 #include "codegen/cuda/cuda_uses.h"
-#include "codegen/cuda/instructions/cuda_mma.h"
-#include "codegen/cuda/instructions/cuda_stmatrix.h"
 #include "codegen/cuda/instructions/cuda_wgmma_flight.h"
-#include "codegen/cuda/instructions/cuda_wgmma_nest.h"
 #include "codegen/cuda_lowering.h"
 #include "ir/visitor.h"
 
@@ -34,16 +29,20 @@ int axis_of(ForKind kind) {
 
 class KernelPrinter {
  public:
-  KernelPrinter(const Program& program, const Target& target)
-      : program_(program), target_(target), expr_(target, known_) {}
+  // The kernel's parameters are those of `buffers` that it uses.
+  KernelPrinter(const Program& program, const CudaKernel& kernel,
+                const std::vector<Buffer>& buffers, const Target& target)
+      : program_(program), kernel_(kernel), target_(target), expr_(target, known_), maps_(buffers) {
+  }
 
-  // Prints the kernel, whose parameters are those of `buffers` that it uses. It waits for the
-  // launch before if `launch` is dependent, and lets the next one start early if `is_followed`.
-  std::string print(const Stmt& kernel, const std::string& entry,
-                    const std::vector<Buffer>& buffers, CudaLaunch& launch, bool is_followed);
+  // Prints the kernel. It waits for the launch before if `launch` is dependent, and lets the next
+  // one start early if `is_followed`.
+  std::string print(const std::string& entry, CudaLaunch& launch, bool is_followed);
 
  private:
-  void line(const std::string& text) { out_ += std::string(depth_ * 2, ' ') + text + "\n"; }
+  void line(const std::string& text) {
+    text_.lines += std::string(text_.depth * 2, ' ') + text + "\n";
+  }
   void lines(const std::vector<std::string>& texts) {
     for (const std::string& text : texts) line(text);
   }
@@ -53,9 +52,7 @@ class KernelPrinter {
   void axis(const ForNode& n);
   void name_warpgroup(const ForNode& threads);
   void prefetch_maps();
-  void reduce_lanes(const ForNode& loop);
-  void store_matrices(const ForNode& n);
-  void multiply_by_warpgroups(const ForNode& n, const Instruction& row, const Stmt& next);
+  void instruction(const InstructionNest& nest, const ForNode& n, const Stmt& next);
   void if_stmt(const IfNode& n);
   void let_stmt(const LetNode& n);
   void store_stmt(const StoreNode& n);
@@ -63,8 +60,7 @@ class KernelPrinter {
   void evaluate_stmt(const EvaluateNode& n);
   void block(const Stmt& s);
   void tensor_copy(const TensorTransfer& copy);
-  std::string map_of(const TensorTransfer& copy);
-  std::vector<std::string> buffer_parameters(const Uses& uses, const std::vector<Buffer>& buffers);
+  std::vector<std::string> buffer_parameters(const Uses& uses);
   std::vector<std::string> dim_parameters();
   // Whether no launch writes this one of the buffers, parameters first.
   bool is_input(size_t buffer) const {
@@ -72,24 +68,23 @@ class KernelPrinter {
   }
 
   const Program& program_;
+  const CudaKernel& kernel_;
   const Target& target_;
   Analyzer known_;
   CudaExpr expr_;
+  TensorMaps maps_;
   CudaLaunch* launch_ = nullptr;
   Expr thread_;                // along x; undefined outside of threads
   bool aligns_boxes_ = false;  // aligns arrays to where swizzles begin
   bool needs_fences_ = false;  // fences the asynchronous proxy
   int64_t cluster_ = 1;        // blocks per cluster
-  std::vector<Buffer> given_;  // buffers that maps may describe
-  std::vector<std::string> maps_;
-  // Under a loop that leaves wgmma groups in flight: its nests, once they are printed.
-  bool is_pending_ = false;
-  std::vector<WgmmaNest> pending_;
-  WgmmaFlight flight_;  // groups that run beside the printed statement
-  Stmt next_;           // the statement that follows it
-  std::string out_;
-  size_t after_threads_ = 0;  // where the threads' body begins in `out_`
-  int depth_ = 1;
+  WgmmaFlight flight_;         // groups that run beside the printed statement
+  Stmt next_;                  // the statement that follows it
+  struct Text {
+    std::string lines;
+    size_t in_threads = 0;  // where the threads' body begins
+    int depth = 1;
+  } text_;
 };
 
 void KernelPrinter::stmt(const Stmt& s) {
@@ -118,9 +113,9 @@ void KernelPrinter::sequence(const SeqNode& n) {
 }
 
 void KernelPrinter::block(const Stmt& s) {
-  ++depth_;
+  ++text_.depth;
   stmt(s);
-  --depth_;
+  --text_.depth;
   line("}");
 }
 
@@ -148,33 +143,27 @@ void KernelPrinter::axis(const ForNode& n) {
 // of a warp have the same one, so that descriptors stay in uniform registers.
 void KernelPrinter::name_warpgroup(const ForNode& threads) {
   constexpr int64_t kWarpgroup = kWarp * 4;
-  if (has_wgmma(threads.body) && *as_int(threads.extent) > kWarpgroup) {
+  if (kernel_.has_wgmma() && *as_int(threads.extent) > kWarpgroup) {
     const std::string name = expr_.fresh("warpgroup");
     line(fmt::format("const int {} = __shfl_sync(0xffffffffu, {} / {}, 0);", name,
                      expr_.print(threads.var), kWarpgroup));
     expr_.name_quotient(threads.var, kWarpgroup, name);
   }
-  after_threads_ = out_.size();
+  text_.in_threads = text_.lines.size();
 }
 
 // One thread fetches the descriptors of TMA copies, for which the first ones would wait.
 void KernelPrinter::prefetch_maps() {
-  if (maps_.empty()) return;
+  if (maps_.names().empty()) return;
   std::string text = fmt::format("  if ({} == 0) {{\n", expr_.print(thread_));
-  for (const std::string& map : maps_) text += fmt::format("    tw_tensor_prefetch({});\n", map);
-  out_.insert(after_threads_, text + "  }\n");
+  for (const std::string& map : maps_.names())
+    text += fmt::format("    tw_tensor_prefetch({});\n", map);
+  text_.lines.insert(text_.in_threads, text + "  }\n");
 }
 
 void KernelPrinter::for_stmt(const ForNode& n, const Stmt& next) {
   if (is_block_axis(n.for_kind) || is_thread_axis(n.for_kind)) return axis(n);
-  if (auto* row = wgmma_mark(n)) return multiply_by_warpgroups(n, *row, next);
-  if (!mma_mark(n).empty()) {
-    for (const std::string& text : mma_lines(match_mma(n, known_), expr_)) line(text);
-    return;
-  }
-  if (n.annotations.count(kLanesKey) != 0) return reduce_lanes(n);
-  if (n.annotations.count(kDotKey) != 0) return line(dot_line(n, expr_, known_));
-  if (n.annotations.count(kStmatrixKey) != 0) return store_matrices(n);
+  if (auto* nest = kernel_.instruction(n)) return instruction(*nest, n, next);
   std::string min = expr_.print(n.min);
   Expr last = known_.simplify(n.min + n.extent);
   std::string end = expr_.print(last);
@@ -184,82 +173,31 @@ void KernelPrinter::for_stmt(const ForNode& n, const Stmt& next) {
   std::string var = expr_.bind(n.var, n.var.name());
   if (n.for_kind == ForKind::Unrolled) line("#pragma unroll");
   line(fmt::format("for ({0} {1} = {2}; {1} < {3}; ++{1}) {{", type, var, min, end));
-  is_pending_ = is_pending_ || leaves_wgmma_pending(n);
+  const bool leaves_pending = leaves_wgmma_pending(n);
+  if (leaves_pending) flight_.begin_pending();
   block(n.body);
-  if (!leaves_wgmma_pending(n)) return;
-  is_pending_ = false;
-  for (const WgmmaNest& nest : pending_) {
-    for (const std::string& text : wgmma_end_lines(nest, expr_)) line(text);
-  }
-  pending_.clear();
+  if (leaves_pending) lines(flight_.end_pending(expr_));
 }
 
-// Every lane ends with the whole reduction. The first one stores it, or each its own element.
-void KernelPrinter::reduce_lanes(const ForNode& loop) {
-  const StoreNode& n = *loop.body.as<StoreNode>();
-  const int64_t lanes = *as_int(loop.extent);
-  auto* step = n.value.as<BinaryNode>();
-  auto is_result = [&](const Expr& e) {
-    auto* load = e.as<LoadNode>();
-    return load && load->buffer == n.buffer;
-  };
-  bool exchanged = step && is_result(step->a) != is_result(step->b) && step->type.is_scalar() &&
-                   (bits_of(step->type.elem) == 32 || bits_of(step->type.elem) == 64);
-  if (!exchanged) {
-    throw LoweringError(
-        fmt::format("the reduction over lanes into '{}' must be one of elements of "
-                    "32 or 64 bits",
-                    n.buffer->name));
+void KernelPrinter::instruction(const InstructionNest& nest, const ForNode& n, const Stmt& next) {
+  if (auto* wgmma = std::get_if<WgmmaNest>(&nest)) {
+    return lines(flight_.group_lines(*wgmma, n, next, expr_));
   }
-  const Expr& term = is_result(step->a) ? step->b : step->a;
-  Var mine("mine", step->type), other("other", step->type);
-  std::string type = cuda_type(step->type.elem), value = expr_.print(term);
-  std::string a = expr_.bind(mine, "mine"), b = expr_.bind(other, "other");
-  line(fmt::format("{} {} = {};", type, a, value));
-  line("#pragma unroll");
-  line(fmt::format("for (int distance = {}; distance > 0; distance /= 2) {{", lanes / 2));
-  line(fmt::format("  const {} {} = __shfl_xor_sync(0xffffffffu, {}, distance);", type, b, a));
-  line(fmt::format("  {} = {};", a, expr_.print_bare(binary(step->op, mine, other))));
-  line("}");
-  const std::string first =
-      is_private(n.buffer) ? "" : fmt::format("if (threadIdx.x % {} == 0) ", lanes);
-  line(fmt::format("{}{} = {};", first, expr_.element(n.buffer, n.indices[0]), a));
-}
-
-void KernelPrinter::store_matrices(const ForNode& n) {
-  if (!has_stmatrix(target_.gpu)) {
-    throw LoweringError(fmt::format("loop '{}' is marked as stmatrix, which {} does not have",
-                                    n.var.name(), target_.name));
-  }
-  for (const std::string& text : stmatrix_lines(match_stmatrix(n, thread_, known_), expr_)) {
-    line(text);
-  }
-}
-
-void KernelPrinter::multiply_by_warpgroups(const ForNode& n, const Instruction& row,
-                                           const Stmt& next) {
-  if (!row.runs_on(target_.gpu.compute_capability)) {
-    throw LoweringError(fmt::format("loop '{}' is marked as wgmma '{}', which {} does not have",
-                                    n.var.name(), row.name, target_.name));
-  }
-  const WgmmaNest nest = match_wgmma(n, thread_, known_);
-  if (!is_pending_ && next.defined() && runs_beside(next, nest)) {
-    lines(wgmma_issue_lines(nest, expr_));
-    return flight_.add(nest, n);
-  }
-  lines(wgmma_lines(nest, is_pending_ ? 1 : 0, expr_));
-  if (is_pending_) pending_.push_back(nest);
+  if (auto* mma = std::get_if<MmaNest>(&nest)) return lines(mma_lines(*mma, expr_));
+  if (auto* stored = std::get_if<StmatrixNest>(&nest)) return lines(stmatrix_lines(*stored, expr_));
+  if (auto* shuffle = std::get_if<ShuffleNest>(&nest)) return lines(shuffle_lines(*shuffle, expr_));
+  line(dot_line(std::get<DotNest>(nest), expr_));
 }
 
 void KernelPrinter::if_stmt(const IfNode& n) {
   line(fmt::format("if ({}) {{", expr_.print_bare(n.cond)));
-  ++depth_;
+  ++text_.depth;
   {
     KnowledgeScope scope(known_);
     known_.assume(n.cond);
     stmt(n.then_case);
   }
-  --depth_;
+  --text_.depth;
   if (!n.else_case.defined()) return line("}");
   line("} else {");
   block(n.else_case);
@@ -289,7 +227,7 @@ void KernelPrinter::evaluate_stmt(const EvaluateNode& n) {
   // Behind the barrier, other threads' wgmma and TMA copies must see what this thread has stored
   // and copied.
   const bool meets = c.op == CallOp::Barrier || c.op == CallOp::NamedBarrier;
-  const bool is_fenced = out_.ends_with("tw_fence_async();\n");
+  const bool is_fenced = text_.lines.ends_with("tw_fence_async();\n");
   if (needs_fences_ && meets && !is_fenced) line("tw_fence_async();");
   lines(call_lines(c, expr_));
 }
@@ -299,22 +237,7 @@ void KernelPrinter::tensor_copy(const TensorTransfer& copy) {
     throw LoweringError(fmt::format("'{}' is to be copied by tensor copies, which {} does not have",
                                     copy.operand->name, target_.name));
   }
-  const std::string map = map_of(copy);
-  lines(transfer_lines(copy, map, expr_));
-}
-
-// The parameter with the tensor map of a copy's operand and box: one for all copies with the same
-// map.
-std::string KernelPrinter::map_of(const TensorTransfer& copy) {
-  auto place = std::find(given_.begin(), given_.end(), copy.operand);
-  TW_ASSERT(place != given_.end(), "a tensor copy of what the kernel is not given");
-  const TensorMap map = tensor_map_of(copy, static_cast<int>(place - given_.begin()));
-  for (size_t m = 0; m < maps_.size(); ++m) {
-    if (same_map(map, launch_->tensor_maps[m])) return maps_[m];
-  }
-  launch_->tensor_maps.push_back(map);
-  maps_.push_back(expr_.fresh(copy.operand->name + "_map"));
-  return maps_.back();
+  lines(transfer_lines(copy, maps_.of(copy, expr_), expr_));
 }
 
 void KernelPrinter::allocate_stmt(const AllocateNode& n) {
@@ -349,9 +272,9 @@ void KernelPrinter::allocate_stmt(const AllocateNode& n) {
   stmt(n.body);
 }
 
-std::vector<std::string> KernelPrinter::buffer_parameters(const Uses& uses,
-                                                          const std::vector<Buffer>& buffers) {
+std::vector<std::string> KernelPrinter::buffer_parameters(const Uses& uses) {
   std::vector<std::string> parameters;
+  const std::vector<Buffer>& buffers = maps_.buffers();
   for (size_t i = 0; i < buffers.size(); ++i) {
     const BufferNode* b = buffers[i].get();
     bool reads = uses.read.count(b) != 0, writes = uses.written.count(b) != 0;
@@ -374,27 +297,25 @@ std::vector<std::string> KernelPrinter::dim_parameters() {
   return parameters;
 }
 
-std::string KernelPrinter::print(const Stmt& kernel, const std::string& entry,
-                                 const std::vector<Buffer>& buffers, CudaLaunch& launch,
-                                 bool is_followed) {
+std::string KernelPrinter::print(const std::string& entry, CudaLaunch& launch, bool is_followed) {
   launch_ = &launch;
   launch.entry = entry;
   launch.grid = {Expr(1), Expr(1), Expr(1)};
   launch.block = {1, 1, 1};
-  given_ = buffers;
-  const Uses uses = uses_of(kernel);
+  const Uses uses = uses_of(kernel_.body);
   // Tiles that TMA loads need no fence to be seen.
-  needs_fences_ = uses.boxes_stored || stores_wgmma_operands(kernel);
-  aligns_boxes_ = has_wgmma(kernel) || uses.boxes_loaded || uses.boxes_stored;
-  std::vector<std::string> parameters = buffer_parameters(uses, buffers);
+  needs_fences_ = uses.boxes_stored || stores_wgmma_operands(kernel_.body);
+  aligns_boxes_ = kernel_.has_wgmma() || uses.boxes_loaded || uses.boxes_stored;
+  std::vector<std::string> parameters = buffer_parameters(uses);
   const std::vector<std::string> dims = dim_parameters();
   // The next launch's blocks take the room that this one's blocks leave: all of these run when they
   // start.
   if (launch.dependent) line("tw_grid_wait();");
   if (is_followed) line("tw_grid_launch_dependents();");
-  stmt(kernel);
+  stmt(kernel_.body);
+  launch.tensor_maps = maps_.maps();
   prefetch_maps();
-  for (const std::string& map : maps_) parameters.push_back("TW_TENSOR_MAP " + map);
+  for (const std::string& map : maps_.names()) parameters.push_back("TW_TENSOR_MAP " + map);
   parameters.insert(parameters.end(), dims.begin(), dims.end());
   int threads = launch.block[0] * launch.block[1] * launch.block[2];
   if (threads > target_.gpu.threads_per_block) {
@@ -402,12 +323,12 @@ std::string KernelPrinter::print(const Stmt& kernel, const std::string& entry,
                                     target_.name, target_.gpu.threads_per_block));
   }
   // Register budgets count on one block per multiprocessor, which has all its registers.
-  const bool has_budgets = out_.find("tw_registers_") != std::string::npos;
+  const bool has_budgets = text_.lines.find("tw_registers_") != std::string::npos;
   const std::string cluster =
       cluster_ > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", cluster_) : "";
   return fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}{})\n{}({}) {{\n{}}}\n",
                      cluster, threads, has_budgets ? ", 1" : "", entry, fmt::join(parameters, ", "),
-                     out_);
+                     text_.lines);
 }
 
 std::string identifier(const std::string& name) {
@@ -448,8 +369,8 @@ CudaSource generate_cuda(const Module& module, const Target& target,
     CudaLaunch& launch = source.launches.back();
     launch.dependent = overlaps && i > 0;
     source.text +=
-        KernelPrinter(lowered, target)
-            .print(kernels[i], entry, buffers, launch, overlaps && i + 1 < kernels.size());
+        KernelPrinter(lowered, match_kernel(kernels[i], lowered.dims, target), buffers, target)
+            .print(entry, launch, overlaps && i + 1 < kernels.size());
   }
   return source;
 }

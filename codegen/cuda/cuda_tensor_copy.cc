@@ -428,7 +428,7 @@ class CopyMatcher {
 
 }  // namespace
 
-bool is_tensor_copy(const ForNode& loop) { return loop.annotations.count(kTensorCopyKey) != 0; }
+bool is_tensor_copy(const ForNode& loop) { return is_marked(loop, kTma); }
 
 int64_t TensorCopy::bytes_each() const {
   return bytes_for(operand->elem, stretch > 0 ? stretch : box.elements());

@@ -1,9 +1,8 @@
 // Loops that are TMA copies of tiles, or 1-D bulk copies, between an operand and shared memory.
 //
-// A schedule marks the loops of a copy with the annotation kTensorCopyKey. The loops are bound to
-// no threads:
+// A schedule marks the loops of a copy as kTma. The loops are bound to no threads:
 //
-//   for s in 0..4 @{tensor_copy: 1} { for k in 0..64 { for x in 0..64 {
+//   for s in 0..4 @{instruction: "tma"} { for k in 0..64 { for x in 0..64 {
 //     B_shared[s, k, x] = select(k0 + k < 200, B[k0 + k, n0 + s * 64 + x], 0) }}}
 //
 // One thread issues the TMA copies. The tensor map and its box come from the indices. One loop runs
@@ -34,7 +33,6 @@
 
 namespace tilewright {
 
-inline constexpr const char* kTensorCopyKey = "tensor_copy";
 inline constexpr const char* kCopiesKey = "copies";
 inline constexpr const char* kByThreads = "tensor";
 inline constexpr const char* kByRoles = "roles";

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "codegen/lowering.h"
 #include "ir/compare.h"
 
@@ -42,6 +43,38 @@ TensorSwizzle map_swizzle(const TensorTransfer& op) {
       fmt::format("rows of '{}' are swizzled by {} bytes; those of tensor copies are "
                   "by 32, 64 or 128",
                   shared->name, row * bits / 8));
+}
+
+// The tensor map of a copy whose operand has this position among the kernel's buffers.
+TensorMap tensor_map_of(const TensorTransfer& op, int buffer) {
+  TensorMap map;
+  map.buffer = buffer;
+  map.elem = op.operand->elem;
+  map.swizzle = map_swizzle(op);
+  Expr stride = bits_of(map.elem) / 8;
+  for (size_t d = op.box.dims.size(); d-- > 0;) {  // innermost first
+    map.dims.push_back(op.box.dims[d]);
+    map.box.push_back(op.box.box[d]);
+    stride = simplify(stride * op.box.dims[d]);
+    if (d > 0) map.strides.push_back(stride);
+  }
+  if (!op.box.pixels) return map;
+  map.box.resize(2);  // channels and pixels
+  const BoxPixels& given = *op.box.pixels;
+  PixelBox& pixels = map.pixels.emplace();
+  std::copy(given.lower.rbegin(), given.lower.rend(), pixels.lower.begin());
+  std::copy(given.upper.rbegin(), given.upper.rend(), pixels.upper.begin());
+  std::copy(given.steps.rbegin(), given.steps.rend(), pixels.steps.begin());
+  return map;
+}
+
+bool same_map(const TensorMap& a, const TensorMap& b) {
+  auto same = [](const std::vector<Expr>& x, const std::vector<Expr>& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                      [](const Expr& e, const Expr& f) { return equal(e, f); });
+  };
+  return a.buffer == b.buffer && a.swizzle == b.swizzle && a.box == b.box && a.pixels == b.pixels &&
+         same(a.dims, b.dims) && same(a.strides, b.strides);
 }
 
 }  // namespace
@@ -107,35 +140,15 @@ std::vector<std::string> transfer_lines(const TensorTransfer& copy, const std::s
                       map, at, mbarrier)};
 }
 
-TensorMap tensor_map_of(const TensorTransfer& op, int buffer) {
-  TensorMap map;
-  map.buffer = buffer;
-  map.elem = op.operand->elem;
-  map.swizzle = map_swizzle(op);
-  Expr stride = bits_of(map.elem) / 8;
-  for (size_t d = op.box.dims.size(); d-- > 0;) {  // innermost first
-    map.dims.push_back(op.box.dims[d]);
-    map.box.push_back(op.box.box[d]);
-    stride = simplify(stride * op.box.dims[d]);
-    if (d > 0) map.strides.push_back(stride);
-  }
-  if (!op.box.pixels) return map;
-  map.box.resize(2);  // channels and pixels
-  const BoxPixels& given = *op.box.pixels;
-  PixelBox& pixels = map.pixels.emplace();
-  std::copy(given.lower.rbegin(), given.lower.rend(), pixels.lower.begin());
-  std::copy(given.upper.rbegin(), given.upper.rend(), pixels.upper.begin());
-  std::copy(given.steps.rbegin(), given.steps.rend(), pixels.steps.begin());
-  return map;
-}
-
-bool same_map(const TensorMap& a, const TensorMap& b) {
-  auto same = [](const std::vector<Expr>& x, const std::vector<Expr>& y) {
-    return std::equal(x.begin(), x.end(), y.begin(), y.end(),
-                      [](const Expr& e, const Expr& f) { return equal(e, f); });
-  };
-  return a.buffer == b.buffer && a.swizzle == b.swizzle && a.box == b.box && a.pixels == b.pixels &&
-         same(a.dims, b.dims) && same(a.strides, b.strides);
+const std::string& TensorMaps::of(const TensorTransfer& copy, CudaExpr& expr) {
+  auto place = std::find(buffers_.begin(), buffers_.end(), copy.operand);
+  TW_ASSERT(place != buffers_.end(), "a tensor copy of what the kernel is not given");
+  const TensorMap map = tensor_map_of(copy, static_cast<int>(place - buffers_.begin()));
+  const auto known = std::find_if(maps_.begin(), maps_.end(),
+                                  [&](const TensorMap& m) { return same_map(m, map); });
+  if (known != maps_.end()) return names_[static_cast<size_t>(known - maps_.begin())];
+  maps_.push_back(map);
+  return names_.emplace_back(expr.fresh(copy.operand->name + "_map"));
 }
 
 }  // namespace tilewright

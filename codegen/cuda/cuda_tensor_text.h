@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/cuda/cuda_async_op.h"
@@ -17,9 +18,24 @@ std::vector<std::string> call_lines(const CallNode& call, CudaExpr& expr);
 std::vector<std::string> transfer_lines(const TensorTransfer& copy, const std::string& map,
                                         CudaExpr& expr);
 
-/// The tensor map of a copy. `buffer` is the operand's position among what the kernel may be given.
-/// Throws LoweringError where rows of the box do not lie in shared memory as a map says.
-TensorMap tensor_map_of(const TensorTransfer& op, int buffer);
-bool same_map(const TensorMap& a, const TensorMap& b);
+/// The tensor maps of a kernel's copies, which are parameters.
+class TensorMaps {
+ public:
+  /// `buffers` are those that the kernel may be given, in order.
+  explicit TensorMaps(std::vector<Buffer> buffers) : buffers_(std::move(buffers)) {}
+
+  /// The name of a copy's map: one for all copies with the same map. Throws LoweringError where rows
+  /// of the box do not lie in shared memory as a map says.
+  const std::string& of(const TensorTransfer& copy, CudaExpr& expr);
+
+  const std::vector<Buffer>& buffers() const { return buffers_; }
+  const std::vector<std::string>& names() const { return names_; }
+  const std::vector<TensorMap>& maps() const { return maps_; }
+
+ private:
+  std::vector<Buffer> buffers_;
+  std::vector<std::string> names_;
+  std::vector<TensorMap> maps_;  // by name
+};
 
 }  // namespace tilewright

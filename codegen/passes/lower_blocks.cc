@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda/instructions/cuda_wgmma_nest.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"

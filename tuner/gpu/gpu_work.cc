@@ -9,11 +9,10 @@
 #include "codegen/cuda/cuda_expr.h"
 #include "codegen/cuda/cuda_roles.h"
 #include "codegen/cuda/cuda_tile_order.h"
-#include "codegen/cuda/instructions/cuda_wgmma_nest.h"
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda_lowering.h"
 #include "ir/predicates.h"
 #include "tuner/gpu/gpu_work_counter.h"
-#include "tuner/gpu/gpu_work_lengths.h"
 
 namespace tilewright {
 namespace gpu_work_detail {
@@ -79,16 +78,16 @@ bool makes_register(const StoreNode& n) {
 
 }  // namespace
 
-GpuKernelWork Counter::count(const Stmt& kernel) {
-  walk(with_longest_lengths(kernel, known_));
-  work_.exposed += rounds_ * kGlobalLatency;
+GpuKernelWork Counter::count() {
+  walk(kernel_.body);
+  work_.exposed += waits_.rounds * kGlobalLatency;
   count_transfers();
   count_bare();
   work_.registers += kOtherRegisters;
-  if (!from_shared_ || !from_registers_) work_.turn_takers = 0;
+  if (!products_.from_shared || !products_.from_registers) work_.turn_takers = 0;
   // Consumers receive the registers that producers release: the kernel starts with an even share of
   // the SM's registers per thread.
-  if (work_.registers <= budget_) {
+  if (work_.registers <= role_.budget) {
     const int64_t even = target_.gpu.registers_per_sm / work_.threads / kRegisterUnit;
     work_.registers = static_cast<int>(even * kRegisterUnit);
   }
@@ -105,10 +104,10 @@ void Counter::walk(const Stmt& s) {
     case StmtKind::Seq: return sequence(*s.as<SeqNode>());
     case StmtKind::Let: {
       auto* n = s.as<LetNode>();
-      lets_[n->var.get()] = substitute(n->value, lets_);
+      place_.lets[n->var.get()] = substitute(n->value, place_.lets);
       work_.values.define(n->var, n->value);
       known_.bind(n->var, known_.bounds(n->value));
-      if (along_curve_) issue(kNameInstructions);
+      if (order_.along_curve) issue(kNameInstructions);
       return walk(n->body);
     }
     case StmtKind::Block: return;  // lowering removed them
@@ -116,10 +115,10 @@ void Counter::walk(const Stmt& s) {
 }
 
 void Counter::axis(const ForNode& n) {
-  along_curve_ = along_curve_ || n.annotations.count(kAlongCurveKey) != 0;
-  in_cluster_ = in_cluster_ || n.annotations.count(kClusterKey) != 0;
+  order_.along_curve = order_.along_curve || n.annotations.count(kAlongCurveKey) != 0;
+  order_.in_cluster = order_.in_cluster || n.annotations.count(kClusterKey) != 0;
   const auto consumers = n.annotations.find(kConsumersKey);
-  if (consumers != n.annotations.end()) consumers_ = std::get<int64_t>(consumers->second);
+  if (consumers != n.annotations.end()) role_.consumers = std::get<int64_t>(consumers->second);
   int64_t extent = work_.values.at(n.extent);
   known_.bind_kept(n.var, n.min, n.extent);
   if (is_block_axis(n.for_kind)) {
@@ -127,7 +126,7 @@ void Counter::axis(const ForNode& n) {
     work_.blocks *= extent;
   } else {
     // Lowering nests axes outermost first; x, which runs fastest, comes before y and z.
-    thread_axes_.emplace_back(n.var, static_cast<int>(extent));
+    place_.thread_axes.emplace_back(n.var, static_cast<int>(extent));
     work_.threads *= static_cast<int>(extent);
   }
   walk(n.body);
@@ -137,38 +136,35 @@ void Counter::axis(const ForNode& n) {
 // do not overlap loads between others.
 void Counter::loop(const ForNode& n) {
   if (is_block_axis(n.for_kind) || is_thread_axis(n.for_kind)) return axis(n);
-  if (wgmma_mark(n)) return wgmma(n);
-  if (!mma_mark(n).empty()) return mma(n);
-  if (n.annotations.count(kLanesKey) != 0) return lanes(n);
-  if (n.annotations.count(kDotKey) != 0) return issue(1);
-  if (n.annotations.count(kStmatrixKey) != 0) return store_matrices(n);
+  if (auto* nest = kernel_.instruction(n)) return instruction(*nest);
   const int64_t iterations = std::max<int64_t>(0, work_.values.at(n.extent));
   const double trips = trips_of(n);
   const bool is_one = n.for_kind == ForKind::Unrolled && leaves_memory(n.body);
-  loops_.push_back({n.var, work_.values.at(n.min), iterations, is_one});
-  work_.values.set(n.var, loops_.back().min);
+  place_.loops.push_back({n.var, work_.values.at(n.min), iterations, is_one});
+  work_.values.set(n.var, place_.loops.back().min);
   known_.bind_kept(n.var, n.min, n.extent);
-  double times = times_, rounds = rounds_;
-  bool had_barrier = has_barrier_;
-  times_ *= trips;
-  rounds_ = 0;
-  has_barrier_ = false;
+  double times = place_.times, rounds = waits_.rounds;
+  bool had_barrier = waits_.has_barrier;
+  place_.times *= trips;
+  waits_.rounds = 0;
+  waits_.has_barrier = false;
   if (n.for_kind != ForKind::Unrolled) issue(2);  // counter and branch
-  const bool had_pending = std::exchange(has_pending_, has_pending_ || leaves_wgmma_pending(n));
+  const bool had_pending =
+      std::exchange(products_.has_pending, products_.has_pending || leaves_wgmma_pending(n));
   const Beginning beginning = begin_loop();
   walk(n.body);
   end_loop(beginning, times);
-  has_pending_ = had_pending;
-  loops_.pop_back();
-  if (has_barrier_) {
-    work_.exposed += times_ * rounds_ * kGlobalLatency;
-    rounds_ = rounds;
+  products_.has_pending = had_pending;
+  place_.loops.pop_back();
+  if (waits_.has_barrier) {
+    work_.exposed += place_.times * waits_.rounds * kGlobalLatency;
+    waits_.rounds = rounds;
   } else {
     bool all = n.for_kind == ForKind::Unrolled;
-    rounds_ = rounds + rounds_ * (all ? 1 : std::max(1.0, trips / kUnrolledLoads));
-    has_barrier_ = had_barrier;
+    waits_.rounds = rounds + waits_.rounds * (all ? 1 : std::max(1.0, trips / kUnrolledLoads));
+    waits_.has_barrier = had_barrier;
   }
-  times_ = times;
+  place_.times = times;
   if (leaves_wgmma_pending(n) && !had_pending) wait_for_group();  // for the last group
 }
 
@@ -176,20 +172,20 @@ void Counter::loop(const ForNode& n) {
 // block axis if no loop does. Skips iterations that the enclosing branches do not take. Returns
 // false if threads decide the value, or nothing does.
 bool Counter::sample(const Expr& e, const std::function<void()>& fn) {
-  const Expr value = substitute(e, lets_);
-  for (const auto& [var, extent] : thread_axes_) {
+  const Expr value = substitute(e, place_.lets);
+  for (const auto& [var, extent] : place_.thread_axes) {
     if (uses_var(value, var)) return false;
   }
   std::vector<Loop> deciding;
   for (const auto& [var, extent] : work_.grid) deciding.push_back({var, 0, extent});
-  deciding.insert(deciding.end(), loops_.begin(), loops_.end());
+  deciding.insert(deciding.end(), place_.loops.begin(), place_.loops.end());
   auto it = std::find_if(deciding.rbegin(), deciding.rend(),
                          [&](const Loop& l) { return uses_var(value, l.var); });
   if (it == deciding.rend()) return false;
   const int64_t samples = it->trips <= kAllIterations ? it->trips : kSampledIterations;
   for (int64_t s = 0; s < samples; ++s) {
     work_.values.set(it->var, it->min + s * it->trips / samples);
-    bool taken = std::all_of(branches_.begin(), branches_.end(), [&](const auto& b) {
+    bool taken = std::all_of(place_.branches.begin(), place_.branches.end(), [&](const auto& b) {
       return (work_.values.at(b.first) != 0) == b.second;
     });
     if (taken) fn();
@@ -232,8 +228,8 @@ void Counter::keep_lengths(const ForNode& n) {
     auto* store = s.as<StoreNode>();
     stores_results |= store && store->buffer->scope == Scope::Global;
   });
-  if (times_ != 1 || stores_results) return;
-  const Expr value = substitute(extent, lets_);
+  if (place_.times != 1 || stores_results) return;
+  const Expr value = substitute(extent, place_.lets);
   if (work_.grid.size() != 1 || !uses_var(value, work_.grid[0].first)) return;
   const Var& block = work_.grid[0].first;
   const int64_t count = std::min(work_.blocks, kMost);
@@ -250,28 +246,28 @@ void Counter::keep_lengths(const ForNode& n) {
 }
 
 void Counter::branch(const IfNode& n) {
-  if (consumers_ > 0 && role_warps_ == 0 && n.else_case.defined()) return part(n);
+  if (role_.consumers > 0 && role_.warps == 0 && n.else_case.defined()) return part(n);
   if (auto share = share_of(n.cond); share && !reads_memory(n.cond)) {
-    const double times = times_;
+    const double times = place_.times;
     auto take = [&](const Stmt& s, bool holds, double part) {
       if (!s.defined()) return;
-      times_ = times * part;
-      branches_.emplace_back(n.cond, holds);
+      place_.times = times * part;
+      place_.branches.emplace_back(n.cond, holds);
       walk(s);
-      branches_.pop_back();
+      place_.branches.pop_back();
     };
     take(n.then_case, true, *share);
     take(n.else_case, false, 1 - *share);
-    times_ = times;
+    place_.times = times;
     return;
   }
-  guards_.emplace_back(n.cond, true);
+  place_.guards.emplace_back(n.cond, true);
   walk(n.then_case);
   if (n.else_case.defined()) {
-    guards_.back().second = false;
+    place_.guards.back().second = false;
     walk(n.else_case);
   }
-  guards_.pop_back();
+  place_.guards.pop_back();
 }
 
 void Counter::allocate(const AllocateNode& n) {
@@ -281,17 +277,17 @@ void Counter::allocate(const AllocateNode& n) {
   }
   walk(n.body);
   if (!is_private(n.buffer)) return;
-  int64_t used = bytes_for(n.buffer->elem, own_elements_[n.buffer.get()]);
+  int64_t used = bytes_for(n.buffer->elem, registers_.own[n.buffer.get()]);
   const auto registers = static_cast<int>((std::min(bytes, used) + 3) / 4);
   // Peeled iterations use the same registers as their loop.
-  int& counted = peeled_[n.buffer->name];
+  int& counted = registers_.peeled[n.buffer->name];
   work_.registers += std::max(0, registers - counted);
   counted = std::max(counted, registers);
 }
 
 // Records how many elements of a private array a thread uses: compilers keep these in registers.
 void Counter::use_own(const Buffer& b, int64_t elements) {
-  int64_t& known = own_elements_[b.get()];
+  int64_t& known = registers_.own[b.get()];
   known = std::max(known, elements);
 }
 
@@ -300,9 +296,9 @@ void Counter::evaluate(const Expr& e) {
 }
 
 void Counter::under(const Expr& cond, bool holds, const Expr& e) {
-  guards_.emplace_back(cond, holds);
+  place_.guards.emplace_back(cond, holds);
   value(e);
-  guards_.pop_back();
+  place_.guards.pop_back();
 }
 
 void Counter::binary(const BinaryNode& n) {
@@ -321,8 +317,8 @@ void Counter::binary(const BinaryNode& n) {
   double lanes = n.type.lanes;
   issue(lanes);
   if (!is_float(n.type.elem)) return;
-  work_.fma += lanes * warps() * times_;
-  if (n.op == BinaryOp::Div) work_.special += lanes * warps() * times_;
+  work_.fma += lanes * warps() * place_.times;
+  if (n.op == BinaryOp::Div) work_.special += lanes * warps() * place_.times;
 }
 
 // The exponential of a difference; one multiply-add absorbs its factors (CudaExpr::power_text()).
@@ -335,17 +331,17 @@ void Counter::power(const BinaryNode& difference) {
   value(difference.b);
   const double lanes = difference.type.lanes, products = is_scaled ? 1 : 2;
   issue(lanes * (kRoundedExpInstructions + products - 1));
-  work_.special += lanes * warps() * times_;
-  work_.fma += products * lanes * warps() * times_;
+  work_.special += lanes * warps() * place_.times;
+  work_.fma += products * lanes * warps() * place_.times;
 }
 
 void Counter::value(const Expr& e) {
   if (!e.defined() || e.type().elem == ElemType::index) return;
   double lanes = e.type().lanes;
   if (auto* n = e.as<LoadNode>()) {
-    if (n->predicate.defined()) guards_.emplace_back(n->predicate, true);
+    if (n->predicate.defined()) place_.guards.emplace_back(n->predicate, true);
     access(n->buffer, n->indices[0], false, false);
-    if (n->predicate.defined()) guards_.pop_back();
+    if (n->predicate.defined()) place_.guards.pop_back();
   } else if (auto* b = e.as<BinaryNode>()) {
     binary(*b);
   } else if (auto* u = e.as<UnaryNode>()) {
@@ -353,7 +349,7 @@ void Counter::value(const Expr& e) {
     auto* difference = u->a.as<BinaryNode>();
     if (rounded && difference && difference->op == BinaryOp::Sub) return power(*difference);
     value(u->a);
-    if (is_function(u->op)) work_.special += lanes * warps() * times_;
+    if (is_function(u->op)) work_.special += lanes * warps() * place_.times;
     issue(lanes * (rounded              ? kRoundedExpInstructions
                    : is_function(u->op) ? kFunctionInstructions
                                         : 1));
@@ -400,8 +396,8 @@ void Counter::padded(const SelectNode& n) {
 
 void Counter::store(const StoreNode& n) {
   bool is_async = n.is_async && target_.gpu.has_async_copy();
-  if (n.predicate.defined()) guards_.emplace_back(n.predicate, true);
-  double rounds = rounds_, issued = work_.instructions;
+  if (n.predicate.defined()) place_.guards.emplace_back(n.predicate, true);
+  double rounds = waits_.rounds, issued = work_.instructions;
   const size_t accesses = work_.global.size();
   auto* copied = is_async ? n.value.as<SelectNode>() : nullptr;
   if (makes_register(n)) {
@@ -412,21 +408,22 @@ void Counter::store(const StoreNode& n) {
     value(n.value);
   }
   if (is_async) {
-    rounds_ = rounds;  // no thread waits for the copy
+    waits_.rounds = rounds;  // no thread waits for the copy
     work_.instructions = issued;
     issue(kCopyInstructions);
-    for (size_t i = accesses; i < work_.global.size(); ++i) received_ += work_.global[i].bytes;
+    for (size_t i = accesses; i < work_.global.size(); ++i)
+      rings_.received += work_.global[i].bytes;
   } else {
     // Loads of neighbouring statements are in flight together.
-    rounds_ = rounds_ > rounds ? std::max(rounds, 1.0) : rounds;
+    waits_.rounds = waits_.rounds > rounds ? std::max(rounds, 1.0) : rounds;
   }
   access(n.buffer, n.indices[0], true, is_async);
   if (is_private(n.buffer)) {
     int64_t elements = n.indices[0].type().lanes;
-    for (const Loop& l : loops_) elements *= uses_var(n.indices[0], l.var) ? l.trips : 1;
+    for (const Loop& l : place_.loops) elements *= uses_var(n.indices[0], l.var) ? l.trips : 1;
     use_own(n.buffer, elements);
   }
-  if (n.predicate.defined()) guards_.pop_back();
+  if (n.predicate.defined()) place_.guards.pop_back();
 }
 
 // Loads that all elements share are counted once, in any memory scope.
@@ -462,7 +459,7 @@ std::vector<GpuKernelWork> gpu_work_of(const Program& lowered, const Target& tar
                                        const std::map<std::string, int64_t>& sizes) {
   std::vector<GpuKernelWork> works;
   map_kernels(lowered.body, [&](const Stmt& kernel) {
-    works.push_back(gpu_work_detail::Counter(lowered, target, sizes).count(kernel));
+    works.push_back(gpu_work_detail::Counter(lowered, kernel, target, sizes).count());
     return kernel;
   });
   return works;

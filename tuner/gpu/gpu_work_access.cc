@@ -5,7 +5,7 @@
 
 #include "base/ceil_div.h"
 #include "codegen/cuda/cuda_expr.h"
-#include "codegen/cuda/instructions/cuda_stmatrix.h"
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda/instructions/cuda_wgmma_flight.h"
 #include "codegen/cuda_lowering.h"
 #include "emulator/counters.h"
@@ -33,14 +33,14 @@ constexpr double kKeptBytes = 8 << 10;
 using emulator::LaneAccess;
 
 void Counter::stand_at(int thread) {
-  for (const auto& [var, extent] : thread_axes_) {
+  for (const auto& [var, extent] : place_.thread_axes) {
     work_.values.set(var, thread % extent);
     thread /= extent;
   }
 }
 
 bool Counter::is_active() const {
-  return std::all_of(guards_.begin(), guards_.end(), [&](const auto& g) {
+  return std::all_of(place_.guards.begin(), place_.guards.end(), [&](const auto& g) {
     return reads_memory(g.first) || (work_.values.at(g.first) != 0) == g.second;
   });
 }
@@ -75,32 +75,33 @@ void Counter::matrices(const MmaOperand& o, int64_t count, int per_load) {
   for (int64_t r = 0; r < kMatrixRows; ++r) {
     rows.push_back({byte_of(o.buffer, r * pitch), static_cast<int>(kAccessBytes)});
   }
-  double loads = static_cast<double>(count) * warps() * times_;
+  double loads = static_cast<double>(count) * warps() * place_.times;
   work_.shared_passes += loads * per_load * emulator::bank_passes(rows);
   work_.instructions += loads;
 }
 
+void Counter::instruction(const InstructionNest& nest) {
+  if (auto* n = std::get_if<WgmmaNest>(&nest)) return wgmma(*n);
+  if (auto* n = std::get_if<MmaNest>(&nest)) return mma(*n);
+  if (auto* n = std::get_if<StmatrixNest>(&nest)) return store_matrices(*n);
+  if (auto* n = std::get_if<ShuffleNest>(&nest)) return shuffle(*n);
+  issue(1);  // dp4a
+}
+
 // A reduction over lanes, one element per lane. The first lane stores the result, or each lane
 // stores it to its private array.
-void Counter::lanes(const ForNode& loop) {
-  const StoreNode& n = *loop.body.as<StoreNode>();
-  const int64_t lanes = *as_int(loop.extent);
-  if (auto* step = n.value.as<BinaryNode>()) {
-    for (const Expr& side : {step->a, step->b}) {
-      auto* load = side.as<LoadNode>();
-      if (!load || load->buffer != n.buffer) value(side);
-    }
-  }
-  issue(kShuffleInstructions * std::bit_width(static_cast<uint64_t>(lanes - 1)));
-  if (is_private(n.buffer)) return use_own(n.buffer, 1);
-  guards_.emplace_back(eq(floormod(thread_axes_.front().first, Expr(lanes)), 0), true);
-  access(n.buffer, n.indices[0], true, false);
-  guards_.pop_back();
+void Counter::shuffle(const ShuffleNest& nest) {
+  value(nest.term);
+  issue(kShuffleInstructions * std::bit_width(static_cast<uint64_t>(nest.lanes - 1)));
+  if (is_private(nest.buffer)) return use_own(nest.buffer, 1);
+  place_.guards.emplace_back(eq(floormod(place_.thread_axes.front().first, Expr(nest.lanes)), 0),
+                             true);
+  access(nest.buffer, nest.index, true, false);
+  place_.guards.pop_back();
 }
 
 // Counts an stmatrix: the values that each lane stores, and the rows that lanes address.
-void Counter::store_matrices(const ForNode& n) {
-  StmatrixNest nest = match_stmatrix(n, thread_axes_.front().first, known_);
+void Counter::store_matrices(const StmatrixNest& nest) {
   for (const Stmt& piece : nest.pieces) value(piece.as<StoreNode>()->value);
   double passes = 0;
   std::vector<int> sampled = sampled_warps();
@@ -116,13 +117,13 @@ void Counter::store_matrices(const ForNode& n) {
     }
   }
   stand_at(0);
-  work_.shared_passes += passes * warps() / static_cast<double>(sampled.size()) * times_;
+  work_.shared_passes += passes * warps() / static_cast<double>(sampled.size()) * place_.times;
   issue(1);
 }
 
-void Counter::mma(const ForNode& n) {
-  MmaNest nest = match_mma(n, known_);
-  double products = static_cast<double>(nest.a_fragments * nest.b_fragments) * warps() * times_;
+void Counter::mma(const MmaNest& nest) {
+  double products =
+      static_cast<double>(nest.a_fragments * nest.b_fragments) * warps() * place_.times;
   const Instruction& row = *nest.row;
   work_.mma = nest.row;
   use_own(nest.sums, nest.a_fragments * nest.b_fragments * row.acc_registers());
@@ -133,21 +134,20 @@ void Counter::mma(const ForNode& n) {
   matrices(nest.b, nest.b_fragments * nest.steps(), row.b_registers());
   if (nest.gather.row.defined()) {  // the gathered position and its address
     issue(kGatherInstructions);
-    work_.shared_passes += warps() * times_;
+    work_.shared_passes += warps() * place_.times;
   }
   work_.registers +=
       static_cast<int>(nest.a_fragments * row.a_registers() + nest.b_fragments * row.b_registers());
-  work_.exposed += times_ * (kSharedLatency + kMmaLatency);
+  work_.exposed += place_.times * (kSharedLatency + kMmaLatency);
 }
 
 // Operands that are not in registers are read from shared memory by every instruction, across all
 // banks. The wait at the end of a group lasts as long as the last instruction's latency.
-void Counter::wgmma(const ForNode& n) {
+void Counter::wgmma(const WgmmaNest& nest) {
   constexpr double kOrdering = 3;     // fence, commit and wait
   constexpr double kDescriptors = 3;  // those that build an instruction's descriptors
-  const WgmmaNest nest = match_wgmma(n, thread_axes_.front().first, known_);
   const Instruction& row = *nest.row;
-  const double groups = warps() * kWarp / static_cast<double>(kWarpgroup) * times_;
+  const double groups = warps() * kWarp / static_cast<double>(kWarpgroup) * place_.times;
   const auto instructions = static_cast<double>(nest.instructions());
   work_.mma = nest.row;
   work_.is_wgmma = true;
@@ -157,11 +157,11 @@ void Counter::wgmma(const ForNode& n) {
   const int64_t of_a = nest.a_in_registers() ? 0 : kWarpgroupRows * row.a_bytes();
   const int64_t passes = (row.n * row.b_bytes() + of_a) / kPassBytes;
   work_.shared_passes += groups * instructions * static_cast<double>(passes);
-  if (has_pending_) return;
+  if (products_.has_pending) return;
   wait_for_group();
-  work_.turn_takers = groups / times_;
-  (nest.a_in_registers() ? from_registers_ : from_shared_) = true;
-  asked_ = nest;
+  work_.turn_takers = groups / place_.times;
+  (nest.a_in_registers() ? products_.from_registers : products_.from_shared) = true;
+  products_.asked = nest;
 }
 
 // Statements behind a wgmma that do not touch its registers run beside it.
@@ -171,21 +171,21 @@ void Counter::sequence(const SeqNode& n) {
   for (const Stmt& child : n.stmts) {
     if (running && !runs_beside(child, *running)) running.reset();
     const double issued = work_.instructions, multiplied = work_.mma_operations;
-    asked_.reset();
+    products_.asked.reset();
     walk(child);
     auto* loop = child.as<ForNode>();
-    if (asked_ && loop && wgmma_mark(*loop)) {
-      running = asked_;
+    if (products_.asked && loop && wgmma_mark(*loop)) {
+      running = products_.asked;
       operations = work_.mma_operations - multiplied;
     } else if (running) {
       work_.beside += work_.instructions - issued;
       work_.beside_operations += std::exchange(operations, 0);
     }
   }
-  asked_.reset();
+  products_.asked.reset();
 }
 
-void Counter::wait_for_group() { work_.exposed += times_ * (kSharedLatency + kMmaLatency); }
+void Counter::wait_for_group() { work_.exposed += place_.times * (kSharedLatency + kMmaLatency); }
 
 void Counter::reach(int warp, const Buffer& b, const Expr& index, int bytes,
                     std::vector<LaneAccess>& at) {
@@ -204,9 +204,10 @@ double Counter::new_sectors(int warp, const Buffer& b, const Expr& index,
             last = std::min(warps(), first + kSharingWarps);
   for (int w = first; w < last; ++w) reach(w, b, index, bytes, beside);
   double least = std::min(sectors, emulator::sectors(beside) / static_cast<double>(last - first));
-  const Expr place = substitute(index, lets_);
+  const Expr place = substitute(index, place_.lets);
   double meanwhile = sectors * kSectorBytes * warps();
-  for (auto loop = loops_.rbegin(); loop != loops_.rend() && meanwhile <= kKeptBytes; ++loop) {
+  for (auto loop = place_.loops.rbegin(); loop != place_.loops.rend() && meanwhile <= kKeptBytes;
+       ++loop) {
     if (!uses_var(place, loop->var)) continue;
     const int64_t iterations = std::min(loop->trips, kSharingIterations);
     std::vector<LaneAccess> all;
@@ -224,12 +225,12 @@ double Counter::new_sectors(int warp, const Buffer& b, const Expr& index,
 }
 
 double Counter::repeats(const Expr& index) const {
-  const Expr place = substitute(index, lets_);
+  const Expr place = substitute(index, place_.lets);
   double times = 1;
-  for (auto loop = loops_.rbegin(); loop != loops_.rend() && loop->is_one; ++loop) {
-    const bool decides = std::any_of(guards_.begin(), guards_.end(), [&](const auto& g) {
-      return uses_var(substitute(g.first, lets_), loop->var);
-    });
+  for (auto loop = place_.loops.rbegin(); loop != place_.loops.rend() && loop->is_one; ++loop) {
+    const bool decides = std::any_of(
+        place_.guards.begin(), place_.guards.end(),
+        [&](const auto& g) { return uses_var(substitute(g.first, place_.lets), loop->var); });
     if (!decides && !uses_var(place, loop->var)) times *= static_cast<double>(loop->trips);
   }
   return times;
@@ -254,7 +255,7 @@ void Counter::access(const Buffer& b, const Expr& index, bool is_store, bool is_
     const double sectors = is_cached ? new_sectors(warp, b, index, at) : emulator::sectors(at);
     touched += is_shared ? emulator::bank_passes(at) : sectors * kSectorBytes;
   }
-  const double times = is_store || is_async ? times_ : times_ / repeats(index);
+  const double times = is_store || is_async ? place_.times : place_.times / repeats(index);
   const double warp_times =
       static_cast<double>(warps()) / static_cast<double>(sampled.size()) * times;
   touched *= warp_times * (is_run ? 1 : lanes);
@@ -263,7 +264,7 @@ void Counter::access(const Buffer& b, const Expr& index, bool is_store, bool is_
     work_.shared_passes += touched;
     return;
   }
-  if (!is_store && !is_async && active > 0) rounds_ += 1;
+  if (!is_store && !is_async && active > 0) waits_.rounds += 1;
   if (touched > 0) work_.global.push_back({b, index, is_store, touched, reads_memory(index)});
 }
 

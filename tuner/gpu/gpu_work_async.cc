@@ -8,69 +8,66 @@ namespace tilewright::gpu_work_detail {
 // Producers and consumers run side by side, so that the producers' waits add nothing to the
 // consumers' waits.
 void Counter::part(const IfNode& n) {
-  role_warps_ = static_cast<int>(consumers_ / kWarp);
-  guards_.emplace_back(n.cond, true);
+  role_.warps = static_cast<int>(role_.consumers / kWarp);
+  place_.guards.emplace_back(n.cond, true);
   walk(n.then_case);
-  guards_.back().second = false;
-  const double exposed = work_.exposed, overlapped = work_.overlapped, rounds = rounds_;
-  role_warps_ = 1;
-  copies_ahead_ = true;
+  place_.guards.back().second = false;
+  const double exposed = work_.exposed, overlapped = work_.overlapped, rounds = waits_.rounds;
+  role_.warps = 1;
+  role_.copies_ahead = true;
   const double issued = work_.instructions, passes = work_.shared_passes;
   walk(n.else_case);
-  beside_.instructions += work_.instructions - issued;
-  beside_.passes += work_.shared_passes - passes;
+  products_.beside.instructions += work_.instructions - issued;
+  products_.beside.passes += work_.shared_passes - passes;
   work_.exposed = exposed;
   work_.overlapped = overlapped;
-  rounds_ = rounds;
-  copies_ahead_ = false;
-  role_warps_ = static_cast<int>(consumers_ / kWarp);
-  guards_.pop_back();
+  waits_.rounds = rounds;
+  role_.copies_ahead = false;
+  role_.warps = static_cast<int>(role_.consumers / kWarp);
+  place_.guards.pop_back();
 }
 
 // A wait for one stage of a ring, of which `ahead` others are on their way. A copy starts when all
 // readers are known to have read its stage, also those in the other block of a cluster.
 void Counter::wait_for_stage(double ahead) {
-  const double release = kArrivalLatency + (in_cluster_ ? kClusterLatency / 2 : 0);
-  work_.overlapped += times_ * (release + kGlobalLatency) / ahead;
-  ahead_ = std::max(ahead_, ahead);
-  stages_read_ += times_;
-  waits_for_stage_ = true;
+  const double release = kArrivalLatency + (order_.in_cluster ? kClusterLatency / 2 : 0);
+  work_.overlapped += place_.times * (release + kGlobalLatency) / ahead;
+  rings_.ahead = std::max(rings_.ahead, ahead);
+  rings_.stages_read += place_.times;
+  rings_.waits = true;
 }
 
 Counter::Beginning Counter::begin_loop() {
-  return {work_.instructions,
-          work_.shared_passes,
-          work_.mma_operations,
-          work_.global.size(),
-          beside_,
-          std::exchange(waits_for_stage_, false)};
+  return {work_.instructions,  work_.shared_passes, work_.mma_operations,
+          work_.global.size(), products_.beside,    std::exchange(rings_.waits, false)};
 }
 
 // Notes how often a ring is filled from empty, and what runs beside products: all of a loop that
 // multiplies, unless it also stores results, as the loop over a persistent block's tiles does.
 void Counter::end_loop(const Beginning& b, double times_around) {
-  if (std::exchange(waits_for_stage_, b.waits_for_stage)) fills_ = std::max(fills_, times_around);
+  if (std::exchange(rings_.waits, b.waits_for_stage))
+    rings_.fills = std::max(rings_.fills, times_around);
   const bool stores = std::any_of(work_.global.begin() + static_cast<std::ptrdiff_t>(b.accesses),
                                   work_.global.end(), [](const auto& a) { return a.is_store; });
   if (stores || work_.mma_operations == b.mma_operations) return;
-  beside_ = {b.beside.instructions + work_.instructions - b.instructions,
-             b.beside.passes + work_.shared_passes - b.passes};
+  products_.beside = {b.beside.instructions + work_.instructions - b.instructions,
+                      b.beside.passes + work_.shared_passes - b.passes};
 }
 
 // Transfers of a stage take the SM's port for a while, which is part of the time until it is there.
 // The first stage of a ring is waited for; producer warps fill theirs once per block.
 void Counter::count_transfers() {
-  if (stages_read_ == 0) return;
-  const double transfer = received_ / kPortBytes;
-  work_.overlapped += transfer / ahead_;
-  const double fills = consumers_ > 0 ? 1 : fills_;
-  work_.exposed += fills * (kGlobalLatency + transfer / stages_read_);
+  if (rings_.stages_read == 0) return;
+  const double transfer = rings_.received / kPortBytes;
+  work_.overlapped += transfer / rings_.ahead;
+  const double fills = role_.consumers > 0 ? 1 : rings_.fills;
+  work_.exposed += fills * (kGlobalLatency + transfer / rings_.stages_read);
 }
 
 void Counter::count_bare() {
   if (work_.mma_operations == 0) return;
-  work_.bare_instructions = work_.instructions - beside_.instructions;
-  work_.bare_passes = work_.shared_passes - beside_.passes;
+  work_.bare_instructions = work_.instructions - products_.beside.instructions;
+  work_.bare_passes = work_.shared_passes - products_.beside.passes;
   for (const GlobalAccess& a : work_.global) work_.bare_bytes += a.is_store ? a.bytes : 0;
 }
 
@@ -83,13 +80,13 @@ void Counter::transfer(const TensorTransfer& copy) {
     const bool is_offset = box.pixels && d > 0 && d + 1 < box.at.size();
     if (is_offset) index = index + box.pixels->offsets[d - 1];
   }
-  work_.global.push_back({copy.operand, index, copy.is_store, bytes * times_, false});
+  work_.global.push_back({copy.operand, index, copy.is_store, bytes * place_.times, false});
   // Multicast: each block loads a part of the tile from memory and receives all of it.
-  const double moved = bytes * times_ * static_cast<double>(copy.blocks);
+  const double moved = bytes * place_.times * static_cast<double>(copy.blocks);
   work_.shared_passes += moved / kPassBytes;
-  work_.box_bytes += bytes * times_;
-  if (copy.blocks > 1) work_.multicast_bytes += bytes * times_;
-  if (!copy.is_store) received_ += moved;
+  work_.box_bytes += bytes * place_.times;
+  if (copy.blocks > 1) work_.multicast_bytes += bytes * place_.times;
+  if (!copy.is_store) rings_.received += moved;
 }
 
 void Counter::asynchronous(const Expr& e) {
@@ -104,19 +101,21 @@ void Counter::asynchronous(const Expr& e) {
     case CallOp::BulkLoad: {
       auto* first = operand_of(call, "from").as<LoadNode>();
       const auto bytes = static_cast<double>(work_.values.at(operand_of(call, "bytes")));
-      work_.global.push_back({first->buffer, first->indices[0], false, bytes * times_, false});
-      work_.shared_passes += bytes / kPassBytes * times_;
-      work_.box_bytes += bytes * times_;
-      received_ += bytes * times_;
+      work_.global.push_back(
+          {first->buffer, first->indices[0], false, bytes * place_.times, false});
+      work_.shared_passes += bytes / kPassBytes * place_.times;
+      work_.box_bytes += bytes * place_.times;
+      rings_.received += bytes * place_.times;
       return;
     }
     case CallOp::MbarrierWait: {
-      if (copies_ahead_) return;
-      work_.barriers += times_;
+      if (role_.copies_ahead) return;
+      work_.barriers += place_.times;
       // One stage is in use; with pending wgmma groups another one is not free yet.
       const auto named = operand_of(call, "mbarrier").as<LoadNode>()->buffer;
-      const int64_t stages = work_.values.at(named->shape[0]) / (consumers_ > 0 ? 2 : 1);
-      const auto ahead = static_cast<double>(std::max<int64_t>(1, stages - (has_pending_ ? 2 : 1)));
+      const int64_t stages = work_.values.at(named->shape[0]) / (role_.consumers > 0 ? 2 : 1);
+      const auto ahead =
+          static_cast<double>(std::max<int64_t>(1, stages - (products_.has_pending ? 2 : 1)));
       return wait_for_stage(ahead);
     }
     case CallOp::AsyncWait:
@@ -124,15 +123,16 @@ void Counter::asynchronous(const Expr& e) {
       return wait_for_stage(static_cast<double>(work_.values.at(operand_of(call, "groups"))) + 1);
     case CallOp::Barrier:
     case CallOp::NamedBarrier:
-      work_.barriers += times_;
-      work_.exposed += times_ * (kBarrierLatency + kSharedLatency + rounds_ * kGlobalLatency);
-      rounds_ = 0;
-      has_barrier_ = true;
+      work_.barriers += place_.times;
+      work_.exposed +=
+          place_.times * (kBarrierLatency + kSharedLatency + waits_.rounds * kGlobalLatency);
+      waits_.rounds = 0;
+      waits_.has_barrier = true;
       return;
     case CallOp::ClusterBarrier:
-    case CallOp::ClusterBarrierRelaxed: work_.exposed += times_ * kClusterLatency; return;
+    case CallOp::ClusterBarrierRelaxed: work_.exposed += place_.times * kClusterLatency; return;
     case CallOp::RaiseRegisters:
-      budget_ = static_cast<int>(work_.values.at(operand_of(call, "registers")));
+      role_.budget = static_cast<int>(work_.values.at(operand_of(call, "registers")));
       return;
     default: return;
   }

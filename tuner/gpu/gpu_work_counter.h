@@ -10,12 +10,12 @@
 
 #include "base/ceil_div.h"
 #include "codegen/cuda/cuda_async_op.h"
-#include "codegen/cuda/instructions/cuda_mma.h"
-#include "codegen/cuda/instructions/cuda_wgmma_nest.h"
+#include "codegen/cuda/cuda_kernel.h"
 #include "ir/arith/simplify.h"
 #include "ir/visitor.h"
 #include "kernel/instructions/mma_rows.h"
 #include "tuner/gpu/gpu_work.h"
+#include "tuner/gpu/gpu_work_lengths.h"
 
 namespace tilewright::emulator {
 struct LaneAccess;
@@ -27,16 +27,18 @@ inline constexpr int64_t kPassBytes = 128;  // through the banks of shared memor
 
 class Counter {
  public:
-  Counter(const Program& program, const Target& target, const std::map<std::string, int64_t>& sizes)
+  Counter(const Program& program, const Stmt& kernel, const Target& target,
+          const std::map<std::string, int64_t>& sizes)
       : target_(target) {
     for (const DimVar& d : program.dims) {
       const auto size = sizes.find(d.var.name());
       work_.values.set(d.var, size == sizes.end() ? d.max : size->second);
       known_.bind(d.var, Interval{d.min, d.max});
     }
+    kernel_ = match_kernel(with_longest_lengths(kernel, known_), program.dims, target);
   }
 
-  GpuKernelWork count(const Stmt& kernel);
+  GpuKernelWork count();
 
  private:
   void walk(const Stmt& s);
@@ -56,7 +58,6 @@ class Counter {
   void end_loop(const Beginning& b, double times_around);
   void count_transfers();
   void count_bare();
-  void lanes(const ForNode& loop);
   void branch(const IfNode& n);
   std::optional<double> share_of(const Expr& cond);
   double trips_of(const ForNode& n);
@@ -71,13 +72,15 @@ class Counter {
   void asynchronous(const Expr& e);
   void transfer(const TensorTransfer& copy);
   void part(const IfNode& n);
-  void mma(const ForNode& n);
-  void wgmma(const ForNode& n);
+  void instruction(const InstructionNest& nest);
+  void shuffle(const ShuffleNest& nest);
+  void mma(const MmaNest& nest);
+  void wgmma(const WgmmaNest& nest);
   void sequence(const SeqNode& n);
   void wait_for_group();
   void wait_for_stage(double ahead);
   void matrices(const MmaOperand& o, int64_t count, int per_load);
-  void store_matrices(const ForNode& n);
+  void store_matrices(const StmatrixNest& nest);
   // The byte offset of the element in its array, after swizzling.
   int64_t byte_of(const Buffer& b, int64_t element) const;
 
@@ -97,11 +100,11 @@ class Counter {
   // warps or iterations that share most.
   double new_sectors(int warp, const Buffer& b, const Expr& index,
                      const std::vector<emulator::LaneAccess>& at);
-  void issue(double instructions) { work_.instructions += instructions * warps() * times_; }
+  void issue(double instructions) { work_.instructions += instructions * warps() * place_.times; }
 
   // Warps that execute the current statement.
   int warps() const {
-    return role_warps_ > 0 ? role_warps_ : static_cast<int>(ceil_div(work_.threads, kWarp));
+    return role_.warps > 0 ? role_.warps : static_cast<int>(ceil_div(work_.threads, kWarp));
   }
   bool is_active() const;
   // Calls `fn` for each active lane of a sampled warp.
@@ -111,38 +114,60 @@ class Counter {
   void stand_at(int thread);
 
   const Target& target_;
+  CudaKernel kernel_;
   GpuKernelWork work_;
   Analyzer known_;
-  std::vector<std::pair<Var, int>> thread_axes_;  // fastest first
+  bool is_rounded_ = false;  // the current value, to 16 bits
+
   struct Loop {
     Var var;
     int64_t min, trips;
     bool is_one = false;  // unrolled, memory unchanged: compilers load an address once
   };
-  std::vector<Loop> loops_;
-  std::map<const BufferNode*, int64_t> own_elements_;
-  std::map<std::string, int> peeled_;  // registers of private arrays, by name
-  VarMap lets_;                        // values in terms of loops and axes
-  std::vector<std::pair<Expr, bool>> guards_;
-  std::vector<std::pair<Expr, bool>> branches_;  // enclosing branches that threads do not decide
-  double times_ = 1;                             // iterations of the enclosing loops
-  double rounds_ = 0;                            // global latencies since the last barrier
-  bool has_barrier_ = false;
-  bool is_rounded_ = false;                            // the current value, to 16 bits
-  bool has_pending_ = false;                           // wgmma groups, hidden by the next ones
-  std::optional<WgmmaNest> asked_;                     // the wgmma of the statement just walked
-  bool from_shared_ = false, from_registers_ = false;  // A operands of wgmma waited for
-  int64_t consumers_ = 0;                              // consumer threads, with warp specialization
-  int budget_ = 0;                                     // registers per consumer thread (setmaxnreg)
-  int role_warps_ = 0;                                 // warps of the current role; 0: no role
-  bool copies_ahead_ = false;                          // inside the producer role
-  bool along_curve_ = false;                           // blocks compute their tile along a curve
-  bool in_cluster_ = false;                            // blocks run in clusters
-  // Rings of asynchronous copies: bytes received, stages that run ahead, stages read, and how often
-  // a ring starts empty.
-  double received_ = 0, ahead_ = 1, stages_read_ = 0, fills_ = 1;
-  bool waits_for_stage_ = false;  // in the current loop
-  Beside beside_;
+  // The place of the current statement in the kernel.
+  struct Place {
+    std::vector<std::pair<Var, int>> thread_axes;  // fastest first
+    std::vector<Loop> loops;
+    VarMap lets;  // values in terms of loops and axes
+    std::vector<std::pair<Expr, bool>> guards;
+    std::vector<std::pair<Expr, bool>> branches;  // enclosing branches that threads do not decide
+    double times = 1;                             // iterations of the enclosing loops
+  } place_;
+  // Private arrays, which compilers keep in registers.
+  struct Registers {
+    std::map<const BufferNode*, int64_t> own;  // elements in use
+    std::map<std::string, int> peeled;         // registers by the array's name
+  } registers_;
+  // Since the last barrier.
+  struct Waits {
+    double rounds = 0;  // global latencies
+    bool has_barrier = false;
+  } waits_;
+  // Asynchronous matrix instructions.
+  struct Products {
+    bool has_pending = false;                          // groups hidden by the next ones
+    bool from_shared = false, from_registers = false;  // A operands waited for
+    std::optional<WgmmaNest> asked;                    // of the statement just walked
+    Beside beside;
+  } products_;
+  // Warp specialization.
+  struct Role {
+    int64_t consumers = 0;      // threads; 0 without it
+    int budget = 0;             // registers per consumer thread (setmaxnreg)
+    int warps = 0;              // of the current role; 0: no role
+    bool copies_ahead = false;  // inside the producer role
+  } role_;
+  struct Order {
+    bool along_curve = false;  // blocks compute their tile along a curve
+    bool in_cluster = false;   // blocks run in clusters
+  } order_;
+  // Rings of asynchronous copies.
+  struct Rings {
+    double received = 0;  // bytes
+    double ahead = 1, stages_read = 0;
+    double fills = 1;    // how often a ring starts empty
+    bool waits = false;  // for a stage, in the current loop
+  } rings_;
 };
 
 }  // namespace tilewright::gpu_work_detail

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"
 #include "ir/arith/index_map.h"
@@ -100,12 +101,6 @@ void fail_mma(const ForNode& loop, const std::string& reason) {
   throw LoweringError(fmt::format("loop '{}' is marked as {} '{}': {}", loop.var.name(),
                                   row && row->is_wgmma() ? "wgmma" : "mma", mma_mark(loop),
                                   reason));
-}
-
-std::string mma_mark(const ForNode& loop) {
-  auto it = loop.annotations.find(kMmaKey);
-  auto* name = it == loop.annotations.end() ? nullptr : std::get_if<std::string>(&it->second);
-  return name ? *name : "";
 }
 
 namespace {
@@ -296,7 +291,7 @@ void count_in_array(MmaOperand& o, const CudaExpr& expr) {
 std::vector<std::string> gather_lines(MmaNest& nest, const std::string& lane, CudaExpr& expr) {
   std::vector<std::string> lines;
   if (!nest.gather.row.defined()) return lines;
-  std::string row = expr.bind(nest.gather.row, "row");
+  std::string row = expr.bind(nest.gather.row, "row", nest.row->k);
   lines.push_back(fmt::format("const int {} = {} % {};", row, lane, 8 * nest.row->b_registers()));
   std::string index = expr.print_bare(nest.gather.index);
   nest.b.start = Var("at");

@@ -1,6 +1,6 @@
 // Loop nests that are matrix instructions of a warp.
 //
-// A schedule marks the outermost loop of a nest with the annotation kMmaKey, the name of a row of
+// A schedule marks the outermost loop of a nest as kInstructionKey, by the name of a row of
 // mma_rows(). The outer loops are f over fragments of rows and g over fragments of columns, where
 // there are several. The inner ones are the row, the column and k within one instruction, around
 //
@@ -41,8 +41,6 @@
 
 namespace tilewright {
 
-inline constexpr const char* kMmaKey = "mma";
-
 // An operand in shared memory: the element [0, 0] of the first instruction's matrix, and the
 // distances between fragments, rows and columns of the matrix.
 struct MmaOperand {
@@ -77,8 +75,6 @@ struct MmaNest {
 
 // Whether kernels can be printed with the row: ldmatrix brings its operands to registers.
 bool is_printed(const Instruction& row);
-// The name of the row that a loop is marked with; empty when it is not marked.
-std::string mma_mark(const ForNode& loop);
 /// Refuses a loop that is marked so: throws LoweringError with the mark and the reason.
 [[noreturn]] void fail_mma(const ForNode& loop, const std::string& reason);
 // Throws LoweringError that names the loop and the requirement that it misses.

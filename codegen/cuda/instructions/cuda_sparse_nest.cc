@@ -47,6 +47,7 @@ std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const Instruction
   Var term("row");
   for (const ForNode* l : p.loops) first[l->var.get()] = 0;
   first[p.terms().var.get()] = term;
+  KnowledgeScope scope(known);
   known.bind(term, Expr(0), Expr(row.k));
   nest.gather = {term, known.simplify(substitute(index, first))};
   return nest;

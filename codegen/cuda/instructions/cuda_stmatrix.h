@@ -1,11 +1,11 @@
 // Loops that a warp executes as one stmatrix. It stores matrices of 8 x 8 elements of 16 bits to
 // shared memory; each lane holds two neighbours of a row.
 //
-// A schedule marks the outermost of one or two loops over two or four matrices with the annotation
-// kStmatrixKey. They stand in a loop over threads. Lane l of it has elements 2 * (l % 4) and
+// A schedule marks the outermost of one or two loops over two or four matrices as
+// kStmatrix. They stand in a loop over threads. Lane l of it has elements 2 * (l % 4) and
 // 2 * (l % 4) + 1 of row l / 4. Inside them is a vectorized store of these two elements:
 //
-//   for t in 0..256 thread_x { for x in 0..4 @{stmatrix: 1} { for c in 0..2 vectorized {
+//   for t in 0..256 thread_x { for x in 0..4 @{instruction: "stmatrix"} { for c in 0..2 vectorized {
 //     S[…, t % 32 / 4, …, t % 4 * 2 + c] = … }}}
 //
 // The store has no condition: a lane writes a whole row, with the elements of three other lanes.

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
-#include "codegen/cuda/instructions/cuda_mma.h"
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda_lowering.h"
 #include "ir/visitor.h"
 #include "kernel/prelude/cuda_wgmma.h"
@@ -52,6 +53,26 @@ bool runs_beside(const Stmt& s, const WgmmaNest& nest) {
               !(call && call->op != CallOp::IfThenElse);
   });
   return beside;
+}
+
+std::vector<std::string> WgmmaFlight::group_lines(const WgmmaNest& nest, const ForNode& loop,
+                                                  const Stmt& next, CudaExpr& expr) {
+  if (!is_pending_ && next.defined() && runs_beside(next, nest)) {
+    nests_.push_back(nest);
+    makes_operands_ = makes_operands_ || is_wgmma_behind(loop);
+    return wgmma_issue_lines(nest, expr);
+  }
+  if (is_pending_) pending_.push_back(nest);
+  return wgmma_lines(nest, is_pending_ ? 1 : 0, expr);
+}
+
+std::vector<std::string> WgmmaFlight::end_pending(CudaExpr& expr) {
+  std::vector<std::string> lines;
+  for (const WgmmaNest& nest : std::exchange(pending_, {})) {
+    for (const std::string& line : wgmma_end_lines(nest, expr)) lines.push_back(line);
+  }
+  is_pending_ = false;
+  return lines;
 }
 
 std::vector<std::string> WgmmaFlight::wait_for(const Stmt& s, CudaExpr& expr) {

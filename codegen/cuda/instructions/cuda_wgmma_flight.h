@@ -7,7 +7,7 @@
 //
 //   for j in 0..n @{copies: "roles", pipeline_stages: 3} {
 //     S = Q * K[j]   P = exp(S - …)   H = P   O = O * …
-//     for k in 0..8 @{mma: "…", wgmma_behind: 1} { O += H * V[j] }}
+//     for k in 0..8 @{instruction: "…", wgmma_behind: 1} { O += H * V[j] }}
 //   ->  S = Q * K[0]   P = exp(S - …)   O = O * …   H = P
 //       for j in 1..n { S = Q * K[j]   O += H * V[j - 1]   P = exp(S - …), with O on its way
 //                       O = O * …   H = P }
@@ -53,11 +53,14 @@ bool runs_beside(const Stmt& s, const WgmmaNest& nest);
 class WgmmaFlight {
  public:
   bool is_empty() const { return nests_.empty(); }
-  /// Adds the group that the loop issued.
-  void add(const WgmmaNest& nest, const ForNode& loop) {
-    nests_.push_back(nest);
-    makes_operands_ = makes_operands_ || is_wgmma_behind(loop);
-  }
+  /// The lines of the group of a loop, which `next` follows where it is defined. They wait for it,
+  /// unless `next` may run beside it, or an outer loop leaves it pending.
+  std::vector<std::string> group_lines(const WgmmaNest& nest, const ForNode& loop, const Stmt& next,
+                                       CudaExpr& expr);
+  /// Begins a loop that leaves groups pending: each is waited for behind the next one.
+  void begin_pending() { is_pending_ = true; }
+  /// The lines behind the loop, which wait for its last groups.
+  std::vector<std::string> end_pending(CudaExpr& expr);
   /// The lines that wait for those groups that the statement may not run beside.
   std::vector<std::string> wait_for(const Stmt& s, CudaExpr& expr);
   /// The lines that wait for all of them.
@@ -67,6 +70,8 @@ class WgmmaFlight {
   std::vector<std::string> wait_for_first(size_t count, CudaExpr& expr);
 
   std::vector<WgmmaNest> nests_;
+  bool is_pending_ = false;         // under a loop that leaves groups pending
+  std::vector<WgmmaNest> pending_;  // its groups, once they are printed
   // Operands of the next software-pipelined group, which are made while this one is in flight.
   std::vector<Buffer> made_;
   bool makes_operands_ = false;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda/instructions/cuda_mma.h"
 #include "codegen/cuda/instructions/cuda_wgmma_flight.h"
 #include "codegen/cuda_lowering.h"
@@ -313,20 +314,6 @@ bool WgmmaNest::a_in_registers() const { return is_private(a.buffer); }
 
 bool leaves_wgmma_pending(const ForNode& loop) {
   return loop.annotations.count(kWgmmaPendingKey) != 0;
-}
-
-const Instruction* wgmma_mark(const ForNode& loop) {
-  const Instruction* row = find_instruction(mma_mark(loop));
-  return row && row->is_wgmma() ? row : nullptr;
-}
-
-bool has_wgmma(const Stmt& kernel) {
-  bool found = false;
-  for_each_stmt(kernel, [&](const Stmt& s) {
-    auto* loop = s.as<ForNode>();
-    found |= loop && wgmma_mark(*loop);
-  });
-  return found;
 }
 
 bool stores_wgmma_operands(const Stmt& kernel) {

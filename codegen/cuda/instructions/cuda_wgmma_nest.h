@@ -1,12 +1,11 @@
 // Loop nests that are asynchronous matrix instructions of warpgroups (wgmma).
 //
-// A schedule marks the outermost loop of a nest with the annotation kMmaKey (codegen/cuda/instructions/cuda_mma.h),
-// the name of a row of wgmma_rows(). The outer loops are s over instructions along k and f over
+// A schedule marks the outermost loop of a nest as kInstructionKey, by the name of a row of wgmma_rows(). The outer loops are s over instructions along k and f over
 // those of further rows, in any order, where there are several. There may be two loops along k:
 // over spans of memory, and over the instructions of one. The inner loops are the row, the column
 // and k of one warp's part,
 //
-//   for w in 0..8 warp { for s in 0..4 @{mma: "m64n128k16_f32_f16"} { for f in 0..2 {
+//   for w in 0..8 warp { for s in 0..4 @{instruction: "m64n128k16_f32_f16"} { for f in 0..2 {
 //     for i in 0..16 { for j in 0..128 { for k in 0..16 {
 //       C[…, j / 8, lane, register] = C[…] + A[…] * B[…] }}}}}}
 //
@@ -82,11 +81,7 @@ inline constexpr const char* kWgmmaPendingKey = "wgmma_pending";
 // Whether the loop is so annotated.
 bool leaves_wgmma_pending(const ForNode& loop);
 
-// The row that a loop is marked with; null where it is no such mark.
-const Instruction* wgmma_mark(const ForNode& loop);
-// Whether the kernel has such loops.
-bool has_wgmma(const Stmt& kernel);
-// Whether threads store what such loops read from shared memory. A fence to the asynchronous proxy
+// Whether threads store what loops that are marked so read from shared memory. A fence to the asynchronous proxy
 // then stands before barriers.
 bool stores_wgmma_operands(const Stmt& kernel);
 

@@ -6,57 +6,16 @@
 #include <vector>
 
 #include "codegen/cuda/cuda_tensor_copy.h"
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda/instructions/cuda_wgmma_nest.h"
 #include "codegen/cuda_lowering.h"
+#include "codegen/passes/gpu/gpu_ring.h"
 #include "ir/arith/simplify.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
 namespace {
-
-// True for an element of global memory in stored form, or zero.
-bool is_copy(const Expr& value, ElemType elem) {
-  if (auto* n = value.as<SelectNode>()) return is_zero(n->on_false) && is_copy(n->on_true, elem);
-  auto* load = value.as<LoadNode>();
-  return load && load->buffer->scope == Scope::Global && load->buffer->elem == elem;
-}
-
-// The copies and uses of ring buffers in iteration `at` of the pipelined loop.
-class InRing : public Mutator {
- public:
-  InRing(const BufferMap& rings, const ForNode& loop, const Expr& at, int64_t stages)
-      : rings_(rings), var_(loop.var), at_(at),
-        slot_(simplify(floormod(at - loop.min, Expr(stages)))) {}
-
- protected:
-  Expr mutate_var(const VarNode& n, const Expr& e) override { return &n == var_.get() ? at_ : e; }
-
-  Expr mutate_load(const LoadNode& n, const Expr& e) override {
-    auto it = rings_.find(n.buffer.get());
-    if (it == rings_.end()) return Mutator::mutate_load(n, e);
-    return load(it->second, in_slot(n.indices), mutate(n.predicate));
-  }
-
-  Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
-    auto it = rings_.find(n.buffer.get());
-    if (it == rings_.end()) return Mutator::mutate_store(n, s);
-    Expr value = mutate(n.value);
-    return make_store(it->second, in_slot(n.indices), value, mutate(n.predicate),
-                      is_copy(value, n.buffer->elem));
-  }
-
- private:
-  std::vector<Expr> in_slot(const std::vector<Expr>& indices) {
-    std::vector<Expr> all = {slot_};
-    for (const Expr& i : indices) all.push_back(mutate(i));
-    return all;
-  }
-
-  const BufferMap& rings_;
-  Expr var_;
-  Expr at_, slot_;
-};
 
 // Whether one of two statements writes what the other one reads or writes.
 bool conflict(const Stmt& a, const Stmt& b) {
@@ -190,23 +149,22 @@ class Pipeliner : public Mutator {
     BufferMap rings;
     std::vector<Buffer> ring_buffers;
     for (const Buffer& b : parts.copied) {
-      std::vector<Expr> shape = {Expr(stages)};
-      shape.insert(shape.end(), b->shape.begin(), b->shape.end());
-      ring_buffers.push_back(with_shape(b, shape));
+      ring_buffers.push_back(ring_of(b, stages));
       rings[b.get()] = ring_buffers.back();
     }
     const Expr end = simplify(n.min + n.extent);
-    auto copies_of = [&](const Expr& at) {
-      Stmt copies = InRing(rings, n, at, stages)(make_seq(parts.copies));
-      return make_if(at < end, copies);
+    auto placed = [&](const std::vector<Stmt>& stmts, const Expr& at) {
+      const Expr slot = simplify(floormod(at - n.min, Expr(stages)));
+      return in_slot(rings, slot, substitute(make_seq(stmts), VarMap{{n.var.get(), at}}));
     };
+    auto copies_of = [&](const Expr& at) { return make_if(at < end, placed(parts.copies, at)); };
     // A slot becomes free an iteration later where a wgmma group still reads it.
     const int64_t distance = stages - (leaves_wgmma_pending(n) ? 2 : 1);
     Var ahead(n.var.name() + "_ahead");
     Stmt commit = call_statement(CallOp::AsyncCommit);
     Stmt fill = make_for(ahead, 0, distance, ForKind::Unrolled,
                          make_seq({copies_of(simplify(n.min + ahead)), commit}));
-    Stmt uses = InRing(rings, n, n.var, stages)(make_seq(parts.uses));
+    Stmt uses = placed(parts.uses, n.var);
     for (size_t i = parts.others.size(); i-- > 0;) uses = make_allocate(parts.others[i], uses);
     // Behind the barrier, all threads see the copies that were waited for. Nobody reads any more
     // the slot that the next copies go to.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda/instructions/cuda_wgmma_flight.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"

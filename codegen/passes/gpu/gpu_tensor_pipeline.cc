@@ -11,6 +11,7 @@
 #include "codegen/cuda/cuda_roles.h"
 #include "codegen/cuda/cuda_tensor_copy.h"
 #include "codegen/cuda/cuda_tile_order.h"
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda/instructions/cuda_wgmma_nest.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/passes/gpu/gpu_tensor_ring.h"
@@ -27,25 +28,6 @@ Stmt simplified_if(const Expr& cond, const Stmt& s) {
   const Expr c = simplify(cond);
   return is_int(c, 1) ? s : make_if(c, s);
 }
-
-// Redirects the loads of a stage's uses to its slot of the rings.
-class InSlot : public Mutator {
- public:
-  InSlot(const BufferMap& rings, Expr slot) : rings_(rings), slot_(std::move(slot)) {}
-
- protected:
-  Expr mutate_load(const LoadNode& n, const Expr& e) override {
-    auto it = rings_.find(n.buffer.get());
-    if (it == rings_.end()) return Mutator::mutate_load(n, e);
-    std::vector<Expr> indices = {slot_};
-    for (const Expr& i : n.indices) indices.push_back(mutate(i));
-    return load(it->second, std::move(indices), mutate(n.predicate));
-  }
-
- private:
-  const BufferMap& rings_;
-  Expr slot_;
-};
 
 // Rewrites the code of the threads that compute: the loop that waits for its stages, and TMA stores
 // by one thread. Where there is a producer (warp specialization), these consumers have barriers of
@@ -85,9 +67,7 @@ class Computing : public Mutator {
  private:
   Stmt by_first(const Stmt& s) const { return make_if(eq(thread_, Expr(0)), s); }
 
-  Stmt uses_at(const Expr& count) {
-    return mutate(InSlot(ring_->rings, ring_->slot(count))(make_seq(ring_->uses)));
-  }
+  Stmt uses_at(const Expr& count) { return mutate(ring_->in_slot(count, make_seq(ring_->uses))); }
 
   Annotations notes() const {
     Annotations kept = ring_->loop.annotations;
@@ -125,7 +105,7 @@ class Computing : public Mutator {
       steps.push_back(make_if(n.var > n.min, release(before)));
     } else {
       const Stmt uses = with_release(*ring_, make_seq(ring_->uses), release(count));
-      steps.push_back(mutate(InSlot(ring_->rings, ring_->slot(count))(uses)));
+      steps.push_back(mutate(ring_->in_slot(count, uses)));
     }
     Stmt body = make_seq(std::move(steps));
     Stmt loop = make_for(n.var, n.min, n.extent, n.for_kind, body, notes());
@@ -145,13 +125,13 @@ class Computing : public Mutator {
     auto before = [&](const Expr& count) { return simplify(count + Expr(ring_->stages - 1)); };
     auto late_at = [&](const Expr& at, const Expr& count) {
       const Stmt there = substitute(parts.late, VarMap{{n.var.get(), simplify(at)}});
-      return mutate(InSlot(ring_->rings, ring_->slot(count))(there));
+      return mutate(ring_->in_slot(count, there));
     };
     auto iteration = [&](const Expr& at, const Stmt& late) {
       const Expr count = count_of(at);
       auto placed = [&](const Stmt& s) {
         const Stmt there = substitute(s, VarMap{{n.var.get(), at}});
-        return mutate(InSlot(ring_->rings, ring_->slot(count))(there));
+        return mutate(ring_->in_slot(count, there));
       };
       return make_seq({ring_->wait_for_full(count), parts.iteration(placed, late)});
     };
@@ -312,10 +292,10 @@ class KernelRewriter {
       }
     }
     if (ring_->copies.empty() || ring_->uses.empty()) {
-      throw LoweringError(
-          fmt::format("loop '{}' has '{}', but no loops that are annotated '{}' "
-                      "right in it, or nothing else",
-                      n.var.name(), kCopiesKey, kTensorCopyKey));
+      throw LoweringError(fmt::format(
+          "loop '{}' has '{}', but no loops that are marked '{}' right in it, or nothing "
+          "else",
+          n.var.name(), kCopiesKey, kTma));
     }
     ring_->behind = take_behind(n, ring_->uses, own);
     if (ring_->behind && (!ring_->by_roles || ring_->stages < 3)) {
@@ -328,20 +308,16 @@ class KernelRewriter {
     for (size_t b = own.size(); b-- > 0;) uses = make_allocate(own[b], uses);
     ring_->uses = {uses};
     if (cluster_.blocks > 1) share_copies();
-    for (const auto* copies : {&ring_->copies, &ring_->shared}) make_rings(*copies);
+    for (const auto* copies : {&ring_->copies, &ring_->shared}) {
+      for (const TensorCopy& c : *copies) {
+        ring_->rings[c.shared.get()] = ring_of(c.shared, ring_->stages);
+      }
+    }
     ring_->read_by_lanes = reads_by_lanes(uses);
     const int64_t sets = ring_->by_roles ? 2 : 1;
     ring_->barriers =
         make_buffer("barriers", ElemType::u64, {Expr(sets * ring_->stages)}, Scope::Shared);
     if (repeats) ring_->done = make_buffer("done", ElemType::u32, {Expr(1)}, Scope::Register);
-  }
-
-  void make_rings(const std::vector<TensorCopy>& copies) {
-    for (const TensorCopy& c : copies) {
-      std::vector<Expr> shape = {Expr(ring_->stages)};
-      shape.insert(shape.end(), c.shared->shape.begin(), c.shared->shape.end());
-      ring_->rings[c.shared.get()] = with_shape(c.shared, shape);
-    }
   }
 
   // Whether lanes read copied data by themselves. `wgmma` does not count: its warps wait for it.

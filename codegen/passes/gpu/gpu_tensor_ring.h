@@ -8,6 +8,7 @@
 #include "codegen/cuda/cuda_cluster.h"
 #include "codegen/cuda/cuda_roles.h"
 #include "codegen/cuda/cuda_tensor_copy.h"
+#include "codegen/passes/gpu/gpu_ring.h"
 #include "codegen/passes/gpu/gpu_tensor_behind.h"
 #include "ir/arith/simplify.h"
 #include "ir/visitor.h"
@@ -41,6 +42,10 @@ struct Ring {
     return sum;
   }
   Expr slot(const Expr& count) const { return simplify(floormod(count, Expr(stages))); }
+  /// The code of an iteration in its slot of the rings.
+  Stmt in_slot(const Expr& count, const Stmt& s) const {
+    return tilewright::in_slot(rings, slot(count), s);
+  }
   Expr full(const Expr& count) const { return load(barriers, {slot(count)}); }
   Expr empty(const Expr& count) const { return load(barriers, {slot(count) + Expr(stages)}); }
   Stmt wait_for_full(const Expr& count) const {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "codegen/cuda/cuda_tensor_copy.h"
-#include "codegen/cuda/instructions/cuda_mma.h"
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda_lowering.h"
 #include "ir/arith/simplify.h"
 #include "ir/compare.h"
@@ -219,7 +219,7 @@ class Hoister : public Mutator {
 
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
     if (!mma_mark(n).empty()) return with_own_elements(n, s);
-    if (n.annotations.count(kLanesKey) != 0) return with_own_term(n);
+    if (is_marked(n, kShuffle)) return with_own_term(n);
     if (is_tensor_copy(n)) {  // one thread issues all of it
       const bool outer = std::exchange(in_copy_, true);
       Stmt copy = Mutator::mutate_for(n, s);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/codegen.h"
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda_lowering.h"
 #include "emulator/emulator.h"
 #include "ir/interpreter/interpreter.h"
@@ -283,7 +284,7 @@ TEST(CudaRefusals, SharedMemoryIsThatOfTheTarget) {
 TEST(CudaRefusals, LoopsThatAreNoMatrixInstruction) {
   Schedule s = scheduled("matmul:m=16,n=8,k=16,dtype=f16");
   Loop i = s.loops(s.block("C_acc"))[0];
-  s.annotate(i, "mma", std::string("m16n8k16_f32_f16"));
+  s.annotate(i, kInstructionKey, std::string("m16n8k16_f32_f16"));
   EXPECT_THAT(refusal_cuda(s),
               HasSubstr("loop 'i' is marked as mma 'm16n8k16_f32_f16', but stands in no "
                         "loop over warps"));
@@ -292,7 +293,7 @@ TEST(CudaRefusals, LoopsThatAreNoMatrixInstruction) {
     Block c = t.block("C_acc");
     std::vector<Loop> loops = t.loops(c);
     std::vector<Loop> rows = t.split(loops[0], {2, 16});
-    t.annotate(rows[1], "mma", row);
+    t.annotate(rows[1], kInstructionKey, row);
     t.bind(rows[0], ForKind::Warp);
     return refusal_cuda(t);
   };
@@ -306,7 +307,7 @@ TEST(CudaRefusals, LoopsThatAreNoMatrixInstruction) {
 
 TEST(CudaRefusals, LoopsOverLanesAndRowsOfSharedMemory) {
   Schedule lanes = scheduled("elementwise:shape=8x32,fn=relu");
-  lanes.annotate(lanes.loops(lanes.block("Y"))[1], kLanesKey, int64_t{1});
+  lanes.annotate(lanes.loops(lanes.block("Y"))[1], kInstructionKey, std::string(kShuffle));
   EXPECT_THAT(refusal_cuda(lanes),
               HasSubstr("is marked as one over lanes; it must have 32 iterations of "
                         "one reduction, in a loop over warps"));
@@ -323,7 +324,7 @@ TEST(CudaRefusals, LoopsThatAreNoDotProductOfBytes) {
     std::vector<Loop> k = s.split(s.loops(c).back(), {-1, terms});
     s.decompose_reduction(c, k[0]);
     for (const char* operand : {"A", "B"}) s.compute_at(s.cache_read(c, operand, scope), k[0]);
-    s.annotate(k[1], kDotKey, int64_t{1});
+    s.annotate(k[1], kInstructionKey, std::string(kDp4a));
     s.bind(s.loops(c)[0], ForKind::BlockX);
     return refusal_cuda(s);
   };

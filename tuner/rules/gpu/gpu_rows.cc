@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda_lowering.h"
 #include "ir/compare.h"
 #include "ir/visitor.h"
@@ -122,7 +123,7 @@ void finish_warps(RuleContext& c, const Block& partial) {
   }
   if (!warp || !lanes) return;
   c.s.reorder({*warp, *lanes});
-  c.s.annotate(*lanes, kLanesKey, int64_t{1});
+  c.s.annotate(*lanes, kInstructionKey, std::string(kShuffle));
   c.s.bind(*warp, ForKind::Warp);
   c.s.set_scope(c.s.output(partial)->name, Scope::Shared);
 }

@@ -1,6 +1,7 @@
 // Reductions over the lanes of a warp, or of a team of some lanes, in the emulator.
 #include <gmock/gmock.h>
 
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda_lowering.h"
 #include "ir/ops/spec.h"
 #include "tests/tuner/edited_kernel.h"
@@ -23,7 +24,7 @@ Schedule sums_by_teams(const Workload& w, int64_t team) {
   std::vector<Loop> rows = s.split(loops[0], {-1, 32});
   std::vector<Loop> terms = s.split(loops[1], {-1, team, 2});
   s.reorder({rows[0], rows[1], terms[1], terms[0], terms[2]});
-  s.annotate(terms[1], kLanesKey, int64_t{1});
+  s.annotate(terms[1], kInstructionKey, std::string(kShuffle));
   const Block init = s.decompose_reduction(sum, rows[1]);
   s.bind(s.loops(init)[1], ForKind::ThreadX);
   s.annotate(rows[1], kTeamKey, team);
@@ -55,7 +56,7 @@ TEST(GpuLanes, Refusals) {
     Schedule s(lower(w));
     std::vector<Loop> loops = s.loops(s.block("Y"));
     std::vector<Loop> terms = s.split(loops[1], {lanes, -1});
-    s.annotate(terms[0], kLanesKey, int64_t{1});
+    s.annotate(terms[0], kInstructionKey, std::string(kShuffle));
     s.annotate(loops[0], kTeamKey, team);
     s.bind(loops[0], ForKind::Warp);
     return lowering_refusal(s, ampere());

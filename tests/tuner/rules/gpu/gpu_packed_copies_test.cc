@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/cuda/cuda_tensor_copy.h"
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
@@ -217,7 +218,7 @@ std::string refusal(ElemType elem, int64_t tile, int64_t step, const Expr& cond 
   Expr value = load(from, {block, x * Expr(step)});
   if (cond.defined()) value = select(x < cond, value, make_float(elem, 0));
   const Stmt loop = make_for(x, 0, tile, ForKind::Serial, make_store(to, {x}, value),
-                             {{kTensorCopyKey, int64_t{1}}});
+                             {{kInstructionKey, std::string(kTma)}});
   try {
     const TensorCopy copy = match_tensor_copy(*loop.as<ForNode>(), known);
     return fmt::format("{} elements, {} bytes", copy.stretch, copy.bytes());

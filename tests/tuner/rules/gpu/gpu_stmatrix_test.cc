@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda_lowering.h"
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
@@ -126,7 +127,7 @@ TEST(GpuStmatrix, RefusesWhatIsNoMatrixOfElementsOf16Bits) {
   Workload w = make_workload(parse_spec("matmul:m=64,n=64,k=64,dtype=f16,trans_b=true,out=f16"));
   Schedule direct = stored(w, "direct", "padded");
   Block result = direct.block("C");
-  direct.annotate(direct.loops(result).end()[-2], kStmatrixKey, int64_t{1});
+  direct.annotate(direct.loops(result).end()[-2], kInstructionKey, std::string(kStmatrix));
   EXPECT_THAT(lowering_refusal(direct, hopper()),
               HasSubstr("it must be loops over two or four matrices, in one over threads, around a "
                         "vectorized store of two elements of 16 bits to shared memory, on no "

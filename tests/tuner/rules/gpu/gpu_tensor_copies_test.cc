@@ -7,6 +7,7 @@
 
 #include "codegen/cuda/cuda_roles.h"
 #include "codegen/cuda/cuda_tensor_copy.h"
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda_lowering.h"
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
@@ -334,7 +335,7 @@ TEST(TensorCopies, RefuseMapsThatNoDriverTakes) {
     Var i("i"), j("j");
     const std::vector<Expr> at = turned ? std::vector<Expr>{j, i} : std::vector<Expr>{i, j};
     Stmt loops = make_for(j, 0, 64, ForKind::Serial, make_store(to, at, load(from, {i, j})));
-    loops = make_for(i, 0, 64, ForKind::Serial, loops, {{kTensorCopyKey, int64_t{1}}});
+    loops = make_for(i, 0, 64, ForKind::Serial, loops, {{kInstructionKey, std::string(kTma)}});
     try {
       match_tensor_copy(*loops.as<ForNode>(), known);
     } catch (const LoweringError& e) {

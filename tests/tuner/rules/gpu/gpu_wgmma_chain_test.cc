@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
@@ -160,7 +161,7 @@ TEST(GpuWgmmaChain, RefusesToOverlapWhatItCannot) {
               HasSubstr("wgmma_pending"));
   EXPECT_THAT(refusal([](Schedule& s, const Loop&, const Loop&) {
                 for (const Loop& l : s.loops(s.block("S"))) {
-                  if (s.node(l).annotations.count("mma") != 0) {
+                  if (s.node(l).annotations.count(kInstructionKey) != 0) {
                     s.annotate(l, "wgmma_behind", int64_t{1});
                   }
                 }

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda/instructions/cuda_mma.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
@@ -191,7 +192,7 @@ TEST(GpuWgmmaSparse, WhatIsLeftOutIsCaught) {
 Loop marked(const Schedule& s) {
   for (const Block& b : s.blocks()) {
     for (const Loop& l : s.loops(b)) {
-      if (s.node(l).annotations.count(kMmaKey) != 0) return l;
+      if (s.node(l).annotations.count(kInstructionKey) != 0) return l;
     }
   }
   throw std::logic_error("no loop is marked");
@@ -200,7 +201,7 @@ Loop marked(const Schedule& s) {
 TEST(GpuWgmmaSparse, RefusesNestsOfOtherRows) {
   auto refusal = [](const std::string& row) {
     Schedule s = small_schedule();
-    s.annotate(marked(s), kMmaKey, row);
+    s.annotate(marked(s), kInstructionKey, row);
     return lowering_refusal(s, hopper());
   };
   EXPECT_EQ(refusal("sp_m64n16k32_f32_f16"), "was not refused");

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda/instructions/cuda_mma.h"
 #include "codegen/cuda/instructions/cuda_wgmma_nest.h"
 #include "runtime/cuda/cubin.h"
@@ -236,7 +237,7 @@ TEST(GpuWgmma, RefusesOtherTargetsAndLayouts) {
   Schedule other = scheduled_wgmma(w, "128x128x64/64x128");
   for (const Loop& l : other.loops(other.block("C_acc"))) {
     if (mma_mark(other.node(l)).empty()) continue;
-    other.annotate(l, kMmaKey, std::string("m64n64k16_f32_f16"));
+    other.annotate(l, kInstructionKey, std::string("m64n64k16_f32_f16"));
   }
   EXPECT_THAT(lowering_refusal(other, hopper()), HasSubstr("has another size"));
 }

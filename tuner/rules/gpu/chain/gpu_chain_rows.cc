@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda/instructions/cuda_mma.h"
 #include "codegen/cuda_lowering.h"
 #include "kernel/instructions/wgmma_rows.h"
@@ -172,7 +173,7 @@ Loop ChainRows::multiply(const Block& block, const Instruction& row, int64_t spa
     c_.s.unroll(steps[0]);
   }
   Loop marked = gpu_first_of(c_, inside);
-  c_.s.annotate(marked, kMmaKey, std::string(row.name));
+  c_.s.annotate(marked, kInstructionKey, std::string(row.name));
   return marked;
 }
 
@@ -213,7 +214,7 @@ void ChainRows::reduce(const Block& block) const {
   const RowLoops rows = split_teams(loops[loops.size() - 2]);
   std::vector<Loop> j = c_.s.split(loops.back(), {-1, kCoreLanes, kFragmentColumns / kCoreLanes});
   c_.s.reorder({rows.warp, rows.team, rows.band, j[1], j[0], j[2]});
-  c_.s.annotate(j[1], kLanesKey, int64_t{1});
+  c_.s.annotate(j[1], kInstructionKey, std::string(kShuffle));
   c_.s.unroll(j[0]);
   c_.s.unroll(j[2]);
   bind_team(rows);

@@ -4,6 +4,7 @@
 
 #include "codegen/cuda/cuda_roles.h"
 #include "codegen/cuda/cuda_tensor_copy.h"
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu/copy/gpu_window_copies.h"
 #include "tuner/rules/gpu/gpu.h"
@@ -72,7 +73,7 @@ void gpu_copy_boxes(RuleContext& c, const std::string& buffer) {
   constexpr size_t kAround = 2;  // the block loop and the k loop
   const std::vector<Loop> loops = c.s.loops(gpu_writer(c.s, buffer));
   for (size_t l = kAround; l < loops.size(); ++l) {
-    c.s.annotate(loops[l], kTensorCopyKey, int64_t{1});
+    c.s.annotate(loops[l], kInstructionKey, std::string(kTma));
   }
 }
 
@@ -118,7 +119,8 @@ void gpu_store_boxes(RuleContext& c, const Block& copy, int64_t columns) {
   const Loop& rows = loops[loops.size() - 2];
   const std::vector<Loop> parts = c.s.split(loops.back(), {-1, columns});
   c.s.reorder({parts[0], rows, parts[1]});
-  for (const Loop& l : {parts[0], rows, parts[1]}) c.s.annotate(l, kTensorCopyKey, int64_t{1});
+  for (const Loop& l : {parts[0], rows, parts[1]})
+    c.s.annotate(l, kInstructionKey, std::string(kTma));
 }
 
 }  // namespace tilewright

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "codegen/cuda/cuda_tensor_copy.h"
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/lowering.h"
 #include "ir/arith/simplify.h"
 #include "ir/visitor.h"
@@ -67,7 +68,7 @@ bool gpu_is_one_copy(const RuleContext& c, const Block& block, const std::string
                                       substitute(store.value, places)));
   s = make_for(columns.at, 0, width, ForKind::Serial, s);
   s = make_for(rows.at, rows.first(), Expr(rows.size), ForKind::Serial, s);
-  s = make_for(part, 0, parts, ForKind::Serial, s, {{kTensorCopyKey, int64_t{1}}});
+  s = make_for(part, 0, parts, ForKind::Serial, s, {{kInstructionKey, std::string(kTma)}});
   try {
     match_tensor_copy(*s.as<ForNode>(), known);
   } catch (const LoweringError&) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "codegen/cuda/cuda_tensor_copy.h"
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda/instructions/cuda_mma.h"
 #include "codegen/cuda/instructions/cuda_stmatrix.h"
 #include "codegen/cuda/instructions/cuda_wgmma_nest.h"
@@ -179,7 +180,7 @@ void bind_result(RuleContext& c, const GpuProductPlan& plan, const Block& block)
     const std::vector<Loop> pairs = c.s.split(fragments.back(), {-1, 2});
     fragments.back() = pairs[0];
     fragments.push_back(pairs[1]);
-    c.s.annotate(pairs[1], kStmatrixKey, int64_t{1});
+    c.s.annotate(pairs[1], kInstructionKey, std::string(kStmatrix));
   }
   gpu_bind_lanes(c, accumulators(static_cast<int>(plan.warp_rows())), gpu_fused(c, warps),
                  fragments, last_row, last_column, !plan.is_swapped);
@@ -284,7 +285,7 @@ void finish_result(RuleContext& c, const GpuProduct& p, const GpuProductPlan& pl
 void mark(RuleContext& c, const GpuProduct& p, const GpuProductPlan& plan,
           const std::vector<Part>& parts) {
   for (const Part& part : parts) {
-    c.s.annotate(part.loops.marked, kMmaKey, std::string(plan.row->name));
+    c.s.annotate(part.loops.marked, kInstructionKey, std::string(plan.row->name));
     if (!p.is_packed() && !plan.row->is_wgmma()) c.s.unroll(part.loops.steps);
     c.s.bind(part.loops.warp, ForKind::Warp);
     if (!part.chunk) continue;

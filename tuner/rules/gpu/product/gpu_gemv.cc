@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/ceil_div.h"
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda_lowering.h"
 #include "ir/compare.h"
 #include "ir/visitor.h"
@@ -323,7 +324,7 @@ class Gemv {
     place_copy(words_->few(), r_.few_type, true, k);
     words_->place(own, {thread, k, w[1], f, terms[0]});
     for (const Loop& l : {w[1], f, terms[0]}) c_.s.unroll(l);
-    if (dots) c_.s.annotate(terms[1], kDotKey, int64_t{1});
+    if (dots) c_.s.annotate(terms[1], kInstructionKey, std::string(kDp4a));
     c_.s.bind(thread, ForKind::ThreadX);
     c_.s.set_scope(c_.s.output(own)->name, Scope::Register);
   }
@@ -348,7 +349,7 @@ class Gemv {
     copy(own, r_.few, r_.few_type, runs_along(own, r_.few, summed), k);
     copy(own, r_.stored, r_.stored_type, true, k);
     for (const Loop& l : {terms[0], f, w[1]}) c_.s.unroll(l);
-    if (dots) c_.s.annotate(terms[1], kDotKey, int64_t{1});
+    if (dots) c_.s.annotate(terms[1], kInstructionKey, std::string(kDp4a));
     c_.s.bind(thread, ForKind::ThreadX);
     c_.s.set_scope(c_.s.output(own)->name, Scope::Register);
   }
@@ -364,7 +365,7 @@ class Gemv {
     c_.s.reorder(order);
     c_.s.unroll(f);
     c_.s.unroll(w[1]);
-    c_.s.annotate(lanes, kLanesKey, int64_t{1});
+    c_.s.annotate(lanes, kInstructionKey, std::string(kShuffle));
     c_.s.bind(gpu_fused(c_, warp), ForKind::Warp);
     c_.s.set_scope(c_.s.output(sums)->name, Scope::Shared);
   }

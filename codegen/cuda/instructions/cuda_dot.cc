@@ -1,4 +1,4 @@
-#include "codegen/cuda/cuda_dot.h"
+#include "codegen/cuda/instructions/cuda_dot.h"
 
 #include <fmt/format.h>
 
@@ -39,7 +39,7 @@ Expr word_of(const ForNode& loop, const LoadNode& load, Analyzer& known) {
 
 }  // namespace
 
-std::string dot_line(const ForNode& loop, CudaExpr& expr, Analyzer& known) {
+DotNest match_dot(const ForNode& loop, Analyzer& known) {
   auto* store = loop.body.as<StoreNode>();
   auto* sum = store && !store->predicate.defined() ? store->value.as<BinaryNode>() : nullptr;
   auto* before = sum && sum->op == BinaryOp::Add ? sum->a.as<LoadNode>() : nullptr;
@@ -55,15 +55,22 @@ std::string dot_line(const ForNode& loop, CudaExpr& expr, Analyzer& known) {
   }
   // The instruction takes signed bytes behind unsigned ones.
   if (x->type.elem == ElemType::i8 && y->type.elem == ElemType::u8) std::swap(x, y);
-  auto word = [&](const LoadNode* n) {
+  return {store->buffer,
+          store->indices[0],
+          {x->buffer, word_of(loop, *x, known)},
+          {y->buffer, word_of(loop, *y, known)}};
+}
+
+std::string dot_line(const DotNest& nest, CudaExpr& expr) {
+  auto word = [&](const DotNest::Word& w) {
     return fmt::format("({})tw_word_at({} + ({}))",
-                       n->type.elem == ElemType::i8 ? "int" : "unsigned",
-                       expr.buffers.at(n->buffer.get()), expr.print(word_of(loop, *n, known)));
+                       w.buffer->elem == ElemType::i8 ? "int" : "unsigned",
+                       expr.buffers.at(w.buffer.get()), expr.print(w.first));
   };
-  const bool is_unsigned = y->type.elem == ElemType::u8;
-  const std::string to = expr.element(store->buffer, store->indices[0]);
-  return fmt::format("{} = {}tw_dp4a({}, {}, {}{});", to, is_unsigned ? "(int)" : "", word(x),
-                     word(y), is_unsigned ? "(unsigned)" : "", to);
+  const bool is_unsigned = nest.y.buffer->elem == ElemType::u8;
+  const std::string to = expr.element(nest.sums, nest.index);
+  return fmt::format("{} = {}tw_dp4a({}, {}, {}{});", to, is_unsigned ? "(int)" : "", word(nest.x),
+                     word(nest.y), is_unsigned ? "(unsigned)" : "", to);
 }
 
 }  // namespace tilewright

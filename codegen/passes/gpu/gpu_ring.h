@@ -1,0 +1,16 @@
+// Rings of buffers in shared memory: a pipelined loop fills one slot while it uses others.
+#pragma once
+
+#include "ir/stmt.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+
+/// The buffer with `stages` slots, along a first dimension.
+Buffer ring_of(const Buffer& buffer, int64_t stages);
+
+/// `s` with all accesses to the buffers of `rings` in that slot of their ring. A store that copies
+/// an element of global memory as it is, or zero, becomes an asynchronous copy.
+Stmt in_slot(const BufferMap& rings, const Expr& slot, const Stmt& s);
+
+}  // namespace tilewright
