@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -71,13 +73,36 @@ Point on_curve(const Expr& at, int levels, Names& name) {
   return {row, column};
 }
 
-int64_t number_of(const ForNode& loop, const char* key) {
-  auto note = loop.annotations.find(key);
-  auto* number = note == loop.annotations.end() ? nullptr : std::get_if<int64_t>(&note->second);
-  if (number && *number >= 1) return *number;
-  throw LoweringError(
-      fmt::format("loop '{}' over blocks needs both '{}' and '{}', numbers of 1 or more",
-                  loop.var.name(), kHilbertRowsKey, kHilbertColumnsKey));
+// The number at the start of the text, which it is taken from; 0 where there is none from 1 on.
+int64_t take_number(std::string_view& text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return error == std::errc() ? std::max<int64_t>(number, 0) : 0;
+}
+
+bool take(std::string_view& text, std::string_view start) {
+  if (!text.starts_with(start)) return false;
+  text.remove_prefix(start.size());
+  return true;
+}
+
+constexpr std::string_view kHilbert = "hilbert ", kLongestLast = "longest_last ", kDone = "done";
+
+// The order of that text; one that says nothing where the text is no order.
+TileOrder parse_order(std::string_view text) {
+  TileOrder order;
+  if (take(text, kHilbert)) {
+    order.rows = take_number(text);
+    order.columns = take(text, "x") ? take_number(text) : 0;
+    if (order.rows == 0 || order.columns == 0 || !text.empty()) return {};
+  } else if (take(text, kLongestLast)) {
+    order.longest_last = take_number(text);
+    if (!text.empty()) return {};
+  } else {
+    order.is_done = text == kDone;
+  }
+  return order;
 }
 
 }  // namespace
@@ -120,13 +145,6 @@ Stmt HilbertOrder::around(const Var& tile, const Expr& turn, int64_t cluster,
   return name.around(make_let(tile, simplify(value), body));
 }
 
-std::optional<HilbertOrder> hilbert_order(const ForNode& loop) {
-  if (loop.annotations.count(kHilbertRowsKey) + loop.annotations.count(kHilbertColumnsKey) == 0) {
-    return std::nullopt;
-  }
-  return HilbertOrder(number_of(loop, kHilbertRowsKey), number_of(loop, kHilbertColumnsKey));
-}
-
 Stmt LongestFirst::around(const Var& tile, const Expr& turn, const Expr& all,
                           const Stmt& body) const {
   const Expr sweeps = simplify(floordiv(all, Expr(tiles_)));
@@ -134,18 +152,23 @@ Stmt LongestFirst::around(const Var& tile, const Expr& turn, const Expr& all,
   return make_let(tile, simplify(floormod(turn, sweeps) * Expr(tiles_) + in_sweep), body);
 }
 
-std::optional<LongestFirst> longest_first(const ForNode& loop) {
-  auto note = loop.annotations.find(kLongestLastKey);
+std::string TileOrder::text() const {
+  if (rows > 0) return fmt::format("{}{}x{}", kHilbert, rows, columns);
+  return longest_last > 0 ? fmt::format("{}{}", kLongestLast, longest_last) : std::string(kDone);
+}
+
+std::optional<TileOrder> tile_order(const ForNode& loop) {
+  auto note = loop.annotations.find(kTileOrderKey);
   if (note == loop.annotations.end()) return std::nullopt;
-  auto* tiles = std::get_if<int64_t>(&note->second);
+  auto* text = std::get_if<std::string>(&note->second);
+  const TileOrder order = text ? parse_order(*text) : TileOrder{};
   const auto all = as_int(loop.extent);
-  if (!tiles || *tiles < 1 || !all || *all % *tiles != 0) {
-    throw LoweringError(fmt::format(
-        "'{}' of loop '{}' over blocks must be a number of 1 or more, and the loop's extent "
-        "a multiple of it",
-        kLongestLastKey, loop.var.name()));
-  }
-  return LongestFirst(*tiles);
+  const bool divides = order.longest_last > 0 && all && *all % order.longest_last == 0;
+  if (order.rows > 0 || order.is_done || divides) return order;
+  throw LoweringError(fmt::format(
+      "'{}' of loop '{}' over blocks is '{}'; it may be 'hilbert 4x8' with any rows x columns, or "
+      "'longest_last 8' with any number whose multiple is the loop's extent",
+      kTileOrderKey, loop.var.name(), text ? *text : "a number"));
 }
 
 }  // namespace tilewright

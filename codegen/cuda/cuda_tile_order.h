@@ -3,25 +3,37 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "ir/stmt.h"
 
 namespace tilewright {
 
-/// Annotations of a kernel's loop over blocks, both numbers. The loop runs through so many rows of
-/// so many columns of tiles, again and again. Where blocks run in clusters, these are counts of
-/// clusters. Tiles are to run along a Hilbert curve. Those that run at a time then lie close to
-/// each other both ways, and read little of both operands.
-inline constexpr const char* kHilbertRowsKey = "hilbert_rows";
-inline constexpr const char* kHilbertColumnsKey = "hilbert_columns";
+/// The annotation of a kernel's loop over blocks: the order of its tiles, as text (TileOrder).
+inline constexpr const char* kTileOrderKey = "tile_order";
 
-/// An annotation of a kernel's loop over blocks, a number. The loop runs through so many tiles of
-/// rising length, again and again. Rows under a causal mask are such tiles: later ones have more
-/// keys. All last ones are to come first, then those before them. The short ones then fill the rest
-/// of the chip at the end.
-inline constexpr const char* kLongestLastKey = "longest_last";
+/// An order of tiles.
+struct TileOrder {
+  /// "hilbert 4x8": the loop runs through so many rows of so many columns of tiles, again and again;
+  /// where blocks run in clusters, these are counts of clusters. Tiles run along a Hilbert curve.
+  /// Those that run at a time then lie close to each other both ways, and read little of both
+  /// operands. 0 in other orders.
+  int64_t rows = 0, columns = 0;
+  /// "longest_last 8": the loop runs through so many tiles of rising length, again and again. Rows
+  /// under a causal mask are such tiles: later ones have more keys. All last ones come first, then
+  /// those before them. The short ones then fill the rest of the chip at the end. 0 in other orders.
+  int64_t longest_last = 0;
+  /// "done": the loop is lowered; its blocks find their tiles along the curve.
+  bool is_done = false;
 
-/// The tiles of such a loop from the longest ones on.
+  std::string text() const;
+};
+
+/// The order that a loop over blocks is annotated with; nothing where it is not. Throws LoweringError
+/// where the text is no order, or the loop runs through no multiple of `longest_last` tiles.
+std::optional<TileOrder> tile_order(const ForNode& loop);
+
+/// Tiles of rising length from the longest ones on.
 class LongestFirst {
  public:
   /// Lengths begin anew after so many tiles.
@@ -34,14 +46,6 @@ class LongestFirst {
  private:
   int64_t tiles_;
 };
-
-/// The order that the annotation asks for, if it is there. Throws LoweringError where it is no
-/// number from 1 on, or where the loop does not run through a multiple of it.
-std::optional<LongestFirst> longest_first(const ForNode& loop);
-
-/// The annotation of a loop along a curve once it is lowered: its blocks find their tiles along the
-/// curve.
-inline constexpr const char* kAlongCurveKey = "along_curve";
 
 /// Squares of a power of two of tiles, as large as fit but no more than 16 x 16. A Hilbert curve
 /// (Hilbert, 1891) runs along each of them. One square follows the other along a row of squares,
@@ -59,9 +63,5 @@ class HilbertOrder {
   int64_t rows_, columns_;
   int levels_ = 0;  // squares have 2^levels rows
 };
-
-/// The order that the annotations of a loop over blocks ask for, if they do. Throws LoweringError
-/// where they are no numbers from 1 on.
-std::optional<HilbertOrder> hilbert_order(const ForNode& loop);
 
 }  // namespace tilewright

@@ -79,9 +79,9 @@ class ExerciseReader {
       result_.turns = std::max<int64_t>(1, extent / *blocks);
       most_turns_ = std::max(most_turns_, ceil_div(extent, *blocks));
     }
-    if (auto rows = number_at(loop, kHilbertRowsKey)) {
-      result_.curve_rows = *rows;
-      result_.curve_columns = number_at(loop, kHilbertColumnsKey).value_or(1);
+    if (const auto order = tile_order(loop); order && order->rows > 0) {
+      result_.curve_rows = order->rows;
+      result_.curve_columns = order->columns;
     }
     const int64_t stages = number_at(loop, kPipelineStagesKey).value_or(1);
     if (stages < 2) return;

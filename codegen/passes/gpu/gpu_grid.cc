@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,27 +43,32 @@ void require_whole_clusters(const ForNode& n, int64_t cluster, Analyzer& known) 
 }
 
 // The annotations of a loop whose tiles are already in order.
-Annotations ordered(const Annotations& notes) {
-  Annotations kept = without(without(notes, kHilbertRowsKey), kHilbertColumnsKey);
-  kept[kAlongCurveKey] = int64_t{1};
-  return kept;
+Annotations ordered(Annotations notes) {
+  notes[kTileOrderKey] = TileOrder{.is_done = true}.text();
+  return notes;
+}
+
+std::optional<HilbertOrder> hilbert_order(const ForNode& loop) {
+  const auto order = tile_order(loop);
+  return order && order->rows > 0 ? std::optional(HilbertOrder(order->rows, order->columns))
+                                  : std::nullopt;
 }
 
 // One block per tile, in the order that the loop asks for.
 Stmt in_order(const ForNode& n, const Annotations& notes) {
-  const auto order = hilbert_order(n);
-  const auto longest = longest_first(n);
-  if (!order && !longest) return make_for(n.var, n.min, n.extent, n.for_kind, n.body, notes);
+  const auto given = tile_order(n);
+  if (!given) return make_for(n.var, n.min, n.extent, n.for_kind, n.body, notes);
   Var turn(n.var.name() + "_order");
-  if (longest) {
-    if (order || cluster_blocks(n) > 1) {
-      throw LoweringError(fmt::format("'{}' of loop '{}' goes with neither '{}' nor clusters",
-                                      kLongestLastKey, n.var.name(), kHilbertRowsKey));
+  if (given->longest_last > 0) {
+    if (cluster_blocks(n) > 1) {
+      throw LoweringError(fmt::format("loop '{}' cannot be in the order '{}' in clusters",
+                                      n.var.name(), given->text()));
     }
     return make_for(turn, n.min, n.extent, n.for_kind,
-                    longest->around(n.var, turn, n.extent, n.body),
-                    without(notes, kLongestLastKey));
+                    LongestFirst(given->longest_last).around(n.var, turn, n.extent, n.body),
+                    without(notes, kTileOrderKey));
   }
+  const auto order = hilbert_order(n);
   return make_for(turn, n.min, n.extent, n.for_kind,
                   order->around(n.var, turn, cluster_blocks(n), n.body), ordered(notes));
 }
@@ -307,9 +313,9 @@ class GridRewriter {
         fail_shared_terms(*terms, fmt::format("the loop over blocks needs '{}'", kPersistentKey));
       return loop && is_block_axis(loop->for_kind) ? in_order(*loop, loop->annotations) : kernel;
     }
-    if (longest_first(*loop)) {
-      throw LoweringError(fmt::format("loop '{}' has both '{}' and '{}'", loop->var.name(),
-                                      kLongestLastKey, kPersistentKey));
+    if (const auto order = tile_order(*loop); order && order->longest_last > 0) {
+      throw LoweringError(fmt::format("loop '{}' cannot be in the order '{}' with '{}'",
+                                      loop->var.name(), order->text(), kPersistentKey));
     }
     auto* blocks = std::get_if<int64_t>(&note->second);
     if (!blocks || *blocks < 1 || !is_block_axis(loop->for_kind) || !is_int(loop->min, 0)) {

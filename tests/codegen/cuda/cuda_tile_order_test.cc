@@ -103,23 +103,6 @@ TEST(HilbertOrder, KeepsClustersAndResultsTogether) {
   }
 }
 
-TEST(HilbertOrder, IsNamedByTwoNumbers) {
-  Var i("i");
-  auto loop = [&](const Annotations& notes) {
-    return make_for(i, 0, 16, ForKind::BlockX,
-                    make_evaluate(call(ElemType::boolean, CallOp::Barrier, {})), notes);
-  };
-  EXPECT_FALSE(hilbert_order(*loop({}).as<ForNode>()));
-  EXPECT_TRUE(hilbert_order(
-      *loop({{kHilbertRowsKey, int64_t{4}}, {kHilbertColumnsKey, int64_t{4}}}).as<ForNode>()));
-  try {
-    hilbert_order(*loop({{kHilbertRowsKey, int64_t{4}}}).as<ForNode>());
-    FAIL() << "was not refused";
-  } catch (const LoweringError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("needs both 'hilbert_rows' and 'hilbert_columns'"));
-  }
-}
-
 // Three sweeps through four tiles: the last ones of all sweeps, then those before them.
 TEST(LongestFirst, HasTheLastTilesOfAllSweepsFirst) {
   Var tile("tile"), turn("turn");
@@ -133,21 +116,38 @@ TEST(LongestFirst, HasTheLastTilesOfAllSweepsFirst) {
   EXPECT_THAT(order, ::testing::ElementsAre(3, 7, 11, 2, 6, 10, 1, 5, 9, 0, 4, 8));
 }
 
-TEST(LongestFirst, IsNamedByANumberThatDividesTheLoop) {
-  auto asked = [&](const Annotation& tiles) {
-    const Stmt loop = make_for(Var("i"), 0, 12, ForKind::BlockX,
-                               make_evaluate(call(ElemType::boolean, CallOp::Barrier, {})),
-                               {{kLongestLastKey, tiles}});
-    return longest_first(*loop.as<ForNode>()).has_value();
-  };
-  EXPECT_TRUE(asked(int64_t{4}));
+Stmt loop_in_order(const Annotations& notes) {
+  return make_for(Var("i"), 0, 12, ForKind::BlockX,
+                  make_evaluate(call(ElemType::boolean, CallOp::Barrier, {})), notes);
+}
+
+TEST(TileOrder, IsWrittenAndRead) {
+  for (const TileOrder& order : {TileOrder{.rows = 4, .columns = 16}, TileOrder{.longest_last = 4},
+                                 TileOrder{.is_done = true}}) {
+    const Stmt loop = loop_in_order({{kTileOrderKey, order.text()}});
+    const auto found = tile_order(*loop.as<ForNode>());
+    ASSERT_TRUE(found) << order.text();
+    EXPECT_EQ(found->rows, order.rows);
+    EXPECT_EQ(found->columns, order.columns);
+    EXPECT_EQ(found->longest_last, order.longest_last);
+    EXPECT_EQ(found->is_done, order.is_done);
+  }
+  EXPECT_FALSE(tile_order(*loop_in_order({}).as<ForNode>()));
+}
+
+TEST(TileOrder, OtherTextIsRefused) {
+  auto text = [](const char* order) { return Annotation(std::string(order)); };
   for (const Annotation& wrong :
-       {Annotation(int64_t{5}), Annotation(int64_t{0}), Annotation(std::string("all"))}) {
+       {text("hilbert 4"), text("hilbert 4x"), text("hilbert 4x0"), text("hilbert -1x4"),
+        text("hilbert 4x8x2"), text("longest_last 5"), text("longest_last 0"), text("rows"),
+        Annotation(int64_t{4})}) {
+    const Stmt loop = loop_in_order({{kTileOrderKey, wrong}});
     try {
-      asked(wrong);
+      tile_order(*loop.as<ForNode>());
       FAIL() << "was not refused";
     } catch (const LoweringError& e) {
-      EXPECT_THAT(e.what(), HasSubstr("'longest_last' of loop 'i' over blocks must be a number"));
+      EXPECT_THAT(e.what(), HasSubstr("'tile_order' of loop 'i' over blocks is '"));
+      EXPECT_THAT(e.what(), HasSubstr("it may be 'hilbert 4x8' with any rows x columns"));
     }
   }
 }

@@ -54,7 +54,8 @@ void order_tiles(RuleContext& c, const WgmmaChain& t, const OnlineLoops& loops, 
   const bool longest_first =
       c.t.choose(t.chain.top.name + ".order", std::vector<std::string>{kLongestFirst, kByRows}) ==
       kLongestFirst;
-  if (longest_first) c.s.annotate(loops.tile, kLongestLastKey, tiles);
+  if (longest_first)
+    c.s.annotate(loops.tile, kTileOrderKey, TileOrder{.longest_last = tiles}.text());
 }
 
 // 32-bit registers per thread: scores, weights, accumulators and others. Weights that are computed

@@ -27,8 +27,8 @@ GpuTileOrder gpu_choose_tile_order(RuleContext& c, const std::string& name,
 
 void gpu_mark_tile_order(RuleContext& c, const GpuTileOrder& order, const Loop& blocks) {
   if (!order.is_curve()) return;
-  c.s.annotate(blocks, kHilbertRowsKey, order.rows);
-  c.s.annotate(blocks, kHilbertColumnsKey, order.columns);
+  const TileOrder along{.rows = order.rows, .columns = order.columns};
+  c.s.annotate(blocks, kTileOrderKey, along.text());
 }
 
 }  // namespace tilewright
