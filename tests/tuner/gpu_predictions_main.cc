@@ -69,9 +69,9 @@ Json of_kernels(const GpuEstimate& e, const std::vector<GpuKernelWork>& works) {
     for (GpuLimit limit : kGpuLimits) alone[std::string(name_of(limit))] = k.of(limit);
     kernels.push_back({{"bound_by", std::string(name_of(k.bound_by))},
                        {"alone", alone},
-                       {"exposed", works[i].exposed},
-                       {"overlapped", works[i].overlapped},
-                       {"bare_instructions", works[i].bare_instructions},
+                       {"exposed", works[i].waits.exposed},
+                       {"overlapped", works[i].waits.overlapped},
+                       {"bare_instructions", works[i].bare.instructions},
                        {"blocks_per_sm", k.blocks_per_sm},
                        {"waves", k.waves},
                        {"dram_bytes", k.dram_bytes},

@@ -39,15 +39,15 @@ void add_kernel(FeatureRow& row, const std::string& prefix, const GpuKernelWork&
   log(".l2_bytes", e.l2_bytes);
   log(".shared_passes", e.shared_passes);
   log(".instructions", w.instructions);
-  log(".fma_instructions", w.fma);
-  log(".mma_operations", w.mma_operations);
-  row.add(prefix + ".wgmma", w.is_wgmma ? 1 : 0);
-  log(".barriers", w.barriers);
-  log(".exposed", w.exposed);
-  log(".bare_instructions", w.bare_instructions);
-  log(".overlapped", w.overlapped);
-  log(".box_bytes", w.box_bytes);
-  log(".multicast_bytes", w.multicast_bytes);
+  log(".fma_instructions", w.units.fma);
+  log(".mma_operations", w.products.operations);
+  row.add(prefix + ".wgmma", w.products.is_wgmma ? 1 : 0);
+  log(".barriers", w.waits.barriers);
+  log(".exposed", w.waits.exposed);
+  log(".bare_instructions", w.bare.instructions);
+  log(".overlapped", w.waits.overlapped);
+  log(".box_bytes", w.tma.bytes);
+  log(".multicast_bytes", w.tma.multicast_bytes);
 }
 
 void fill(FeatureRow& row, const std::vector<GpuKernelWork>& works, const GpuEstimate& estimate) {

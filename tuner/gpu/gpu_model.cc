@@ -37,7 +37,7 @@ constexpr int kSplitProducts = 3;  // tensor-core products per product of a spli
 
 // The matrix instruction's operations per second.
 double tensor_rate(const GpuKernelWork& w, const GpuFacts& gpu) {
-  const Instruction& row = *w.mma;
+  const Instruction& row = *w.products.row;
   double rate = gpu.tensor_f16;
   if (!row.split.empty()) {
     rate = gpu.tensor_tf32 / kSplitProducts;
@@ -48,7 +48,8 @@ double tensor_rate(const GpuKernelWork& w, const GpuFacts& gpu) {
   } else if (row.operand_bits() < 8) {
     rate = gpu.tensor_i8 * 8 / row.operand_bits();
   }
-  bool is_partial = !w.is_wgmma && (gpu.compute_capability == 90 || gpu.compute_capability == 100);
+  bool is_partial =
+      !w.products.is_wgmma && (gpu.compute_capability == 90 || gpu.compute_capability == 100);
   return rate * (is_partial ? std::min(kMmaSyncShare, gpu.sustained) : gpu.sustained);
 }
 
@@ -138,27 +139,27 @@ struct BlockCycles {
 BlockCycles cycles_of(const GpuKernelWork& w, const GpuFacts& gpu) {
   BlockCycles c;
   const double per_sm = 1.0 / gpu.sms / gpu.clock;
-  if (w.mma) c.pipes[0] = w.mma_operations / (tensor_rate(w, gpu) * per_sm);
-  c.pipes[1] = w.fma / (gpu.f32 * per_sm / (2 * kWarp));
+  if (w.products.row) c.pipes[0] = w.products.operations / (tensor_rate(w, gpu) * per_sm);
+  c.pipes[1] = w.units.fma / (gpu.f32 * per_sm / (2 * kWarp));
   c.pipes[2] = w.instructions / kSchedulers;
-  c.pipes[3] = w.special * kWarp / kSpecialLanes;
+  c.pipes[3] = w.units.special * kWarp / kSpecialLanes;
   c.pipes[4] = w.shared_passes;
   double busiest = *std::max_element(c.pipes.begin(), c.pipes.end()), bare = 0;
-  if (w.turn_takers == 0) {
+  if (w.products.turn_takers == 0) {
     // The block multiplies, and then stores its tile while its tensor cores have nothing to do.
-    const double issued = (w.instructions - w.bare_instructions) / kSchedulers;
+    const double issued = (w.instructions - w.bare.instructions) / kSchedulers;
     busiest =
-        std::max({c.pipes[0], c.pipes[1], issued, c.pipes[3], w.shared_passes - w.bare_passes});
-    bare = std::max({w.bare_instructions / kSchedulers, w.bare_passes, w.bare_bytes / kPortBytes});
+        std::max({c.pipes[0], c.pipes[1], issued, c.pipes[3], w.shared_passes - w.bare.passes});
+    bare = std::max({w.bare.instructions / kSchedulers, w.bare.passes, w.bare.bytes / kPortBytes});
   }
-  c.waiting = std::max(w.exposed + busiest, w.overlapped) + bare;
-  if (w.turn_takers == 0) return c;
-  c.takers = w.turn_takers;
+  c.waiting = std::max(w.waits.exposed + busiest, w.waits.overlapped) + bare;
+  if (w.products.turn_takers == 0) return c;
+  c.takers = w.products.turn_takers;
   c.product = c.pipes[0] / c.takers;
-  c.latency = w.exposed;
+  c.latency = w.waits.exposed;
   const double others = std::max({c.pipes[1], c.pipes[2], c.pipes[3]});
-  const double beside = std::min(c.pipes[0] * w.beside_operations / w.mma_operations,
-                                 others * w.beside / w.instructions);
+  const double beside = std::min(c.pipes[0] * w.products.beside_operations / w.products.operations,
+                                 others * w.products.beside / w.instructions);
   c.apart = (others - beside) / c.takers;
   return c;
 }

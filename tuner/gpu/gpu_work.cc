@@ -80,11 +80,11 @@ bool makes_register(const StoreNode& n) {
 
 GpuKernelWork Counter::count() {
   walk(kernel_.body);
-  work_.exposed += waits_.rounds * kGlobalLatency;
+  work_.waits.exposed += waits_.rounds * kGlobalLatency;
   count_transfers();
   count_bare();
   work_.registers += kOtherRegisters;
-  if (!products_.from_shared || !products_.from_registers) work_.turn_takers = 0;
+  if (!products_.from_shared || !products_.from_registers) work_.products.turn_takers = 0;
   // Consumers receive the registers that producers release: the kernel starts with an even share of
   // the SM's registers per thread.
   if (work_.registers <= role_.budget) {
@@ -157,7 +157,7 @@ void Counter::loop(const ForNode& n) {
   products_.has_pending = had_pending;
   place_.loops.pop_back();
   if (waits_.has_barrier) {
-    work_.exposed += place_.times * waits_.rounds * kGlobalLatency;
+    work_.waits.exposed += place_.times * waits_.rounds * kGlobalLatency;
     waits_.rounds = rounds;
   } else {
     bool all = n.for_kind == ForKind::Unrolled;
@@ -317,8 +317,8 @@ void Counter::binary(const BinaryNode& n) {
   double lanes = n.type.lanes;
   issue(lanes);
   if (!is_float(n.type.elem)) return;
-  work_.fma += lanes * warps() * place_.times;
-  if (n.op == BinaryOp::Div) work_.special += lanes * warps() * place_.times;
+  work_.units.fma += lanes * warps() * place_.times;
+  if (n.op == BinaryOp::Div) work_.units.special += lanes * warps() * place_.times;
 }
 
 // The exponential of a difference; one multiply-add absorbs its factors (CudaExpr::power_text()).
@@ -331,8 +331,8 @@ void Counter::power(const BinaryNode& difference) {
   value(difference.b);
   const double lanes = difference.type.lanes, products = is_scaled ? 1 : 2;
   issue(lanes * (kRoundedExpInstructions + products - 1));
-  work_.special += lanes * warps() * place_.times;
-  work_.fma += products * lanes * warps() * place_.times;
+  work_.units.special += lanes * warps() * place_.times;
+  work_.units.fma += products * lanes * warps() * place_.times;
 }
 
 void Counter::value(const Expr& e) {
@@ -349,7 +349,7 @@ void Counter::value(const Expr& e) {
     auto* difference = u->a.as<BinaryNode>();
     if (rounded && difference && difference->op == BinaryOp::Sub) return power(*difference);
     value(u->a);
-    if (is_function(u->op)) work_.special += lanes * warps() * place_.times;
+    if (is_function(u->op)) work_.units.special += lanes * warps() * place_.times;
     issue(lanes * (rounded              ? kRoundedExpInstructions
                    : is_function(u->op) ? kFunctionInstructions
                                         : 1));

@@ -31,32 +31,42 @@ struct GpuKernelWork {
   int64_t blocks = 1;
   int threads = 1;
   int64_t shared_bytes = 0;
-  int registers = 0;                 // per thread, roughly: its arrays and a few more
-  const Instruction* mma = nullptr;  // the matrix instruction in use
-  bool is_wgmma = false;             // then `mma` is one warp's part of the wgmma
-  double mma_operations = 0;         // two per multiply-add; sparse: kept elements only
-  double fma = 0;                    // floating-point warp instructions
-  double instructions = 0;           // all warp instructions issued
-  double shared_passes = 0;          // passes of 128 bytes through the banks
-  double barriers = 0;               // that a thread waits at, of the block or a part of it
-  double special = 0;                // of these: warp instructions of the special function units
-  double box_bytes = 0;              // bytes of TMA tiles and bulk copies
-  double multicast_bytes = 0;        // of these: multicast to blocks of a cluster
-  // Attention: the number of a block's warpgroups whose products depend on their earlier products.
-  // Tensor cores and the rest of the SM serve each of them in turns. 0 for other kernels. `beside`
-  // counts warp instructions that run during the warpgroup's own product, `beside_operations` the
-  // operations of these products.
-  double turn_takers = 0, beside = 0, beside_operations = 0;
+  int registers = 0;         // per thread, roughly: its arrays and a few more
+  double instructions = 0;   // all warp instructions issued
+  double shared_passes = 0;  // passes of 128 bytes through the banks
+  // Of these instructions, those of other units: floating-point ones, and special functions.
+  struct Units {
+    double fma = 0, special = 0;
+  } units;
+  // Matrix instructions.
+  struct Products {
+    const Instruction* row = nullptr;
+    bool is_wgmma = false;  // then `row` is one warp's part of the wgmma
+    double operations = 0;  // two per multiply-add; sparse: kept elements only
+    // Attention: the number of a block's warpgroups whose products depend on their earlier products.
+    // Tensor cores and the rest of the SM serve each of them in turns. 0 for other kernels. `beside`
+    // counts warp instructions that run during the warpgroup's own product, `beside_operations` the
+    // operations of these products.
+    double turn_takers = 0, beside = 0, beside_operations = 0;
+  } products;
+  // TMA tiles and bulk copies, in bytes; those that are multicast to blocks of a cluster count in both.
+  struct Tma {
+    double bytes = 0, multicast_bytes = 0;
+  } tma;
   // Trip counts of the loop that makes blocks differ in length (keys left by a causal mask). An
   // entry per block in order, or per sampled block at equal distances. Empty if blocks are equal.
   std::vector<double> lengths;
   // Cycles: latencies that the block does not hide itself, and those of asynchronous copies (until
   // the bytes are there, and until a stage that was read is known to be free), spread over the
-  // stages that run ahead.
-  double exposed = 0, overlapped = 0;
+  // stages that run ahead. Barriers are those that a thread waits at, of the block or a part of it.
+  struct Waits {
+    double exposed = 0, overlapped = 0, barriers = 0;
+  } waits;
   // The part of the instructions, shared memory passes and stored bytes that stands beside no
   // product of its block: before and behind the loops that multiply. 0 without matrix instructions.
-  double bare_instructions = 0, bare_passes = 0, bare_bytes = 0;
+  struct Bare {
+    double instructions = 0, passes = 0, bytes = 0;
+  } bare;
   std::vector<GlobalAccess> global;
   IndexValues values;  // of the first block's first thread
 

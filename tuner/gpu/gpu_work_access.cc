@@ -125,10 +125,10 @@ void Counter::mma(const MmaNest& nest) {
   double products =
       static_cast<double>(nest.a_fragments * nest.b_fragments) * warps() * place_.times;
   const Instruction& row = *nest.row;
-  work_.mma = nest.row;
+  work_.products.row = nest.row;
   use_own(nest.sums, nest.a_fragments * nest.b_fragments * row.acc_registers());
   // Sparse operands run at twice the rate; their kept elements run at the dense rate.
-  work_.mma_operations += products * 2 * static_cast<double>(nest.products());
+  work_.products.operations += products * 2 * static_cast<double>(nest.products());
   work_.instructions += products * nest.steps();
   matrices(nest.a, nest.a_fragments, row.a_registers());
   matrices(nest.b, nest.b_fragments * nest.steps(), row.b_registers());
@@ -138,7 +138,7 @@ void Counter::mma(const MmaNest& nest) {
   }
   work_.registers +=
       static_cast<int>(nest.a_fragments * row.a_registers() + nest.b_fragments * row.b_registers());
-  work_.exposed += place_.times * (kSharedLatency + kMmaLatency);
+  work_.waits.exposed += place_.times * (kSharedLatency + kMmaLatency);
 }
 
 // Operands that are not in registers are read from shared memory by every instruction, across all
@@ -149,17 +149,17 @@ void Counter::wgmma(const WgmmaNest& nest) {
   const Instruction& row = *nest.row;
   const double groups = warps() * kWarp / static_cast<double>(kWarpgroup) * place_.times;
   const auto instructions = static_cast<double>(nest.instructions());
-  work_.mma = nest.row;
-  work_.is_wgmma = true;
+  work_.products.row = nest.row;
+  work_.products.is_wgmma = true;
   use_own(nest.sums, nest.fragments * row.acc_registers());
-  work_.mma_operations += groups * 2 * static_cast<double>(nest.products());
+  work_.products.operations += groups * 2 * static_cast<double>(nest.products());
   issue(instructions * (1 + kDescriptors) + kOrdering);
   const int64_t of_a = nest.a_in_registers() ? 0 : kWarpgroupRows * row.a_bytes();
   const int64_t passes = (row.n * row.b_bytes() + of_a) / kPassBytes;
   work_.shared_passes += groups * instructions * static_cast<double>(passes);
   if (products_.has_pending) return;
   wait_for_group();
-  work_.turn_takers = groups / place_.times;
+  work_.products.turn_takers = groups / place_.times;
   (nest.a_in_registers() ? products_.from_registers : products_.from_shared) = true;
   products_.asked = nest;
 }
@@ -170,22 +170,24 @@ void Counter::sequence(const SeqNode& n) {
   double operations = 0;
   for (const Stmt& child : n.stmts) {
     if (running && !runs_beside(child, *running)) running.reset();
-    const double issued = work_.instructions, multiplied = work_.mma_operations;
+    const double issued = work_.instructions, multiplied = work_.products.operations;
     products_.asked.reset();
     walk(child);
     auto* loop = child.as<ForNode>();
     if (products_.asked && loop && wgmma_mark(*loop)) {
       running = products_.asked;
-      operations = work_.mma_operations - multiplied;
+      operations = work_.products.operations - multiplied;
     } else if (running) {
-      work_.beside += work_.instructions - issued;
-      work_.beside_operations += std::exchange(operations, 0);
+      work_.products.beside += work_.instructions - issued;
+      work_.products.beside_operations += std::exchange(operations, 0);
     }
   }
   products_.asked.reset();
 }
 
-void Counter::wait_for_group() { work_.exposed += place_.times * (kSharedLatency + kMmaLatency); }
+void Counter::wait_for_group() {
+  work_.waits.exposed += place_.times * (kSharedLatency + kMmaLatency);
+}
 
 void Counter::reach(int warp, const Buffer& b, const Expr& index, int bytes,
                     std::vector<LaneAccess>& at) {

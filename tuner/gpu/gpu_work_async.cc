@@ -12,15 +12,16 @@ void Counter::part(const IfNode& n) {
   place_.guards.emplace_back(n.cond, true);
   walk(n.then_case);
   place_.guards.back().second = false;
-  const double exposed = work_.exposed, overlapped = work_.overlapped, rounds = waits_.rounds;
+  const double exposed = work_.waits.exposed, overlapped = work_.waits.overlapped,
+               rounds = waits_.rounds;
   role_.warps = 1;
   role_.copies_ahead = true;
   const double issued = work_.instructions, passes = work_.shared_passes;
   walk(n.else_case);
   products_.beside.instructions += work_.instructions - issued;
   products_.beside.passes += work_.shared_passes - passes;
-  work_.exposed = exposed;
-  work_.overlapped = overlapped;
+  work_.waits.exposed = exposed;
+  work_.waits.overlapped = overlapped;
   waits_.rounds = rounds;
   role_.copies_ahead = false;
   role_.warps = static_cast<int>(role_.consumers / kWarp);
@@ -31,14 +32,14 @@ void Counter::part(const IfNode& n) {
 // readers are known to have read its stage, also those in the other block of a cluster.
 void Counter::wait_for_stage(double ahead) {
   const double release = kArrivalLatency + (order_.in_cluster ? kClusterLatency / 2 : 0);
-  work_.overlapped += place_.times * (release + kGlobalLatency) / ahead;
+  work_.waits.overlapped += place_.times * (release + kGlobalLatency) / ahead;
   rings_.ahead = std::max(rings_.ahead, ahead);
   rings_.stages_read += place_.times;
   rings_.waits = true;
 }
 
 Counter::Beginning Counter::begin_loop() {
-  return {work_.instructions,  work_.shared_passes, work_.mma_operations,
+  return {work_.instructions,  work_.shared_passes, work_.products.operations,
           work_.global.size(), products_.beside,    std::exchange(rings_.waits, false)};
 }
 
@@ -49,7 +50,7 @@ void Counter::end_loop(const Beginning& b, double times_around) {
     rings_.fills = std::max(rings_.fills, times_around);
   const bool stores = std::any_of(work_.global.begin() + static_cast<std::ptrdiff_t>(b.accesses),
                                   work_.global.end(), [](const auto& a) { return a.is_store; });
-  if (stores || work_.mma_operations == b.mma_operations) return;
+  if (stores || work_.products.operations == b.mma_operations) return;
   products_.beside = {b.beside.instructions + work_.instructions - b.instructions,
                       b.beside.passes + work_.shared_passes - b.passes};
 }
@@ -59,16 +60,16 @@ void Counter::end_loop(const Beginning& b, double times_around) {
 void Counter::count_transfers() {
   if (rings_.stages_read == 0) return;
   const double transfer = rings_.received / kPortBytes;
-  work_.overlapped += transfer / rings_.ahead;
+  work_.waits.overlapped += transfer / rings_.ahead;
   const double fills = role_.consumers > 0 ? 1 : rings_.fills;
-  work_.exposed += fills * (kGlobalLatency + transfer / rings_.stages_read);
+  work_.waits.exposed += fills * (kGlobalLatency + transfer / rings_.stages_read);
 }
 
 void Counter::count_bare() {
-  if (work_.mma_operations == 0) return;
-  work_.bare_instructions = work_.instructions - products_.beside.instructions;
-  work_.bare_passes = work_.shared_passes - products_.beside.passes;
-  for (const GlobalAccess& a : work_.global) work_.bare_bytes += a.is_store ? a.bytes : 0;
+  if (work_.products.operations == 0) return;
+  work_.bare.instructions = work_.instructions - products_.beside.instructions;
+  work_.bare.passes = work_.shared_passes - products_.beside.passes;
+  for (const GlobalAccess& a : work_.global) work_.bare.bytes += a.is_store ? a.bytes : 0;
 }
 
 void Counter::transfer(const TensorTransfer& copy) {
@@ -84,8 +85,8 @@ void Counter::transfer(const TensorTransfer& copy) {
   // Multicast: each block loads a part of the tile from memory and receives all of it.
   const double moved = bytes * place_.times * static_cast<double>(copy.blocks);
   work_.shared_passes += moved / kPassBytes;
-  work_.box_bytes += bytes * place_.times;
-  if (copy.blocks > 1) work_.multicast_bytes += bytes * place_.times;
+  work_.tma.bytes += bytes * place_.times;
+  if (copy.blocks > 1) work_.tma.multicast_bytes += bytes * place_.times;
   if (!copy.is_store) rings_.received += moved;
 }
 
@@ -104,13 +105,13 @@ void Counter::asynchronous(const Expr& e) {
       work_.global.push_back(
           {first->buffer, first->indices[0], false, bytes * place_.times, false});
       work_.shared_passes += bytes / kPassBytes * place_.times;
-      work_.box_bytes += bytes * place_.times;
+      work_.tma.bytes += bytes * place_.times;
       rings_.received += bytes * place_.times;
       return;
     }
     case CallOp::MbarrierWait: {
       if (role_.copies_ahead) return;
-      work_.barriers += place_.times;
+      work_.waits.barriers += place_.times;
       // One stage is in use; with pending wgmma groups another one is not free yet.
       const auto named = operand_of(call, "mbarrier").as<LoadNode>()->buffer;
       const int64_t stages = work_.values.at(named->shape[0]) / (role_.consumers > 0 ? 2 : 1);
@@ -123,14 +124,16 @@ void Counter::asynchronous(const Expr& e) {
       return wait_for_stage(static_cast<double>(work_.values.at(operand_of(call, "groups"))) + 1);
     case CallOp::Barrier:
     case CallOp::NamedBarrier:
-      work_.barriers += place_.times;
-      work_.exposed +=
+      work_.waits.barriers += place_.times;
+      work_.waits.exposed +=
           place_.times * (kBarrierLatency + kSharedLatency + waits_.rounds * kGlobalLatency);
       waits_.rounds = 0;
       waits_.has_barrier = true;
       return;
     case CallOp::ClusterBarrier:
-    case CallOp::ClusterBarrierRelaxed: work_.exposed += place_.times * kClusterLatency; return;
+    case CallOp::ClusterBarrierRelaxed:
+      work_.waits.exposed += place_.times * kClusterLatency;
+      return;
     case CallOp::RaiseRegisters:
       role_.budget = static_cast<int>(work_.values.at(operand_of(call, "registers")));
       return;

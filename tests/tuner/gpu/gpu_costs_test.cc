@@ -36,7 +36,8 @@ TEST(GpuCosts, AStageOfAClusterIsFreeLater) {
   const GpuKernelWork alone = work_of_roles(roles_program(kBf16, "128x128x64/64x128", 4)),
                       pair = work_of_roles(roles_program(kBf16, "128x128x64/64x128", 4, "2x1"));
   const double waits = 4096 / 64, ahead = 3;
-  EXPECT_NEAR(pair.overlapped - alone.overlapped, waits * kClusterLatency / 2 / ahead, 1);
+  EXPECT_NEAR(pair.waits.overlapped - alone.waits.overlapped, waits * kClusterLatency / 2 / ahead,
+              1);
 }
 
 // Half of the shared tile is loaded by each block, and both receive all of it.
@@ -46,7 +47,7 @@ TEST(GpuCosts, TransfersCountAllBytesThatABlockReceives) {
     const double waits = 4096 / 64, ahead = 3, transfer = waits * 2 * 128 * 64 * 2 / kPortBytes;
     const double release =
         kArrivalLatency + (std::string(cluster) == "1x1" ? 0 : kClusterLatency / 2);
-    EXPECT_NEAR(w.overlapped, (transfer + waits * (kGlobalLatency + release)) / ahead, 1)
+    EXPECT_NEAR(w.waits.overlapped, (transfer + waits * (kGlobalLatency + release)) / ahead, 1)
         << cluster;
   }
 }
@@ -63,19 +64,19 @@ TEST(GpuCosts, StagesAreNotFree) {
 TEST(GpuCosts, AnEpilogueStandsAloneUnlessAnotherBlockMultiplies) {
   const GpuKernelWork w = work_of_roles(roles_program(kBf16, "128x256x64/64x256", 3));
   // Every lane rounds and stores its part of the tile.
-  EXPECT_GE(w.bare_instructions, 128 * 256 / 32);
-  EXPECT_LT(w.bare_instructions, 0.5 * w.instructions);
-  EXPECT_GE(w.bare_bytes, 128 * 256 * 2);
+  EXPECT_GE(w.bare.instructions, 128 * 256 / 32);
+  EXPECT_LT(w.bare.instructions, 0.5 * w.instructions);
+  EXPECT_GE(w.bare.bytes, 128 * 256 * 2);
 
   GpuKernelWork block;
-  block.mma = w.mma;
-  block.is_wgmma = true;
+  block.products.row = w.products.row;
+  block.products.is_wgmma = true;
   block.threads = 384;
   block.blocks = 132;
-  block.mma_operations = 1e8;
-  block.instructions = block.bare_instructions = 4e4;
+  block.products.operations = 1e8;
+  block.instructions = block.bare.instructions = 4e4;
   GpuKernelWork beside = block;
-  beside.bare_instructions = 0;
+  beside.bare.instructions = 0;
   std::string problem;
   auto seconds = [&](GpuKernelWork k, int64_t shared) {
     k.shared_bytes = shared;
@@ -92,7 +93,7 @@ TEST(GpuCosts, ProducersAreNotBare) {
   const Program p = roles_program(kBf16, "128x128x64/64x128", 4);
   const GpuKernelWork w = work_of_roles(p);
   const double transferred = 4096 / 64 * 2 * 128 * 64 * 2 / 128;  // passes of TMA tiles
-  EXPECT_LE(w.bare_passes, w.shared_passes - transferred);
+  EXPECT_LE(w.bare.passes, w.shared_passes - transferred);
 }
 
 TEST(GpuCosts, NoKernelRunsAboveTheClockUnderLoad) {
@@ -112,7 +113,7 @@ TEST(GpuCosts, SoftmaxTakesTheSpecialFunctionUnits) {
   const Program p = apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, choices).program();
   const GpuKernelWork work = work_of_roles(p);
   const double exponentials = 16.0 * 4096 * 4096 / 32;
-  const double counted = work.special * static_cast<double>(work.blocks);
+  const double counted = work.units.special * static_cast<double>(work.blocks);
   EXPECT_GT(counted, exponentials);
   EXPECT_LT(counted, 1.1 * exponentials);
   const GpuKernelEstimate e = estimate_gpu(p, hopper()).kernels.at(0);

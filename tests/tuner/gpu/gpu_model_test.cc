@@ -128,7 +128,7 @@ TEST(GpuWork, CountsWhatTheEmulatorCounts) {
     };
     near(sectors, c.load_sectors + c.store_sectors);
     near(work.shared_passes * blocks, c.shared_passes);
-    EXPECT_EQ(work.mma_operations * blocks, static_cast<double>(c.mma_operations));
+    EXPECT_EQ(work.products.operations * blocks, static_cast<double>(c.mma_operations));
   }
 }
 

@@ -275,7 +275,7 @@ TEST(GpuGrid, ItsWorkIsWhatTheEmulatorCounts) {
     double operations = 0, sectors = 0;
     for (const GpuKernelWork& work : gpu_work_of(lower_for_cuda(s.program(), target), target)) {
       const auto blocks = static_cast<double>(work.blocks);
-      operations += work.mma_operations * blocks;
+      operations += work.products.operations * blocks;
       for (const GlobalAccess& a : work.global) sectors += a.bytes / 32 * blocks;
     }
     auto near = [](double got, int64_t want) {

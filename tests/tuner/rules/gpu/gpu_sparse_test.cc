@@ -234,7 +234,7 @@ TEST(GpuSparse, TheModelCountsHalfOfTheProducts) {
     Workload w = make_workload(parse_spec(spec));
     Schedule s = gpu_schedule(w, a100(), Trial::first());
     auto works = gpu_work_of(lower_for_cuda(s.program(), a100()), a100());
-    return works[0].mma_operations * static_cast<double>(works[0].blocks);
+    return works[0].products.operations * static_cast<double>(works[0].blocks);
   };
   const std::string spec = "matmul:m=128,n=256,k=512,dtype=f16,trans_b=true";
   EXPECT_EQ(operations(spec), 2.0 * 128 * 256 * 512);

@@ -263,8 +263,8 @@ TEST(GpuWgmmaPacked, TheModelCountsIt) {
   EXPECT_EQ(c.mma, 0);
   auto works = gpu_work_of(lower_for_cuda(s.program(), hopper()), hopper());
   ASSERT_EQ(works.size(), 1u);
-  EXPECT_TRUE(works[0].is_wgmma);
-  EXPECT_EQ(works[0].mma_operations, static_cast<double>(c.mma_operations));
+  EXPECT_TRUE(works[0].products.is_wgmma);
+  EXPECT_EQ(works[0].products.operations, static_cast<double>(c.mma_operations));
 }
 
 // With enough work, wgmma is predicted to be faster than any tile of warp instructions.

@@ -222,9 +222,9 @@ TEST(GpuWgmmaSparse, TheModelCountsHalfOfTheProducts) {
   EXPECT_EQ(c.mma, 0);
   auto works = gpu_work_of(lower_for_cuda(s.program(), hopper()), hopper());
   ASSERT_EQ(works.size(), 1u);
-  EXPECT_TRUE(works[0].is_wgmma);
-  EXPECT_EQ(works[0].mma_operations, static_cast<double>(c.mma_operations));
-  EXPECT_EQ(works[0].mma_operations, 2.0 * 64 * 16 * 256 / 2);
+  EXPECT_TRUE(works[0].products.is_wgmma);
+  EXPECT_EQ(works[0].products.operations, static_cast<double>(c.mma_operations));
+  EXPECT_EQ(works[0].products.operations, 2.0 * 64 * 16 * 256 / 2);
 }
 
 // In the model, neither a tile of warp instructions nor the weight with its zeros is as fast.

@@ -215,8 +215,8 @@ TEST(GpuWgmma, TheModelCountsItAndPrefersIt) {
   EXPECT_EQ(c.mma, 0);
   auto works = gpu_work_of(lower_for_cuda(s.program(), hopper()), hopper());
   ASSERT_EQ(works.size(), 1u);
-  EXPECT_TRUE(works[0].is_wgmma);
-  EXPECT_EQ(works[0].mma_operations, static_cast<double>(c.mma_operations));
+  EXPECT_TRUE(works[0].products.is_wgmma);
+  EXPECT_EQ(works[0].products.operations, static_cast<double>(c.mma_operations));
   // If tensor cores are the limit, wgmma gets their full rate.
   Workload large = workload("matmul:m=8192,n=8192,k=8192,dtype=f16,trans_b=true");
   Trial first = Trial::first();

@@ -73,20 +73,22 @@ class Gemv {
     const auto vectors = as_int(node(block_).iters[static_cast<size_t>(r_.f)].extent);
     if (vectors && *vectors > kMostFew) return false;
     // With a dynamic number of vectors, a block takes `few` of them at a time.
-    is_dynamic_ = !vectors;
+    few_.is_dynamic = !vectors;
     for (int64_t few : vectors ? std::vector{*vectors} : std::vector<int64_t>{4, 1, 2, 8, 16}) {
-      if (find_words(few)) counts_.push_back(few);
+      if (find_words(few)) few_.options.push_back(few);
     }
-    return !counts_.empty();
+    return !few_.options.empty();
   }
 
   void run_by_words() {
-    find_words(is_dynamic_ ? c_.t.choose(block_.name + ".gemv.vectors", counts_) : counts_[0]);
+    find_words(few_.is_dynamic ? c_.t.choose(block_.name + ".gemv.vectors", few_.options)
+                               : few_.options[0]);
     // The name includes the codes per lane and turn. A smaller product with shorter turns has other
     // choices, and its check says nothing about this one.
     auto name_of = [&](const GemvShape& s) { return s.name() + "/" + std::to_string(vector_); };
     shape_ = c_.t.choose_among(block_.name + ".gemv", shapes_, name_of);
-    words_.emplace(c_, block_, roles_, *weight_, GemvWords::Turn{few_, terms_of(shape_), vector_});
+    words_.emplace(c_, block_, roles_, *weight_,
+                   GemvWords::Turn{few_.vectors, terms_of(shape_), vector_});
     by_warps();
   }
 
@@ -102,8 +104,8 @@ class Gemv {
     r_.k = roles_.k;
     r_.few = rows ? roles_.a : roles_.b;
     r_.many = rows ? roles_.b : roles_.a;
-    few_ = extent(r_.f);
-    if (few_ > kMostFew || !has_own_loops()) return false;
+    few_.vectors = extent(r_.f);
+    if (few_.vectors > kMostFew || !has_own_loops()) return false;
     r_.few_type = read_elem(node(block_), r_.few);
     r_.stored = r_.many;
     r_.stored_type = read_elem(node(block_), r_.many);
@@ -124,7 +126,7 @@ class Gemv {
 
   // Finds how threads read packed codes for this number of vectors. Returns false if nothing fits.
   bool find_words(int64_t few) {
-    few_ = few;
+    few_.vectors = few;
     vector_ = kAccessBits / bits_of(weight_->codes);
     for (; vector_ >= weight_->in_word(); vector_ /= 2) {
       if (!words_fit()) continue;
@@ -138,7 +140,7 @@ class Gemv {
   // The codes of one read must belong to one group, with few vector elements beside them.
   bool words_fit() {
     const bool grouped = weight_->group == 0 || weight_->group % vector_ == 0;
-    const int64_t held = vector_ * few_ * bits_of(r_.few_type) / kWordBits;
+    const int64_t held = vector_ * few_.vectors * bits_of(r_.few_type) / kWordBits;
     return grouped && held <= kMostHeld;
   }
 
@@ -158,14 +160,14 @@ class Gemv {
     const int64_t row = extent(r_.along_terms ? r_.k : r_.w);
     const int bits = bits_of(r_.stored_type);
     vector_ = kAccessBits / bits;
-    const int64_t most = r_.along_terms ? vector_ : kMostGemvSums / few_;
+    const int64_t most = r_.along_terms ? vector_ : kMostGemvSums / few_.vectors;
     while (vector_ > 1 && (row % vector_ != 0 || vector_ > most)) vector_ /= 2;
     if (r_.along_terms) return vector_ > 1 && vector_ * bits >= 8;
     return vector_ * bits >= 8 && row * bits % (kSector * 8) == 0;
   }
 
   GemvSizes sizes() {
-    return {few_, extent(r_.w), extent(r_.k), batch(), vector_, bits_of(r_.stored_type)};
+    return {few_.vectors, extent(r_.w), extent(r_.k), batch(), vector_, bits_of(r_.stored_type)};
   }
 
   int64_t batch() {
@@ -177,7 +179,7 @@ class Gemv {
   bool choose(const std::vector<GemvShape>& shapes) {
     const std::optional<GemvShape> chosen = c_.t.choose_or_none(
         block_.name + ".gemv", shapes, [](const GemvShape& s) { return s.name(); },
-        /*none_first=*/few_ > kFirstFew);
+        /*none_first=*/few_.vectors > kFirstFew);
     shape_ = chosen.value_or(shape_);
     return chosen.has_value();
   }
@@ -194,8 +196,8 @@ class Gemv {
     for (int b : roles_.batch) order.push_back(loop_of(b));
     const Loop rows = loop_of(r_.w), left = c_.s.loops(block_).back();
     Loop f = loop_of(r_.f);
-    if (is_dynamic_) {
-      std::vector<Loop> vectors = c_.s.split(f, {-1, few_});
+    if (few_.is_dynamic) {
+      std::vector<Loop> vectors = c_.s.split(f, {-1, few_.vectors});
       order.push_back(vectors[0]);
       f = vectors[1];
     }
@@ -421,9 +423,13 @@ class Gemv {
   const GpuRoles& roles_;
   GemvRoles r_{};
   GemvShape shape_{};
-  int64_t vector_ = 1, few_ = 1;
-  bool is_dynamic_ = false;      // the launch sets the number of vectors, `few_` per block
-  std::vector<int64_t> counts_;  // options for `few_` if dynamic
+  int64_t vector_ = 1;
+  // The vectors that a block multiplies.
+  struct Few {
+    int64_t vectors = 1;
+    bool is_dynamic = false;       // the launch sets the number of vectors, `vectors` per block
+    std::vector<int64_t> options;  // for `vectors` if dynamic
+  } few_;
   std::optional<Block> value_;
   std::optional<GemvWeight> weight_;
   std::vector<GemvShape> shapes_;  // for packed codes
