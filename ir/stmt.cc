@@ -34,12 +34,14 @@ Buffer make_buffer(std::string name, ElemType elem, std::vector<Expr> shape, Sco
                          value.value_or(0));
     });
   }
-  const bool is_row = swizzled_row > 0 && std::has_single_bit(static_cast<uint64_t>(swizzled_row));
+  constexpr int64_t kLeastBits = 256;  // two pieces of 16 bytes
+  const bool is_row = swizzled_row > 0 &&
+                      std::has_single_bit(static_cast<uint64_t>(swizzled_row)) &&
+                      bits_of(elem) >= 8 && swizzled_row * bits_of(elem) >= kLeastBits;
   require(swizzled_row == 0 || (is_row && scope == Scope::Shared), [&] {
     return fmt::format(
-        "buffer '{}': rows of {} elements are swizzled; they must be a power of two long, in "
-        "shared "
-        "memory",
+        "buffer '{}': rows of {} elements are swizzled; they must be a power of two long, of 32 "
+        "bytes or more, in shared memory",
         name, swizzled_row);
   });
   return std::make_shared<BufferNode>(

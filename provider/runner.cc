@@ -12,6 +12,12 @@ void check_tw(tw_status status) {
   if (status != TW_OK) throw ProviderError(tw_last_error());
 }
 
+size_t bytes_of(DLDataType type, const std::vector<int64_t>& shape) {
+  size_t bytes = (static_cast<size_t>(type.bits) * type.lanes + 7) / 8;
+  for (int64_t size : shape) bytes *= static_cast<size_t>(size);
+  return bytes;
+}
+
 Port port_of(const tw_port& port) {
   return {port.name,
           port.dtype,
@@ -119,7 +125,14 @@ Runner::Runner(const Runtime& runtime, std::string path, const Options& options,
     instance->out.resize(outputs_.size());
     for (DLTensor& tensor : instance->in) instance->in_pointers.push_back(&tensor);
     for (DLTensor& tensor : instance->out) instance->out_pointers.push_back(&tensor);
-    for (const Port& port : outputs_) instance->out_shapes.emplace_back(port.most.size());
+    for (const Port& port : outputs_) {
+      instance->out_shapes.emplace_back(port.most.size());
+      const bool varies = port.least != port.most;
+      instance->rooms.emplace_back(
+          varies ? static_cast<std::byte*>(::operator new (
+                       std::max<size_t>(1, bytes_of(port.dtype, port.most)), std::align_val_t{64}))
+                 : nullptr);
+    }
   }
 }
 
@@ -243,12 +256,9 @@ void Runner::run(ort::KernelContext* context, Instance& instance) const {
       check_tw(tw_model_output_shape(instance.model, instance.in_pointers.data(), inputs_.size(), i,
                                      shape.data()));
     }
-    ort::Value* value = nullptr;
-    runtime_.checked<ort::KernelContextGetOutput>(
-        context, output_at_[i], static_cast<const int64_t*>(shape.data()), shape.size(), &value);
     DLTensor& tensor = instance.out[i];
     tensor = {};
-    tensor.data = runtime_.get<ort::GetTensorMutableData, void*>(value);
+    tensor.data = instance.rooms[i] ? instance.rooms[i].get() : output(context, instance, i);
     tensor.device = {kDLCPU, 0};
     tensor.ndim = static_cast<int32_t>(shape.size());
     tensor.dtype = outputs_[i].dtype;
@@ -266,6 +276,22 @@ void Runner::run(ort::KernelContext* context, Instance& instance) const {
   args.output_count = outputs_.size();
   args.executor = &executor;
   check_tw(tw_model_run(instance.model, &args));
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (!instance.rooms[i]) continue;
+    std::vector<int64_t>& shape = instance.out_shapes[i];
+    check_tw(tw_model_last_output_shape(instance.model, i, shape.data()));
+    void* to = output(context, instance, i);
+    const size_t bytes = bytes_of(outputs_[i].dtype, shape);
+    if (bytes > 0) std::memcpy(to, instance.rooms[i].get(), bytes);
+  }
+}
+
+void* Runner::output(ort::KernelContext* context, const Instance& instance, size_t i) const {
+  const std::vector<int64_t>& shape = instance.out_shapes[i];
+  ort::Value* value = nullptr;
+  runtime_.checked<ort::KernelContextGetOutput>(
+      context, output_at_[i], static_cast<const int64_t*>(shape.data()), shape.size(), &value);
+  return runtime_.get<ort::GetTensorMutableData, void*>(value);
 }
 
 void Runner::run_fallback(ort::KernelContext* context) const {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,12 +51,17 @@ class Runner {
 
  private:
   // A model with the memory of one run, and the tensors of that run.
+  struct AlignedDelete {
+    void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{64}); }
+  };
   struct Instance {
     ~Instance() { tw_model_close(model); }
     tw_model* model = nullptr;
     std::vector<DLTensor> in, out;
     std::vector<const DLTensor*> in_pointers, out_pointers;
     std::vector<std::vector<int64_t>> out_shapes;
+    // By output: memory for one whose sizes a run may find. The runtime wants them ahead, so it gets a copy.
+    std::vector<std::unique_ptr<std::byte, AlignedDelete>> rooms;
   };
   std::unique_ptr<Instance> open(const Options& options) const;
   Instance& take();
@@ -62,6 +69,8 @@ class Runner {
   // Reads the inputs; false where a size lies outside of the file's.
   bool read_inputs(const ort::KernelContext* context, Instance& instance) const;
   void run(ort::KernelContext* context, Instance& instance) const;
+  // The memory of an output with the sizes in `instance`, as the runtime gives it.
+  void* output(ort::KernelContext* context, const Instance& instance, size_t i) const;
   void run_fallback(ort::KernelContext* context) const;
   [[noreturn]] void refuse_sizes(const Instance& instance) const;
 

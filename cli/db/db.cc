@@ -27,7 +27,7 @@ struct DbArguments {
   std::string file;   // of merge, export, import and the trained model
   std::string serve;  // the file to serve from
   std::string key;    // the file of a secret one
-  bool from_nothing = false;
+  bool from_nothing = false, all_machines = false;
   bool rebuild = false;
   std::set<std::string> without;  // hashes of workloads
   database::PrunePolicy policy;
@@ -198,7 +198,7 @@ int run_import(const DbArguments& a) {
   return kDone;
 }
 
-// The model of the machine's own target. One from nothing, which is to be shipped, learns from all targets.
+// The model of the machine's own target; with --all-machines one that is to be shipped, which is not stored.
 int run_train(const DbArguments& a) {
   Store store = Store::open(a.common.db, Mode::ReadWrite);
   Target target = Target::parse("native");
@@ -207,12 +207,12 @@ int run_train(const DbArguments& a) {
   TrainingOptions options{
       .base = {}, .without = a.without, .feature_version = Backend::of(target).feature_version()};
   if (!a.from_nothing) options.base = Backend::of(target).pretrained(target);
-  CostModel model = train_on(store, a.from_nothing ? "" : hash, options, &samples);
+  CostModel model = train_on(store, a.all_machines ? "" : hash, options, &samples);
   if (!model.trained()) {
     throw UsageError(fmt::format("'{}' holds no measured trial of this machine ({}) to learn from",
                                  a.common.db, target.name));
   }
-  store_model(store, hash, model, samples, options.feature_version);
+  if (!a.all_machines) store_model(store, hash, model, samples, options.feature_version);
   std::vector<std::byte> bytes = model.save();
   if (!a.file.empty()) {
     std::ofstream out(a.file, std::ios::binary);
@@ -287,6 +287,8 @@ void add_db(CLI::App& app, Runners& runners) {
   CLI::App* train = add("train", "Trains the cost model on all measured trials",
                         "train --db kernels.db", run_train);
   train->add_flag("--from-nothing", a->from_nothing, "Do not start from the shipped model");
+  train->add_flag("--all-machines", a->all_machines,
+                  "Learn from trials of all CPUs, and store no model: for -o");
   train->add_option("--without", a->without, "Hash of a workload to hold out");
   train->add_option("-o,--output", a->file, "Also write the model to this file");
   db->footer("Example:\n  tune-cli db info --db kernels.db");

@@ -13,9 +13,7 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   if (option.check_lname("target")) return Target::names();
   std::vector<std::string> kinds;
   if (option.check_lname("search")) {
-    for (SearchKind k : {SearchKind::Evolutionary, SearchKind::Annealing, SearchKind::Random}) {
-      kinds.emplace_back(name_of(k));
-    }
+    for (SearchKind k : kSearchKinds) kinds.emplace_back(name_of(k));
   }
   return kinds;
 }

@@ -227,7 +227,11 @@ std::string CExpr::part_or_zeros(const Expr& first, const Expr& chosen, const Ex
   } else {  // lanes that the load leaves out are zeros as well
     mask = mask.defined() && !equal(mask, cond) ? both(cond, mask) : cond;
   }
-  if (!lane_range(mask)) return "";
+  const auto range = lane_range(mask);
+  // Bounds stand before all conditions, which may guard what they read.
+  auto* joined = mask.as<BinaryNode>();
+  const bool guarded = joined != nullptr && joined->op == BinaryOp::And;
+  if (!range || reads_memory(range->first) || (guarded && reads_memory(range->end))) return "";
   return stored_text(*tilewright::load(load->buffer, load->indices, mask).as<LoadNode>());
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "codegen/lowering.h"
 
 namespace tilewright {
 namespace {
@@ -26,6 +27,11 @@ void append(std::vector<Expr>& args, const TensorBox& box) {
   }
 }
 
+int64_t constant_of_copy(const Expr& e) {
+  if (const auto value = as_int(e)) return *value;
+  throw LoweringError("a copy by TMA has tiles and blocks of constant numbers");
+}
+
 // Takes apart what append() has put behind the operands of a row.
 class TileReader {
  public:
@@ -38,6 +44,9 @@ class TileReader {
     // The number and the channels of an image have no pixels.
     const auto rank = has_pixels ? (end_ - at_ + 2 * kPerPixel) / (kPerDimension + kPerPixel)
                                  : (end_ - at_) / kPerDimension;
+    if (has_pixels && rank < 2) {
+      throw LoweringError("a load of an image by TMA has two dimensions or more");
+    }
     TensorBox box{exprs(rank), exprs(rank), numbers(rank)};
     if (!has_pixels) return box;
     const auto image = rank - 2;
@@ -53,7 +62,7 @@ class TileReader {
   }
   std::vector<int64_t> numbers(std::ptrdiff_t count) {
     std::vector<int64_t> list;
-    for (const Expr& e : exprs(count)) list.push_back(as_int(e).value());
+    for (const Expr& e : exprs(count)) list.push_back(constant_of_copy(e));
     return list;
   }
 
@@ -80,7 +89,7 @@ std::optional<TensorTransfer> tensor_transfer(const Expr& e) {
   copy.box = TileReader(*c).read(is_im2col);
   if (copy.is_store) return copy;
   copy.mbarrier = operand_of(*c, "mbarrier");
-  copy.blocks = as_int(operand_of(*c, "blocks")).value();
+  copy.blocks = constant_of_copy(operand_of(*c, "blocks"));
   return copy;
 }
 

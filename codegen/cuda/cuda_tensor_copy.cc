@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "codegen/cuda/cuda_bulk_copy.h"
+#include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/lowering.h"
 #include "ir/compare.h"
 #include "ir/predicates.h"

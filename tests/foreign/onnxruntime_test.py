@@ -235,6 +235,19 @@ class Sizes(ProviderTest):
             refusing.run(None, rows(9))
 
 
+    def test_sizes_that_a_run_finds(self):
+        ports = [helper.make_tensor_value_info(*port) for port in (
+            ("x", TensorProto.FLOAT, [3, 4]), ("k", TensorProto.INT64, [1]),
+            ("values", TensorProto.FLOAT, [3, "found"]), ("places", TensorProto.INT64, [3, "found"]))]
+        node = helper.make_node("TopK", ["x", "k"], ["values", "places"], largest=0)
+        model = helper.make_model(helper.make_graph([node], "least", ports[:2], ports[2:]),
+                                  opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+        self.compile(model)
+        made = session(model, models=self.models, trial=0, whole=True)
+        for k in (3, 1, 4):
+            self.expect_same(model, {**rows(3, 4), "k": np.array([k])}, made)
+
+
 class Absence(ProviderTest):
     def lines(self, *arguments, **options) -> list[str]:
         with captured() as lines:

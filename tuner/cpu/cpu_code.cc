@@ -112,8 +112,9 @@ void CpuCodeCounter::memory(double CpuPasses::*port, const Expr& index, const Bu
     passes_.*port += share_ * parts * (1 + splits(buffer, index, type));
   } else if (bits < 8) {  // codes at one position of consecutive words, which serve all positions
     const ValueFacts f = table_.of(index.as<RampNode>() ? index.as<RampNode>()->base : index);
-    const int64_t word = f.constant >= 0 ? f.constant * bits / 32 : -1;
-    if (!words_.insert({f.hash, word}).second) return;
+    const int64_t word = (f.constant * bits) >> 5;
+    const bool is_new = words_.insert({buffer.get(), f.hash, scope_, word}).second;
+    if (port == &CpuPasses::load && !is_new) return;
     passes_.*port += share_ * passes_of(Type(ElemType::i32, type.lanes));
   } else {
     // Lanes that are no neighbours take an access each, except where whole vectors of a few neighbours are

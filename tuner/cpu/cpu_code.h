@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -108,7 +109,8 @@ class CpuCodeCounter {
   std::unordered_map<uint64_t, double> chains_;  // cycles by place
   std::unordered_map<uint64_t, Sum> sums_;
   std::unordered_map<uint64_t, std::vector<int64_t>> addresses_;
-  std::set<std::pair<uint64_t, int64_t>> words_;  // vectors of words of codes that are loaded
+  // Vectors of words of codes that are loaded: buffer, index without its constant, condition, word.
+  std::set<std::tuple<const BufferNode*, uint64_t, uint64_t, int64_t>> words_;
 };
 
 }  // namespace tilewright

@@ -65,8 +65,7 @@ constexpr double kMostError =
 }  // namespace
 
 double predicted_seconds(const std::vector<float>& features) {
-  constexpr double kNano = 1e-9;
-  return features.empty() ? 0 : kNano * (std::exp2(double{features[0]}) - 1);
+  return features.empty() ? 0 : 1e-9 * (std::exp2(double{features[0]}) - 1);
 }
 
 std::vector<Sample> samples_of_errors(const MeasuredRows& rows) {

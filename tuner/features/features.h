@@ -10,9 +10,10 @@
 
 namespace tilewright {
 
-// Changes whenever the meaning of a feature changes: models and samples of another version are not
-// used. GPU kernels have their own features (gpu_features.h).
-inline constexpr int kFeatureVersion = 2, kGpuFeatureVersion = 3;
+// Changes whenever the meaning of a feature changes, or that of what models predict: models and samples of
+// another version are not used. Features hold terms of the analytical models, so that changes of these count,
+// too. GPU kernels have their own features (gpu_features.h), and never a version that CPUs had.
+inline constexpr int kFeatureVersion = 4, kGpuFeatureVersion = 5;
 
 // Features of a program scheduled for a CPU. Their number is fixed: feature_names().size().
 // - Whole program: work, parallel grain, code size.

@@ -115,7 +115,8 @@ void Counter::walk(const Stmt& s) {
 }
 
 void Counter::axis(const ForNode& n) {
-  order_.along_curve = order_.along_curve || tile_order(n).has_value();
+  const auto order = tile_order(n);
+  order_.along_curve = order_.along_curve || (order && order->is_done);
   order_.in_cluster = order_.in_cluster || n.annotations.count(kClusterKey) != 0;
   const auto consumers = n.annotations.find(kConsumersKey);
   if (consumers != n.annotations.end()) role_.consumers = std::get<int64_t>(consumers->second);

@@ -13,7 +13,7 @@ namespace tilewright {
 
 // A target's records as samples for the cost model, with features of this version
 // (feature_version()); those of all targets where `target_hash` is empty. Records of one workload, target
-// and thread count are compared with each other. At most `limit` samples, the newest ones. Leaves out the
+// and thread count are compared with each other. At most `limit` samples. Leaves out the
 // workloads in `without` (hashes).
 std::vector<Sample> stored_samples(const database::Store& store, const std::string& target_hash,
                                    int feature_version, const std::set<std::string>& without = {},

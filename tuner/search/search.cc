@@ -31,8 +31,7 @@ std::string_view name_of(SearchKind kind) {
 }
 
 std::optional<SearchKind> parse_search_kind(std::string_view name) {
-  for (SearchKind k :
-       {SearchKind::Evolutionary, SearchKind::Random, SearchKind::Annealing, SearchKind::Descent}) {
+  for (SearchKind k : kSearchKinds) {
     if (name_of(k) == name) return k;
   }
   return std::nullopt;
@@ -319,7 +318,13 @@ std::vector<Candidate> SearchPolicy::descent_batch(int count, const Scorer& scor
     for (const std::string& config : single_changes(trial)) {
       drafts.push_back({start->sketch, Trial::mutate(config, 0, rng_.next())});
     }
+    const auto most = static_cast<size_t>(at_most(static_cast<int>(drafts.size()), count));
+    for (size_t i = 0; i < most && most < drafts.size(); ++i) {  // a sample
+      std::swap(drafts[i], drafts[i + rng_.below(drafts.size() - i)]);
+    }
+    drafts.erase(drafts.begin() + static_cast<long>(most), drafts.end());
     std::vector<Candidate> close = make_legal(std::move(drafts));
+    std::erase_if(close, [&](const Candidate& c) { return proposed_.count(c.fingerprint) != 0; });
     score(close);
     rank(close);
     take_up_to(static_cast<size_t>(count), batch, close);

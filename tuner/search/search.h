@@ -18,6 +18,9 @@ namespace tilewright {
 
 enum class SearchKind : uint8_t { Evolutionary, Random, Annealing, Descent };
 
+inline constexpr SearchKind kSearchKinds[] = {SearchKind::Evolutionary, SearchKind::Annealing,
+                                              SearchKind::Descent, SearchKind::Random};
+
 std::string_view name_of(SearchKind kind);
 std::optional<SearchKind> parse_search_kind(std::string_view name);
 
@@ -33,8 +36,8 @@ struct SearchOptions {
   int lowered_each = 0;
 };
 
-// Proposes batches and receives their outcomes. Proposals depend only on the options, the outcomes
-// and the prior. One object per workload; not thread-safe.
+// Proposes batches and receives their outcomes. Proposals depend only on the options, the outcomes, the prior
+// and the share of the search that is spent. One object per workload; not thread-safe.
 class SearchPolicy {
  public:
   // Sets the scores of candidates.

@@ -473,7 +473,7 @@ void TuneRun::search() {
     round(index, scheduler.round_end(index, steady_seconds(), search_deadline()));
     scheduler.report(index, task.result.found() ? task.best_seconds() : 0, task.result.trials);
     note_findings();
-    task.result.settled = scheduler.has_settled(index);
+    task.result.settled = scheduler.has_settled(index) && task.result.trials < options_.trials;
     task.exhausted = task.result.settled || (task.result.trials == before && task.waiting.empty());
     if (task.exhausted) scheduler.exhaust(index);
   }

@@ -57,7 +57,9 @@ std::optional<HilbertOrder> hilbert_order(const ForNode& loop) {
 // One block per tile, in the order that the loop asks for.
 Stmt in_order(const ForNode& n, const Annotations& notes) {
   const auto given = tile_order(n);
-  if (!given) return make_for(n.var, n.min, n.extent, n.for_kind, n.body, notes);
+  if (!given || given->is_done) {
+    return make_for(n.var, n.min, n.extent, n.for_kind, n.body, notes);
+  }
   Var turn(n.var.name() + "_order");
   if (given->longest_last > 0) {
     if (cluster_blocks(n) > 1) {
@@ -68,9 +70,9 @@ Stmt in_order(const ForNode& n, const Annotations& notes) {
                     LongestFirst(given->longest_last).around(n.var, turn, n.extent, n.body),
                     without(notes, kTileOrderKey));
   }
-  const auto order = hilbert_order(n);
+  const HilbertOrder order(given->rows, given->columns);
   return make_for(turn, n.min, n.extent, n.for_kind,
-                  order->around(n.var, turn, cluster_blocks(n), n.body), ordered(notes));
+                  order.around(n.var, turn, cluster_blocks(n), n.body), ordered(notes));
 }
 
 // Block b computes the tiles b, b + blocks, b + 2 * blocks, …. Tiles that run at the same time are

@@ -230,7 +230,8 @@ class KernelRewriter {
       if (n->annotations.count(kCopiesKey) != 0) return take(*n, repeats);
       if (is_tensor_copy(*n)) return take_store(*n);
       const bool is_axis = is_block_axis(n->for_kind) || is_thread_axis(n->for_kind);
-      along_curve_ = along_curve_ || tile_order(*n).has_value();
+      const auto order = tile_order(*n);
+      along_curve_ = along_curve_ || (order && order->is_done);
       if (const int64_t blocks = cluster_blocks(*n); blocks > 1) cluster_ = {n->var, blocks, {}};
       return find(n->body, repeats || !is_axis);
     }

@@ -26,6 +26,14 @@ class Fenced {
   Fenced(const Fenced&) = delete;
   Fenced& operator=(const Fenced&) = delete;
 
+  // The place behind the first page, which is taken away as well.
+  char* first() {
+    if (mprotect(memory_, page_, PROT_NONE) != 0 ||
+        mprotect(last(0), page_, PROT_READ | PROT_WRITE) != 0) {
+      throw std::runtime_error("mprotect");
+    }
+    return last(0);
+  }
   // The place of the last `bytes`.
   char* last(size_t bytes) { return static_cast<char*>(memory_) + page_ - bytes; }
 
@@ -112,6 +120,33 @@ void check_part(const std::string& target_name, ElemType elem, int lanes) {
         const bool read = i >= from && i < to;
         EXPECT_EQ(y[static_cast<size_t>(i)], read ? static_cast<Element>(i + 1) : Element(0))
             << "lane " << i << " of " << from << " to " << to;
+      }
+    }
+  }
+}
+
+// Nothing before the first lane that is read.
+TEST(PartOfAVector, ReadsNoBytesBefore) {
+  for (const std::string name : {"avx2", "avx512"}) {
+    SCOPED_TRACE(name);
+    if (name == "avx512" && !__builtin_cpu_supports("avx512bw")) continue;
+    Prelude prelude(Target::parse(name));
+    const Type type(ElemType::f32, 8);
+    const std::string part = prelude.helper("load_part", type);
+    const test::CompiledText text(
+        prelude.text() + "void part(const float* p, float* y, long from, long to) {\n  *(" +
+            prelude.memory_type(type.elem, type.lanes) + "*)y = " + part + "(p, from, to);\n}\n",
+        name == "avx512" ? "-mavx512f -mavx512bw -mavx512vl" : "");
+    auto* function = text.function<void(const float*, float*, long, long)>("part");
+    ASSERT_TRUE(function);
+    Fenced fenced;
+    auto* x = reinterpret_cast<float*>(fenced.first());
+    for (int i = 0; i < 8; ++i) x[i] = static_cast<float>(i + 1);
+    for (int from = 0; from <= 8; ++from) {
+      std::vector<float> y(8, 99);
+      function(x - from, y.data(), from, 8);
+      for (int i = 0; i < 8; ++i) {
+        EXPECT_EQ(y[static_cast<size_t>(i)], i >= from ? static_cast<float>(i - from + 1) : 0.0f);
       }
     }
   }

@@ -91,6 +91,25 @@ TEST_F(CpuModelTest, TrafficCountsWhatDoesNotFitACache) {
   EXPECT_NEAR(large.memory[2], 4096.0 * 4096 * 4 / 20e9, 0.2 * large.memory[2]);
 }
 
+// Rows of a weight that lie a page apart need an address each, for each tile of rows; packed tiles do not.
+TEST_F(CpuModelTest, RowsInPagesOfTheirOwnWaitForAddresses) {
+  const std::string spec = "matmul:m=64,n=2048,k=512";
+  const CpuEstimate apart = of(spec, R"({"C.vj.vectors":2,"C.vi.rows":8,"C.B":"none"})"),
+                    tiles = of(spec, R"({"C.vj.vectors":2,"C.vi.rows":8,"C.B":"tiles"})");
+  EXPECT_GT(apart.translation, 0.2 * apart.compute);
+  EXPECT_LT(tiles.translation, 0.1 * apart.translation);
+}
+
+// Words of codes serve all positions: their load and a shift are less than loads of neighbouring codes.
+TEST_F(CpuModelTest, CodesInWordsCostLessToDecode) {
+  const std::string spec =
+      "matmul:m=1,n=512,k=1024,dtype=bf16,out=f32,w.dtype=nf4,w.group=64,w.scale=f16";
+  const std::string rest = R"("C.scales":"sums","C.vj.vectors":4,"C.vk.unroll":8,"C.B":)";
+  const CpuEstimate words = of(spec, "{" + rest + R"("words"})"),
+                    tiles = of(spec, "{" + rest + R"("tiles"})");
+  EXPECT_LT(words.compute, 0.85 * tiles.compute);
+}
+
 // A padded term that is left out costs nothing.
 TEST_F(CpuModelTest, PaddingReadInPlaceSavesItsTerms) {
   const std::string spec = "conv2d:n=1,h=8,w=8,ci=64,co=64,kernel=5,pad=2";

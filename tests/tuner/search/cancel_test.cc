@@ -51,7 +51,7 @@ TEST_F(Cancelled, WhatWasBegunIsMadeAndTheRestIsNoRefusal) {
 }
 
 TEST_F(Cancelled, PoliciesProposeWhatTheyHave) {
-  for (SearchKind kind : {SearchKind::Evolutionary, SearchKind::Random, SearchKind::Annealing}) {
+  for (SearchKind kind : kSearchKinds) {
     SCOPED_TRACE(name_of(kind));
     cancelled_ = false;
     CandidateMaker maker(workload_, target_, 2, &cancelled_);

@@ -43,8 +43,7 @@ class SearchTest : public testing::Test {
 };
 
 TEST_F(SearchTest, EqualSeedsProposeEqualSequences) {
-  for (SearchKind kind :
-       {SearchKind::Evolutionary, SearchKind::Random, SearchKind::Annealing, SearchKind::Descent}) {
+  for (SearchKind kind : kSearchKinds) {
     SCOPED_TRACE(name_of(kind));
     EXPECT_EQ(run(kind, 7), run(kind, 7));
     EXPECT_NE(run(kind, 7), run(kind, 8));
@@ -145,6 +144,18 @@ TEST_F(SearchTest, ASmallBatchLooksAtFewCandidates) {
   };
   EXPECT_LE(looked_at(4), 2u * 4 * 2);
   EXPECT_GT(looked_at(0), 64u);
+  // Neighbours of the fastest, too.
+  const auto neighbours = [&](int lowered_each) {
+    SearchPolicy policy(maker,
+                        {.kind = SearchKind::Descent, .seed = 4, .lowered_each = lowered_each});
+    for (const Candidate& c : policy.propose(2, CostModel())) policy.tell(outcome_of(c, 1e-3));
+    size_t most = 0;
+    policy.start_by([&](std::vector<Candidate>& all) { most = std::max(most, all.size()); });
+    EXPECT_EQ(policy.propose(2, CostModel(), 0.7).size(), 2u);
+    return most;
+  };
+  EXPECT_LE(neighbours(4), 2u * 4);
+  EXPECT_GT(neighbours(0), 2u * 4);
 }
 
 // A single candidate is the best of all that were looked at; the first answers stand in every batch but
@@ -163,7 +174,7 @@ TEST_F(SearchTest, TheBestCandidateComesFirst) {
   EXPECT_EQ(first->config, maker.make(cpu_sketches()[0], Trial::first())->config);
   // Only a candidate that promises a fifth more may stand before a first answer.
   for (auto c = many.begin(); c != first; ++c) {
-    EXPECT_LT(1.09 * c->predicted_seconds, first->predicted_seconds) << c->config;
+    EXPECT_LT(1.1 * c->predicted_seconds, first->predicted_seconds) << c->config;
   }
 }
 

@@ -141,17 +141,19 @@ void schedule_injective(RuleContext& c, const Block& block) {
 
 void schedule_copy(RuleContext& c, const Block& copy, const IndexMap& layout) {
   const Buffer made = c.s.output(copy);
+  std::vector<Loop> loops = c.s.loops(copy);
+  if (loops.size() < 2 || !told_apart(c, copy).empty()) return schedule_injective(c, copy);
   std::vector<int64_t> shape;
   for (const Expr& size : made->shape) shape.push_back(largest_extent(c.s, size));
   int64_t run = shape.back();
   for (const auto& output : layout.digits(shape)) {
     for (const IndexMap::Digit& digit : output) {
-      if (digit.input == made->rank() - 1 && digit.unit == 1) run = digit.extent;
+      const bool along = digit.input == made->rank() - 1 && digit.unit == 1;
+      if (along) run = std::min(run, digit.extent);
     }
   }
   const int64_t lanes = c.input.target.lanes(bits_of(made->elem));
-  std::vector<Loop> loops = c.s.loops(copy);
-  if (loops.size() < 2 || run < 2 || run >= shape.back() || run % lanes == 0) {
+  if (run < 2 || run >= shape.back() || run % lanes == 0) {
     return schedule_injective(c, copy);
   }
   c.s.split(loops.back(), {-1, run});

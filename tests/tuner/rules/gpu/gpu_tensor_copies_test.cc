@@ -322,8 +322,7 @@ TEST(TensorCopies, RefuseOtherAnnotations) {
   // TMA tiles exist in a pipelined loop only.
   Schedule s = scheduled_tensor_copies(w, hopper(), "64x64x64/64x64", {{".copies", "cp_async"}});
   s.annotate(annotated(s, "C_acc", "pipeline_stages"), kCopiesKey, std::string(kByRoles));
-  EXPECT_THAT(lowering_refusal(s, hopper()),
-              HasSubstr("no loops that are annotated 'tensor_copy'"));
+  EXPECT_THAT(lowering_refusal(s, hopper()), HasSubstr("no loops that are marked 'tma'"));
 }
 
 TEST(TensorCopies, RefuseMapsThatNoDriverTakes) {
