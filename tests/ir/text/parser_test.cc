@@ -197,11 +197,14 @@ const std::vector<ParserRefusal> kRefusals = {
      "1:11: buffer 'A': an extent is 0"},
     {"SwizzledRows",
      "program p() { allocate S: f16[8, 48] shared swizzled(48) { barrier<bool>() } }",
-     "buffer 'S': rows of 48 elements are swizzled; they must be a power of two long, in shared "
-     "memory"},
+     "buffer 'S': rows of 48 elements are swizzled; they must be a power of two long, of 32 bytes "
+     "or more, in shared memory"},
+    {"SwizzledBytes",
+     "program p() { allocate S: f16[8, 8] shared swizzled(8) { barrier<bool>() } }",
+     "rows of 8 elements are swizzled; they must be a power of two long, of 32 bytes or more"},
     {"SwizzledScope",
      "program p() { allocate S: f16[8, 64] local swizzled(64) { barrier<bool>() } }",
-     "they must be a power of two long, in shared memory"},
+     "they must be a power of two long, of 32 bytes or more, in shared memory"},
     {"EmptyDim", "program p() dims(m: 8..2) { barrier<bool>() }", "1:18: the range 8..2 is empty"},
     {"SecondDim", "program p() dims(m: 1..2, m: 1..2) { barrier<bool>() }",
      "a second dimension 'm'"},
