@@ -64,7 +64,7 @@ std::string rounds_at(const Mapping& m, const Node& node, size_t output, int64_t
   rows.insert(rows.begin(), to[axis]);
   std::vector<size_t> order;
   for (size_t d = 0; d < to.size(); ++d) order.push_back(d == axis ? 0 : d < axis ? d + 1 : d);
-  const std::string name = y + "/rounds";
+  std::string name = y + "/rounds";
   drafts->push_back(reordered(m, node, name, rows, m.elem(y), order, y));
   return name;
 }

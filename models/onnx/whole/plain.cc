@@ -108,7 +108,7 @@ Mapped suppress(const Mapping& m, const Node& node) {
 // A value of one i64 that has the element, and what makes it.
 std::string element_value(const Mapping& m, const CalculatedSize& size, const Element& e,
                           const std::string& name, Mapped* drafts) {
-  const std::string number = size.places() + "/" + name;
+  std::string number = size.places() + "/" + name;
   if (e.known) {
     drafts->back().layer.made.push_back(
         {number,
