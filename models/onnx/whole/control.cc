@@ -46,7 +46,7 @@ std::string rounds_first(const Mapping& m, const Node& node, const std::string& 
   for (size_t d = 0; d < from.size(); ++d) {
     if (d != axis) order.push_back(d);
   }
-  const std::string name = fmt::format("{}/{}/rounds", node.outputs.at(0), x);
+  std::string name = fmt::format("{}/{}/rounds", node.outputs.at(0), x);
   drafts->push_back(reordered(m, node, x, from, m.elem(x), order, name));
   return name;
 }
