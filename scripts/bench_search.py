@@ -1,16 +1,23 @@
 #!/usr/bin/env python3
-"""Compares the search policies: the best kernel of equal trials, with and without the cost model.
+"""Compares search policies by the best kernel of equal trials, or two searches of one policy.
 
 Each workload is tuned by each policy from nothing, with the same seed and number of trials; then
 the winners are replayed in turns and their medians compared. With several seeds all of this is
 done for each, and a workload's ratio is the geometric mean over them: one seed's luck says little.
+With one policy its first two seeds are compared, to see whether two searches agree; --busy loops run
+beside the second one.
 A policy NAME=COMMAND is a program that leads the search (tune --proposer).
 Prints a table on standard error and one JSON document: {"trials", "seeds", "threads", "results":
 [{"spec", "runs": [{"seed", "policies": {NAME: {"seconds", "trials", "elapsed_s",
 "trials_per_second", "rss_mb"}}, "ratio"}], "ratio"}], "wins", "geomean"}; a ratio over 1: the first
-policy's kernel is faster than the second's.
+policy's kernel is faster than the second's. With one policy: {"trials", "seeds", "busy", "threads",
+"results": [{"spec", "same", "ratio", "behind": [share, share]}], "same", "within_1_percent", "median",
+"p95"}. "same": both found the same config; "ratio": the slower kernel's time by the faster one's; "behind":
+what the last race of each search claims (null: nothing); "same" and "within_1_percent" of the document are
+shares of the workloads.
 """
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -19,6 +26,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 
 # One workload of each kind, in f32.
 KINDS = [
@@ -64,13 +72,17 @@ def run(command: list[str]) -> tuple[dict, float]:
     return json.loads(text), usage.ru_maxrss / 1024
 
 
-def tune(a: argparse.Namespace, spec: str, seed: int, policy: str, db: str) -> dict:
+def tuned(a: argparse.Namespace, spec: str, seed: int, policy: str, db: str) -> tuple[dict, float]:
     _, _, command = policy.partition("=")
     how = ["--proposer", f"SEED={seed} {command}"] if command else ["--search", policy]
     document, rss = run([a.tune_cli, "tune", spec, "--db", db, *how, "--trials",
                          str(a.trials), "--seed", str(seed), "--threads", str(a.threads),
                          "--no-warm-start", "--json", "--quiet"])
-    result = document["results"][0]
+    return document["results"][0], rss
+
+
+def tune(a: argparse.Namespace, spec: str, seed: int, policy: str, db: str) -> dict:
+    result, rss = tuned(a, spec, seed, policy, db)
     elapsed = result["elapsed_s"]
     return {"trials": result["trials"], "elapsed_s": elapsed,
             "trials_per_second": result["trials"] / elapsed, "rss_mb": rss}
@@ -110,6 +122,48 @@ def over_seeds(a: argparse.Namespace, spec: str) -> dict:
     return {"spec": spec, "runs": runs, "ratio": geomean([r["ratio"] for r in runs])}
 
 
+@contextlib.contextmanager
+def busy_loops(number: int) -> Iterator[None]:
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def agree(a: argparse.Namespace, spec: str) -> dict:
+    """Tunes a workload with two seeds."""
+    with tempfile.TemporaryDirectory() as folder:
+        dbs = {str(seed): os.path.join(folder, f"{seed}.db") for seed in a.seeds[:2]}
+        found = []
+        for place, (seed, db) in enumerate(dbs.items()):
+            with busy_loops(place * a.busy):
+                found.append(tuned(a, spec, int(seed), a.policies[0], db)[0])
+        seconds = replay_in_turns(a, spec, dbs).values()
+    same = found[0]["best"]["config"] == found[1]["best"]["config"]
+    ratio = 1.0 if same else max(seconds) / min(seconds)
+    print(f"{spec[:90]:90} {'same' if same else 'other'} {ratio:.3f}", file=sys.stderr, flush=True)
+    return {"spec": spec, "same": same, "ratio": ratio, "behind": [f["behind"] for f in found]}
+
+
+def agreement(a: argparse.Namespace, specs: list[str]) -> dict:
+    results = [agree(a, spec) for spec in specs]
+    ratios = sorted(r["ratio"] for r in results)
+    return {"trials": a.trials, "seeds": a.seeds[:2], "busy": a.busy, "threads": a.threads, "results": results,
+            "same": sum(r["same"] for r in results) / len(results),
+            "within_1_percent": sum(r <= 1.01 for r in ratios) / len(ratios),
+            "median": statistics.median(ratios), "p95": ratios[len(ratios) * 95 // 100]}
+
+
+def comparison(a: argparse.Namespace, specs: list[str]) -> dict:
+    results = [over_seeds(a, spec) for spec in specs]
+    ratios = [r["ratio"] for r in results]
+    return {"trials": a.trials, "seeds": a.seeds, "threads": a.threads, "results": results,
+            "wins": sum(r > 1 for r in ratios), "geomean": geomean(ratios)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -123,14 +177,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7, help="replays of each winner")
+    parser.add_argument("--busy", type=int, default=0, help="busy loops beside the second of two seeds")
     a = parser.parse_args()
-    if len(a.policies) < 2:
-        parser.error("two policies or more are compared")
-    results = [over_seeds(a, spec) for spec in a.specs or SETS[a.set]]
-    ratios = [r["ratio"] for r in results]
-    print(json.dumps({"trials": a.trials, "seeds": a.seeds, "threads": a.threads,
-                      "results": results, "wins": sum(r > 1 for r in ratios),
-                      "geomean": geomean(ratios)}, indent=1))
+    if len(a.policies) < 2 and len(set(a.seeds[:2])) < 2:
+        parser.error("compared are two policies or more, or two different --seeds of one policy")
+    if a.busy and len(a.policies) > 1:
+        parser.error("--busy disturbs one of two searches of a single policy")
+    compared = comparison if len(a.policies) > 1 else agreement
+    print(json.dumps(compared(a, a.specs or SETS[a.set]), indent=1))
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ struct CostModel::Impl {
   }
 
   void configure() {
-    set("objective", "reg:squarederror");
+    set("objective", options.classifies ? "binary:logistic" : "reg:squarederror");
     set("max_depth", std::to_string(options.max_depth));
     set("eta", std::to_string(options.learning_rate));
     set("subsample", std::to_string(options.samples_of_tree));

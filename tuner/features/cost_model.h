@@ -43,6 +43,8 @@ struct CostModelOptions {
   double samples_of_tree = 0.7, features_of_node = 0.3;
   int seed = 0;
   int threads = 1;
+  // Targets are 0 or 1 and predictions the probability of 1; priors are logarithms of odds.
+  bool classifies = false;
 };
 
 // Predicts targets of samples. Training is deterministic: the same samples give the same model. A NaN feature

@@ -34,12 +34,19 @@ using PriorScores = std::function<std::vector<float>(const std::vector<Prospect>
 // model, which must outlive the scores, corrects it by the error that it predicts (samples_of_errors()).
 PriorScores judged_scores(const CostModel& model, const std::vector<Prospect>& known);
 
+// Replaces speeds by 1 for the fastest third of the samples and 0 for the others: what a classifier learns whose
+// probabilities order candidates by their expected improvement (Tiao et al., "BORE: Bayesian Optimization by
+// Density-Ratio Estimation", ICML 2021).
+void mark_winners(std::vector<RankedSample>& samples);
+// The prior of such a classifier, in logarithms of odds.
+PriorScores odds_of(PriorScores speeds);
+
 // The prior has seen other workloads and judges by features, which mean the same everywhere. Within
 // one workload the choices themselves tell more ("Learning to Optimize Tensor Programs", Chen et
 // al., NeurIPS 2018, section 4.1). The ranker's trees see both, and fit the prior's residual.
 class Ranker {
  public:
-  explicit Ranker(CostModelOptions options) : model_(options) {}
+  explicit Ranker(CostModelOptions options) : classifies_(options.classifies), model_(options) {}
 
   void train(const std::vector<RankedSample>& samples, PriorScores prior);
   bool trained() const { return model_.trained(); }
@@ -49,6 +56,7 @@ class Ranker {
  private:
   std::vector<float> row(const std::vector<float>& features, const AnswerValues& answers) const;
 
+  bool classifies_;
   CostModel model_;
   PriorScores prior_;
   std::vector<std::string> questions_;  // knobs of the samples: columns after the features

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "tuner/search/ranker.h"
+#include "tuner/search/word_bandit.h"
 
 namespace tilewright {
 namespace {
@@ -26,6 +27,8 @@ std::string_view name_of(SearchKind kind) {
     case SearchKind::Random: return "random";
     case SearchKind::Annealing: return "annealing";
     case SearchKind::Descent: return "descent";
+    case SearchKind::Bayesian: return "bayesian";
+    case SearchKind::Bandit: return "bandit";
   }
   return "";
 }
@@ -104,8 +107,10 @@ std::vector<Candidate> SearchPolicy::propose_more(int count, const CostModel& pr
   if (first) return first_batch(count, prior);
   const Scorer score = scorer(prior);
   if (options_.kind == SearchKind::Annealing) return annealed_batch(count, score);
-  const bool is_late = options_.kind == SearchKind::Descent || spent >= kDescent;
-  return is_late ? descent_batch(count, score) : evolved_batch(count, score);
+  if (options_.kind == SearchKind::Bandit) return bandit_batch(count, score);
+  const bool is_late = options_.kind == SearchKind::Evolutionary && spent >= kDescent;
+  return is_late || options_.kind == SearchKind::Descent ? descent_batch(count, score)
+                                                         : evolved_batch(count, score);
 }
 
 std::vector<Candidate> SearchPolicy::asked_batch(int count) {
@@ -199,6 +204,7 @@ SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
   CostModelOptions options;
   options.learning_rate = 0.1;
   options.seed = static_cast<int>(options_.seed & 0x7fffffff);
+  options.classifies = options_.kind == SearchKind::Bayesian;
   auto ranker = std::make_shared<Ranker>(options);
   std::vector<RankedSample> measured;
   double best = best_seconds();
@@ -207,8 +213,14 @@ SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
     float score = o.seconds > 0 ? static_cast<float>(best / o.seconds) : 0;
     measured.push_back({o.features, o.answers, score, o.predicted});
   }
-  const PriorScores known = judged_scores(prior, prospects_of(measured));
-  if (measured.size() >= kEnough) ranker->train(measured, known);
+  PriorScores known = judged_scores(prior, prospects_of(measured));
+  if (measured.size() >= kEnough) {
+    if (options.classifies) {
+      mark_winners(measured);
+      known = odds_of(std::move(known));
+    }
+    ranker->train(measured, known);
+  }
   return [ranker, known](std::vector<Candidate>& candidates) {
     const std::vector<float> scores =
         ranker->trained() ? ranker->predict(candidates) : known(prospects_of(candidates));
@@ -329,6 +341,36 @@ std::vector<Candidate> SearchPolicy::descent_batch(int count, const Scorer& scor
     rank(close);
     take_up_to(static_cast<size_t>(count), batch, close);
     if (static_cast<int>(batch.size()) >= count) break;
+  }
+  fill_at_random(static_cast<size_t>(count), batch);
+  return batch;
+}
+
+// Candidates with the words that a bandit chooses, and numbers near those of the fastest candidates. The one
+// with the best score of a few takes each place.
+std::vector<Candidate> SearchPolicy::bandit_batch(int count, const Scorer& score) {
+  constexpr size_t kStarts = 4;
+  constexpr int kEach = 6;
+  const std::vector<const Outcome*> starts = best_outcomes(kStarts);
+  std::vector<PlayedConfig> played;
+  for (const Outcome& o : outcomes_) {
+    played.push_back({o.config, o.seconds > 0 ? best_seconds() / o.seconds : 0});
+  }
+  std::vector<Candidate> batch;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    Trial trial = Trial::mutate(starts[i]->config, 0, 0);
+    apply_sketch(*starts[i]->sketch, maker_.input(), trial);
+    const auto share = static_cast<int>((static_cast<size_t>(count) + i) / starts.size());
+    for (const std::string& config : bandit_configs(trial, played, share)) {
+      std::vector<Draft> drafts;
+      for (int k = 0; k < at_most(kEach, 1); ++k) {
+        drafts.push_back({starts[i]->sketch, Trial::mutate(config, 0.1, rng_.next())});
+      }
+      std::vector<Candidate> near = make_legal(std::move(drafts));
+      score(near);
+      rank(near);
+      take_up_to(batch.size() + 1, batch, near);
+    }
   }
   fill_at_random(static_cast<size_t>(count), batch);
   return batch;

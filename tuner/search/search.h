@@ -16,10 +16,11 @@
 
 namespace tilewright {
 
-enum class SearchKind : uint8_t { Evolutionary, Random, Annealing, Descent };
+enum class SearchKind : uint8_t { Evolutionary, Random, Annealing, Descent, Bayesian, Bandit };
 
-inline constexpr SearchKind kSearchKinds[] = {SearchKind::Evolutionary, SearchKind::Annealing,
-                                              SearchKind::Descent, SearchKind::Random};
+inline constexpr SearchKind kSearchKinds[] = {SearchKind::Evolutionary, SearchKind::Bayesian,
+                                              SearchKind::Bandit,       SearchKind::Annealing,
+                                              SearchKind::Descent,      SearchKind::Random};
 
 std::string_view name_of(SearchKind kind);
 std::optional<SearchKind> parse_search_kind(std::string_view name);
@@ -91,6 +92,7 @@ class SearchPolicy {
   std::vector<Candidate> neighbours_of_best(int count, const Scorer& score);
   std::vector<Candidate> evolved_batch(int count, const Scorer& score);
   std::vector<Candidate> descent_batch(int count, const Scorer& score);
+  std::vector<Candidate> bandit_batch(int count, const Scorer& score);
   // The population after generations of mutation and crossover with the parents, best first. All
   // candidates have different programs that were not proposed before.
   std::vector<Candidate> evolve(std::vector<Candidate> population,

@@ -61,6 +61,43 @@ TEST(Ranker, KeepsThePriorsOrderWhereNothingWasMeasured) {
   EXPECT_LT(scores[0] + 0.2f, scores[1]);
 }
 
+TEST(MarkWinners, MarksTheFastestThirdAndNothingThatFailed) {
+  auto marks = [](const std::vector<float>& speeds) {
+    std::vector<RankedSample> samples;
+    for (float s : speeds) samples.push_back({{0, 1}, {}, s, 1e-6});
+    mark_winners(samples);
+    std::vector<float> scores;
+    for (const RankedSample& s : samples) scores.push_back(s.score);
+    return scores;
+  };
+  EXPECT_EQ(marks({0.2f, 1, 0.5f, 0.9f, 0.3f, 0.8f}), (std::vector<float>{0, 1, 0, 1, 0, 0}));
+  EXPECT_EQ(marks({0, 0, 0, 0.1f}), (std::vector<float>{0, 0, 0, 1}));
+  EXPECT_EQ(marks({0, 0, 0}), (std::vector<float>{0, 0, 0}));
+}
+
+// A classifier of winners orders candidates by an answer that winners share, and by the prior where nothing
+// was measured. Its predictions are probabilities.
+TEST(Ranker, ClassifiesWinners) {
+  CostModel untrained;
+  std::vector<RankedSample> samples = decided_by_an_answer();
+  mark_winners(samples);
+  CostModelOptions options;
+  options.classifies = true;
+  Ranker ranker(options);
+  ranker.train(samples, odds_of(judged_scores(untrained, prospects_of(samples))));
+  Candidate slow = candidate(0, {{"C.i.rows", 3}});
+  slow.predicted_seconds = 2e-6;
+  const std::vector<float> scores =
+      ranker.predict({candidate(0, {{"C.i.rows", 0}}), candidate(0, {{"C.i.rows", 3}}), slow});
+  EXPECT_LT(scores[0], 0.3f);
+  EXPECT_GT(scores[1], 0.7f);
+  EXPECT_LT(scores[2], scores[1] - 0.05f);
+  for (float s : scores) {
+    EXPECT_GT(s, 0);
+    EXPECT_LT(s, 1);
+  }
+}
+
 TEST(JudgedScores, AreOneForTheFastestKnownAndHalfForTwiceTheTime) {
   const CostModel untrained;
   auto at = [](double seconds) { return Prospect{{0, 1}, seconds}; };
