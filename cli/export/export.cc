@@ -188,6 +188,12 @@ int run_export(const ExportArguments& a) {
         "lists those that begin with cuda:",
         lookup.target.name));
   }
+  if (a.triton && a.untuned) {
+    throw UsageError(fmt::format(
+        "--triton: the untuned default has no tiles; 'tune-cli tune SPEC --offline --target {}' "
+        "chooses some without a GPU, then export without --default",
+        lookup.target.name));
+  }
   std::vector<Workload> workloads = read_workloads(a.common);
   // Everything is made before anything is written.
   std::vector<Exported> all;

@@ -37,10 +37,10 @@ TritonType triton_type(const Workload& w, ElemType elem) {
 }
 
 // A variable's text, and the condition under which it lies within its axis ("": always).
-struct Place {
+struct TritonPlace {
   std::string text, bound = {};
 };
-using Places = std::map<const ExprNode*, Place>;
+using TritonPlaces = std::map<const ExprNode*, TritonPlace>;
 
 // One kernel: the whole product, the parts of a split k, or the sum of these parts.
 class TritonKernel {
@@ -159,18 +159,20 @@ class TritonKernel {
   }
 
   // Where an axis of this extent lies. `unit` divides whole tiles, which need no bound.
-  static Place place(const std::string& text, const std::string& extent, int64_t unit) {
+  static TritonPlace place(const std::string& text, const std::string& extent, int64_t unit) {
     const bool is_whole = extent.find_first_not_of("0123456789") == std::string::npos &&
                           std::stoll(extent) % unit == 0;
     return {text, is_whole ? "" : fmt::format("({} < {})", text, extent)};
   }
-  Place row(const char* slice) const { return place(fmt::format("rows{}", slice), rows(), t_.m); }
-  Place column(const char* slice) const {
+  TritonPlace row(const char* slice) const {
+    return place(fmt::format("rows{}", slice), rows(), t_.m);
+  }
+  TritonPlace column(const char* slice) const {
     return place(fmt::format("columns{}", slice), columns(), t_.n);
   }
-  Place k_at(const std::string& text) const {
+  TritonPlace k_at(const std::string& text) const {
     const int64_t k = *as_int(p_.sum->reduce_axes[0].extent);
-    Place at = place(text, std::to_string(k / t_.parts), t_.k);
+    TritonPlace at = place(text, std::to_string(k / t_.parts), t_.k);
     if (!at.bound.empty()) at.bound = fmt::format("({} < {})", text, k_end());
     return at;
   }
@@ -179,9 +181,9 @@ class TritonKernel {
     return t_.parts > 1 ? fmt::format("(part + 1) * {}", k / t_.parts) : std::to_string(k);
   }
 
-  // Places of a product's axes; those of the weight's stage are bound through its read.
-  Places places(const Place& i, const Place& j, const Place& k) const {
-    Places at = dims_;
+  // TritonPlaces of a product's axes; those of the weight's stage are bound through its read.
+  TritonPlaces places(const TritonPlace& i, const TritonPlace& j, const TritonPlace& k) const {
+    TritonPlaces at = dims_;
     for (size_t x = 0; x + 2 < shape_.size(); ++x) {
       at[p_.sum->axes[x].get()] = {fmt::format("batch_{}", x)};
     }
@@ -191,9 +193,9 @@ class TritonKernel {
     }
     return at;
   }
-  Places both() const { return places(row("[:, None]"), column("[None, :]"), {}); }
+  TritonPlaces both() const { return places(row("[:, None]"), column("[None, :]"), {}); }
 
-  std::string mask(const Places& at, const std::vector<Expr>& indices) const {
+  std::string mask(const TritonPlaces& at, const std::vector<Expr>& indices) const {
     std::set<std::string> bounds;
     for (const auto& [var, place] : at) {
       const bool is_used = std::any_of(indices.begin(), indices.end(),
@@ -202,7 +204,7 @@ class TritonKernel {
     }
     return bounds.empty() ? "" : fmt::format(", mask={}", fmt::join(bounds, " & "));
   }
-  std::string mask(const Places& at) const { return mask(at, {p_.i, p_.j}); }
+  std::string mask(const TritonPlaces& at) const { return mask(at, {p_.i, p_.j}); }
 
   static bool uses_node(const Expr& e, const ExprNode* var) {
     struct Finder : Visitor {
@@ -216,7 +218,8 @@ class TritonKernel {
   }
 
   // The element's number in its row-major array.
-  std::string index(const Buffer& b, const std::vector<Expr>& indices, const Places& at) const {
+  std::string index(const Buffer& b, const std::vector<Expr>& indices,
+                    const TritonPlaces& at) const {
     std::string text = "0";
     for (size_t d = 0; d < indices.size(); ++d) {
       const std::string x = value(indices[d], at);
@@ -226,7 +229,7 @@ class TritonKernel {
   }
   std::string index_of_part() const {
     std::string text = "part";
-    const Places at = both();
+    const TritonPlaces at = both();
     for (size_t d = 0; d < shape_.size(); ++d) {
       text =
           fmt::format("({} * {} + {})", text, fixed(shape_[d]), at.at(p_.sum->axes[d].get()).text);
@@ -235,7 +238,7 @@ class TritonKernel {
   }
 
   // The read of elements, of bytes if `unit` elements share one.
-  std::string load(const LoadNode& n, const Places& at, int unit = 1) const {
+  std::string load(const LoadNode& n, const TritonPlaces& at, int unit = 1) const {
     const Buffer& b = n.buffer;
     used_.insert(b->name);
     const std::string bounds = mask(at, n.indices), bytes = unit == 1 ? "" : " // 2";
@@ -244,7 +247,7 @@ class TritonKernel {
   }
 
   // An expression over places. Reads of earlier stages are variables.
-  std::string value(const Expr& e, const Places& at) const {
+  std::string value(const Expr& e, const TritonPlaces& at) const {
     if (auto n = as_int(e)) return std::to_string(*n);
     if (auto* n = e.as<FloatImmNode>()) return fmt::format("{}", static_cast<float>(n->value));
     if (e.as<VarNode>()) return at.at(e.get()).text;
@@ -260,14 +263,14 @@ class TritonKernel {
     if (auto* n = e.as<BinaryNode>()) return binary(*n, at);
     refuse_triton(w_, "its epilogue has a call");
   }
-  std::string stage_or_load(const LoadNode& n, const Places& at) const {
+  std::string stage_or_load(const LoadNode& n, const TritonPlaces& at) const {
     if (n.buffer == p_.sum->output) return "acc";
     for (const Stage* s : p_.epilogue) {
       if (s->output == n.buffer) return c_name(n.buffer->name) + "_value";
     }
     return load(n, at);
   }
-  std::string unary(const UnaryNode& n, const Places& at) const {
+  std::string unary(const UnaryNode& n, const TritonPlaces& at) const {
     if (n.op == UnaryOp::Neg) return fmt::format("(-{})", value(n.a, at));
     if (n.op == UnaryOp::Not || n.op == UnaryOp::Tanh || n.op == UnaryOp::Round) {
       refuse_triton(w_, fmt::format("its epilogue has {}, which Triton's core language lacks",
@@ -275,7 +278,7 @@ class TritonKernel {
     }
     return fmt::format("tl.{}({})", name_of(n.op), value(n.a, at));
   }
-  std::string binary(const BinaryNode& n, const Places& at) const {
+  std::string binary(const BinaryNode& n, const TritonPlaces& at) const {
     const std::string a = value(n.a, at), b = value(n.b, at);
     if (n.op == BinaryOp::Min || n.op == BinaryOp::Max) {
       return fmt::format("tl.{}({}, {})", n.op == BinaryOp::Min ? "minimum" : "maximum", a, b);
@@ -289,7 +292,7 @@ class TritonKernel {
   }
 
   void print_loop() {
-    const Places a = places(row("[:, None]"), {}, k_at("ks[None, :]"));
+    const TritonPlaces a = places(row("[:, None]"), {}, k_at("ks[None, :]"));
     line("for k0 in range({}, {}, BLOCK_K):",
          t_.parts > 1 ? fmt::format("part * {}", *as_int(p_.sum->reduce_axes[0].extent) / t_.parts)
                       : "0",
@@ -313,8 +316,8 @@ class TritonKernel {
   }
 
   bool is_scaled() const { return p_.dequantized && !w_.weight->scale.empty(); }
-  // Places of a group's scale, zero point and offset, in one row of columns.
-  Places group_places() const { return places({}, column(""), {"k0"}); }
+  // TritonPlaces of a group's scale, zero point and offset, in one row of columns.
+  TritonPlaces group_places() const { return places({}, column(""), {"k0"}); }
 
   // b: the weight's codes, without integer zero points.
   void print_weight() {
@@ -324,9 +327,9 @@ class TritonKernel {
       line("codes = {}.to(tl.int16)",
            load(codes, places({}, column("[None, :]"), k_at("ks[:, None]"))));
     } else {
-      const Places probe = places({}, {"j"}, {"k"});
+      const TritonPlaces probe = places({}, {"j"}, {"k"});
       const bool is_along_k = value(codes.indices.back(), probe) == "k";
-      const Places at =
+      const TritonPlaces at =
           is_along_k ? places({}, column("[:, None]"),
                               k_at("(k0 + 2 * tl.arange(0, BLOCK_K // 2))[None, :]"))
                      : places({},
@@ -383,7 +386,7 @@ class TritonKernel {
   }
 
   void print_epilogue() {
-    Places at = both();
+    TritonPlaces at = both();
     std::string result = "acc";
     for (const Stage* s : p_.epilogue) {
       for (size_t x = 0; x < s->axes.size(); ++x) {
@@ -402,7 +405,7 @@ class TritonKernel {
   const Role role_;
   const std::vector<Expr> shape_;
   const TritonType acc_;
-  Places dims_;
+  TritonPlaces dims_;
   mutable std::set<std::string> used_;  // parameters that are read
   std::string text_;
   size_t depth_ = 1;

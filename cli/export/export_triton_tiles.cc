@@ -20,7 +20,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kLeastTritonBlock = 16;  // of tl.dot along each axis
-constexpr int64_t kCurveRows = 8;          // rows of tiles that stand for a Hilbert curve
+constexpr int64_t kMostTritonBlock = 4096;
+constexpr int64_t kCurveRows = 8;  // rows of tiles that stand for a Hilbert curve
 
 class TilingReader {
  public:
@@ -69,14 +70,17 @@ class TilingReader {
     const std::string tile = word("tile", "");
     long m = 0, n = 0, k = 0, of_m = 0, of_n = 0;
     if (std::sscanf(tile.c_str(), "%ldx%ldx%ld/%ldx%ld", &m, &n, &k, &of_m, &of_n) == 5) {
-      const int64_t teams = m / of_m * (n / of_n);
-      t_.warps = mma == "none" ? teams / 32 : teams * (mma.starts_with("wgmma") ? 4 : 1);
+      const int64_t teams = of_m > 0 && of_n > 0 ? m / of_m * (n / of_n) : 0;
+      t_.warps = mma == "none" ? (teams + 31) / 32 : teams * (mma.starts_with("wgmma") ? 4 : 1);
     } else if (std::sscanf(tile.c_str(), "%ldx%ld/%ld", &m, &n, &of_n) == 3) {
       t_.is_swapped = true;
-      t_.warps = n / of_n;
+      t_.warps = of_n > 0 ? n / of_n : 0;
       k = number("k", 64);
     } else {
       refuse_triton(w_, fmt::format("its kernel has no tiles, its config is {}", choices_.dump()));
+    }
+    if (std::min({m, n, k, of_n, t_.warps}) < 1 || std::max({m, n, k}) > kMostTritonBlock) {
+      refuse_triton(w_, "its config has no sound tiles: " + choices_.dump());
     }
     t_.m = block(m, "rows");
     t_.n = block(n, "columns");
@@ -214,7 +218,11 @@ TritonProduct triton_product(const Workload& w) {
 }
 
 TritonTiling triton_tiling(const Workload& w, const std::string& config) {
-  return TilingReader(w, config).read();
+  try {
+    return TilingReader(w, config).read();
+  } catch (const Json::exception&) {
+    refuse_triton(w, "its config is not one of tiles: " + config);
+  }
 }
 
 }  // namespace tilewright::cli

@@ -128,6 +128,12 @@ TEST(TritonRefusal, NamesTheSpecTheReasonAndWhatIsAccepted) {
   }
   EXPECT_THAT(refusal("matmul:m=1,n=64,k=64,dtype=f16,trans_b=true", R"({"C_acc.gemv": "4x2/4"})"),
               HasSubstr("its kernel has no tiles, its config is {\"C_acc.gemv\":\"4x2/4\"}"));
+  for (const char* config :
+       {R"({"C.tile": "0x64x16/4x4"})", R"({"C.tile": "64x64x16/0x4"})", R"({"C.tile": "64x64/0"})",
+        R"({"C.tile": "64x9999999x16/4x4"})", R"({"C.tile": 3})",
+        R"({"C.tile": "64x64x16/4x4", "C.stages": "a"})"}) {
+    EXPECT_THAT(refusal("matmul:m=64,n=64,k=64", config), HasSubstr("its config")) << config;
+  }
 }
 
 // Text of a database stays within the comment that holds it.
@@ -158,6 +164,13 @@ TEST_F(TritonCommand, ACpuTargetIsRefused) {
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.err, HasSubstr("--triton: tiles are printed of kernels for GPUs; the target is "
                                  "avx2"));
+}
+
+TEST_F(TritonCommand, ADefaultIsRefused) {
+  Ran ran = run("export -o out matmul:m=64,n=64,k=64 --default --triton --target cuda:sm_80");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("--triton: the untuned default has no tiles; 'tune-cli tune SPEC "
+                                 "--offline --target cuda:sm_80' chooses some"));
 }
 
 }  // namespace
