@@ -23,6 +23,7 @@ GpuKernel stored_gpu_kernel(const Workload& w, const database::Record& record,
   }
   k.description.source.text = artifact.source;
   k.cubin.assign(reinterpret_cast<const char*>(artifact.bytes.data()), artifact.bytes.size());
+  k.config = record.config;
   k.predicted = record.offline;
   std::string seconds = readable_seconds(record.median_seconds);
   k.origin = record.offline
@@ -37,6 +38,7 @@ GpuKernel default_gpu_kernel(const Workload& w, const Target& target) {
   Trial none = Trial::first();
   Schedule schedule = apply_sketch(cuda_default_sketch(), {w, target, 1}, none);
   k.description.source = generate_cuda(schedule.module(), target);
+  k.config = none.config();
   k.origin = "The untuned default for " + target.name;
   return k;
 }

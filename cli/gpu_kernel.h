@@ -13,6 +13,7 @@ namespace tilewright::cli {
 struct GpuKernel {
   CudaDescription description;                        // its source with its text
   std::string cubin;                                  // empty: not compiled
+  std::string config;                                 // the sketch's choices, a JSON object
   std::string origin;                                 // where it comes from, a few words for people
   bool predicted = false;                             // ranked by a model, never measured
   std::optional<database::DispatchRange> range = {};  // of the dispatch table that has chosen it

@@ -290,7 +290,7 @@ if(TARGET onnx_layers AND TARGET onnx_graph AND TARGET tune-cli)
   set(arguments_of_compile $<TARGET_FILE:tune-cli>)
   set(arguments_of_proposer $<TARGET_FILE:tune-cli>)
   set(arguments_of_detection $<TARGET_FILE:tune-cli>)
-  foreach(test onnx graph contrib weights gguf_package compile detection proposer model_peers)
+  foreach(test onnx graph contrib weights gguf_package compile detection proposer model_peers triton)
     add_test(NAME foreign.${test} COMMAND ${Python3_EXECUTABLE}
       ${PROJECT_SOURCE_DIR}/tests/foreign/${test}_test.py ${arguments_of_${test}})
     set_tests_properties(foreign.${test} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT

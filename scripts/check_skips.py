@@ -56,6 +56,11 @@ def has_foreign_files() -> bool:
     return done.returncode == 0
 
 
+def has_triton() -> bool:
+    done = subprocess.run([ROOT / "scripts" / "foreign_files", "--triton", "--check"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
 def has_cutlass() -> bool:
     done = subprocess.run([ROOT / "scripts" / "cutlass_headers", "--check"], capture_output=True, check=False)
     return done.returncode == 0
@@ -83,6 +88,7 @@ FACTS = {
     "aarch64 tools": lambda: all(map(shutil.which, ("aarch64-linux-gnu-gcc", "qemu-aarch64"))),
     "browser": has_browser,
     "foreign files": has_foreign_files,
+    "triton": has_triton,
     "cutlass": has_cutlass,
     "llama.cpp": has_llama,
     "fish": lambda: shutil.which("fish") is not None,

@@ -12,6 +12,7 @@
 #include "cli/export/export_kernel.h"
 #include "cli/export/export_model.h"
 #include "cli/export/export_shared.h"
+#include "cli/export/export_triton.h"
 #include "cli/lookup.h"
 #include "cli/output/output_file.h"
 #include "cli/output/progress.h"
@@ -33,6 +34,7 @@ struct ExportArguments {
   std::string out;
   bool untuned = false;
   bool shared = false;
+  bool triton = false;
   Conventions with;
 
   bool wants_object() const { return shared || with.tvm_ffi || with.jax_ffi; }
@@ -120,7 +122,12 @@ Exported export_cuda(const Workload& w, const ExportArguments& a, const Lookup& 
   k.gpu = gpu_kernel_for(w, a.common, lookup, a.untuned, kExportDefault);
   compile_kernel(k.gpu, lookup.target);
   k.reference = default_kernel(w, Target::parse("generic"));
-  return {&w, export_gpu_files(k), gpu_build_line(k)};
+  Exported e{&w, export_gpu_files(k), gpu_build_line(k)};
+  if (a.triton) {
+    e.files.emplace_back(export_name(w) + "_triton.py",
+                         triton_source(w, k.gpu.config, lookup.target, k.gpu.origin));
+  }
+  return e;
 }
 
 // The line that builds what was written stands in its folder.
@@ -175,6 +182,18 @@ int run_export(const ExportArguments& a) {
                                                   : "--shared",
                                  lookup.target.name));
   }
+  if (a.triton && !lookup.target.is_cuda()) {
+    throw UsageError(fmt::format(
+        "--triton: tiles are printed of kernels for GPUs; the target is {}; 'tune-cli targets' "
+        "lists those that begin with cuda:",
+        lookup.target.name));
+  }
+  if (a.triton && a.untuned) {
+    throw UsageError(fmt::format(
+        "--triton: the untuned default has no tiles; 'tune-cli tune SPEC --offline --target {}' "
+        "chooses some without a GPU, then export without --default",
+        lookup.target.name));
+  }
   std::vector<Workload> workloads = read_workloads(a.common);
   // Everything is made before anything is written.
   std::vector<Exported> all;
@@ -216,6 +235,8 @@ void add_export(CLI::App& app, Runners& runners) {
                 "Also build a shared object with tvm-ffi's calling convention");
   sub->add_flag("--jax-ffi", a->with.jax_ffi,
                 "Also build a shared object with handlers of XLA, which jax.ffi calls");
+  sub->add_flag("--triton", a->triton,
+                "Also write a GPU product's tiles as a module of Triton, NAME_triton.py");
   sub->footer(
       "For each spec a header, a source file, and a program that checks them; the lines that "
       "build\n"
@@ -229,10 +250,13 @@ void add_export(CLI::App& app, Runners& runners) {
       "  tune-cli export model.tw -o model\n"
       "  tune-cli export softmax:m=64,n=64 -o kernels --default\n"
       "  tune-cli export matmul:m=512,n=768,k=768 -o kernels --tvm-ffi\n"
-      "  tune-cli export matmul:m=512,n=768,k=768,dtype=f16 --target cuda:sm_80 -o kernels");
+      "  tune-cli export matmul:m=512,n=768,k=768,dtype=f16 --target cuda:sm_80 -o kernels\n"
+      "  tune-cli export matmul:m=512,n=768,k=768,dtype=f16 --target cuda:sm_80 -o kernels "
+      "--triton");
   runners["export"] = [a, sub] {
     if (!names_model(a->common)) return run_export(*a);
-    refuse_of_model(*sub, {"--target", "--default", "--shared", "--tvm-ffi", "--jax-ffi"});
+    refuse_of_model(*sub,
+                    {"--target", "--default", "--shared", "--tvm-ffi", "--jax-ffi", "--triton"});
     return run_export_model(*a);
   };
 }

@@ -14,12 +14,17 @@ def enter() -> None:
     script = ROOT / "scripts" / "foreign_files"
     there = subprocess.run([script, "--check"], capture_output=True, text=True, check=False)
     if there.returncode != 0:
-        print("skipped: no files of other programs: scripts/deps --foreign installs them")
-        sys.exit(SKIPPED)
+        skip("no files of other programs: scripts/deps --foreign installs them")
     prefix = subprocess.run([script, "--prefix"], capture_output=True, text=True, check=True).stdout.strip()
     if pathlib.Path(sys.prefix) != pathlib.Path(prefix, "venv"):
         python = pathlib.Path(prefix, "venv", "bin", "python")
         os.execv(python, [str(python), *sys.argv])
+
+
+def skip(reason: str) -> None:
+    """Tells ctest that nothing of the program can run."""
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
 
 
 def main() -> None:
