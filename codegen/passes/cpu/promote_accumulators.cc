@@ -27,6 +27,7 @@ struct Slot {
   Expr predicate;              // common to all accesses, else undefined
   bool unconditional = false;  // some access happens in every iteration
   bool written_first = false;  // the first iteration writes before it reads
+  int masked_stores = 0;
 };
 
 struct Candidate {
@@ -36,6 +37,12 @@ struct Candidate {
   bool tiles = false;  // products of tiles (AMX) are added to it
   bool ok = true;
 
+  // Whether straight code is slow with it in memory: compilers keep plain vectors in registers by themselves,
+  // but no tiles, and they load a masked vector after each masked store of it, which no processor forwards.
+  bool needs_registers() const {
+    return tiles || std::any_of(slots.begin(), slots.end(),
+                                [](const Slot& s) { return s.masked_stores > 1; });
+  }
   // More tiles than there are registers are kept by inner loops, part by part.
   bool fits() const { return !tiles || slots.size() <= kTileAccumulators; }
 };
@@ -140,13 +147,15 @@ class AccessCollector : public Visitor {
     for (Slot& slot : c.slots) {
       if (!equal(slot.index, index)) continue;
       slot.unconditional |= conditional_ == 0;
+      if (store && predicate.defined()) ++slot.masked_stores;
       bool same =
           slot.predicate.defined() && predicate.defined() && equal(slot.predicate, predicate);
       if (!same) slot.predicate = {};
       return;
     }
-    bool first = store && (conditional_ == 0 || not_first_ == 0);
-    c.slots.push_back({index, predicate, conditional_ == 0, first});
+    const bool first = store && (conditional_ == 0 || not_first_ == 0);
+    const bool masked = store && predicate.defined();
+    c.slots.push_back({index, predicate, conditional_ == 0, first, masked ? 1 : 0});
     if (c.slots.size() > kMostSlots) c.ok = false;
   }
 
@@ -156,6 +165,21 @@ class AccessCollector : public Visitor {
   int conditional_ = 0;
   int not_first_ = 0;  // the conditions that may fail in the first iteration
 };
+
+// Stores, also under conditions, without a loop.
+bool is_straight_code(const Stmt& s) {
+  if (!s.defined() || s.as<StoreNode>()) return true;
+  if (auto* n = s.as<IfNode>()) {
+    return is_straight_code(n->then_case) && is_straight_code(n->else_case);
+  }
+  auto* n = s.as<SeqNode>();
+  return n && std::all_of(n->stmts.begin(), n->stmts.end(), is_straight_code);
+}
+
+bool adds_tile(const Stmt& s) {
+  auto* store = s.as<StoreNode>();
+  return store && adds_tile(*store);
+}
 
 Expr base_of(const Expr& index) {
   auto* r = index.as<RampNode>();
@@ -251,9 +275,11 @@ class Promoter : public RangedMutator {
       if (!run.empty()) result.push_back(promote_run(std::move(run)));
       run.clear();
     };
+    // Tiles are few: what stands between products of tiles parts them.
+    const bool tiles =
+        std::any_of(n.stmts.begin(), n.stmts.end(), [](const Stmt& c) { return adds_tile(c); });
     for (const Stmt& child : n.stmts) {
-      auto* store = child.as<StoreNode>();
-      if (store && adds_tile(*store)) {
+      if (tiles ? adds_tile(child) : is_straight_code(child)) {
         run.push_back(child);
         continue;
       }
@@ -280,13 +306,13 @@ class Promoter : public RangedMutator {
     return chosen;
   }
 
-  // Straight code counts as a loop that runs once where it adds to tiles: compilers keep vectors in
-  // registers by themselves, and no tiles. Unrolling a whole reduction leaves such code.
+  // Straight code counts as a loop that runs once. Unrolling a whole reduction leaves such code.
   Stmt promote_run(std::vector<Stmt> run) {
     const Stmt body = make_seq(std::move(run));
     const Stmt loop = make_for(Var("once"), 0, 1, ForKind::Serial, body);
     AccessCollector accesses(*loop.as<ForNode>());
-    const Chosen chosen = promotable(accesses);
+    Chosen chosen = promotable(accesses);
+    std::erase_if(chosen, [](const auto& c) { return !c.second->needs_registers(); });
     return chosen.empty() ? body : promote(*loop.as<ForNode>(), chosen);
   }
 
