@@ -411,43 +411,17 @@ class TritonKernel {
   size_t depth_ = 1;
 };
 
-// Text of a database in a comment: it must not begin a line of the program.
-std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
-  return text;
-}
-
-void check_types(const Workload& w, const TritonProduct& p) {
-  const ElemType a = p.a->buffer->elem, b = p.codes(w).buffer->elem;
-  const bool is_activation =
-      a == ElemType::f16 || a == ElemType::bf16 || a == ElemType::f32 || a == ElemType::i8;
-  const bool is_weight =
-      is_integer(b) && (bits_of(b) == 4 || (bits_of(b) == 8 && a != ElemType::i8));
-  if (!is_activation || !(p.dequantized ? is_weight : a == b)) {
-    refuse_triton(w, fmt::format("it multiplies {} by {}", to_string(a), to_string(b)));
-  }
-  if (!as_int(p.sum->reduce_axes[0].extent)) refuse_triton(w, "its k is dynamic");
-  if (!p.dequantized) return;
-  if (!w.weight->scale.empty() && p.sum->output->elem != ElemType::f32) {
-    refuse_triton(w, "scaled weights accumulate in f32 alone");
-  }
-  const auto columns = as_int(p.codes(w).buffer->shape.back());
-  if (bits_of(b) == 4 && (!columns || *columns % 2 != 0)) {
-    refuse_triton(w, "rows of its weight begin within a byte");
-  }
-}
-
 }  // namespace
 
 std::string triton_source(const Workload& w, const std::string& config, const Target& target,
                           const std::string& origin) {
   using Role = TritonKernel::Role;
   const TritonProduct p = triton_product(w);
-  check_types(w, p);
+  check_triton(w, p);
   const TritonTiling t = triton_tiling(w, config);
   const std::string name = export_name(w), spec = spec_to_inline(parse_spec(w.canonical));
   std::string kernels, list, launches, arguments;
+  std::set<std::string> named;
   for (Role role : t.parts > 1 ? std::vector{Role::Parts, Role::Add} : std::vector{Role::Whole}) {
     TritonKernel k(w, p, t, role);
     const std::string kernel = role == Role::Add ? name + "_add" : name;
@@ -456,8 +430,7 @@ std::string triton_source(const Workload& w, const std::string& config, const Ta
     for (const auto& [parameter, type] : k.signature()) {
       types += fmt::format("{}\"{}\": \"{}\"", types.empty() ? "" : ", ", parameter, type);
       own += parameter + ", ";
-      if (arguments.find(parameter) == std::string::npos)
-        arguments += (arguments.empty() ? "" : ", ") + parameter;
+      if (named.insert(parameter).second) arguments += (arguments.empty() ? "" : ", ") + parameter;
     }
     list += fmt::format("    ({}, {{{}}}),\n", kernel, types);
     const std::string grid = t.blocks_per_sm > 0 ? fmt::format("min({}, {})", k.tiles(),
@@ -470,7 +443,8 @@ std::string triton_source(const Workload& w, const std::string& config, const Ta
           ? fmt::format(" parts_ptr has room for {} outputs in the accumulators' type.", t.parts)
           : "";
   return fmt::format(
-      "# {}\n# {}.\n# Config: {}\n{}import triton\nimport triton.language as tl\n{}\n\n"
+      "# -*- coding: utf-8 -*-\n# {}\n# {}.\n# Config: {}\n{}import triton\nimport triton.language "
+      "as tl\n{}\n\n"
       "OPTIONS = {{\"num_warps\": {}, \"num_stages\": {}}}\n"
       "# For triton.compile(ASTSource(kernel, signature), target, OPTIONS).\nKERNELS = [\n{}]\n\n\n"
       "def run({}):\n    \"\"\"Launches on contiguous row-major tensors.{}\"\"\"\n{}",

@@ -33,6 +33,7 @@ class TilingReader {
     read_tile(mma);
     t_.stages = number("stages", 1);
     t_.parts = number("parts", 1);
+    check_parts();
     t_.group = number("group", 1);
     t_.precision = mma.find("tf32x3") != std::string::npos ? "tf32x3"
                    : mma.find("tf32") != std::string::npos ? "tf32"
@@ -57,7 +58,9 @@ class TilingReader {
   }
   int64_t number(const std::string& knob, int64_t otherwise) const {
     const Json* j = find(knob);
-    return j ? j->get<int64_t>() : otherwise;
+    const int64_t value = j ? j->get<int64_t>() : otherwise;
+    if (value < 1) refuse_triton(w_, "its config has no sound numbers: " + choices_.dump());
+    return value;
   }
   std::string word(const std::string& knob, const std::string& otherwise) const {
     const Json* j = find(knob);
@@ -82,24 +85,41 @@ class TilingReader {
     if (std::min({m, n, k, of_n, t_.warps}) < 1 || std::max({m, n, k}) > kMostTritonBlock) {
       refuse_triton(w_, "its config has no sound tiles: " + choices_.dump());
     }
-    t_.m = block(m, "rows");
-    t_.n = block(n, "columns");
-    t_.k = block(k_of_groups(k), "k");
-    t_.warps =
-        static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, t_.warps))));
+    t_.m = block(m, "rows", kLeastTritonBlock);
+    t_.n = block(n, "columns", kLeastTritonBlock);
+    t_.k = block(k_of_groups(k), "k", least_k());
+    const auto warps = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(t_.warps)));
+    if (warps != t_.warps) {
+      t_.notes +=
+          fmt::format("# {} warps in place of {}: Triton takes powers of two.\n", warps, t_.warps);
+    }
+    t_.warps = warps;
+  }
+
+  // Of tl.dot.
+  int64_t least_k() const {
+    return triton_product(w_).a->buffer->elem == ElemType::i8 ? 32 : kLeastTritonBlock;
+  }
+
+  void check_parts() const {
+    const auto k = as_int(triton_product(w_).sum->reduce_axes[0].extent);
+    if (t_.parts > 1 && (w_.weight || !k || *k % t_.parts != 0)) {
+      refuse_triton(
+          w_, fmt::format("{} parts of k do not divide it, or its weight's groups", t_.parts));
+    }
   }
 
   // A tile's k lies within one group of the weight.
   int64_t k_of_groups(int64_t k) {
     if (!w_.weight || w_.weight->scale.empty()) return k;
-    const auto whole = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(k)));
+    const auto whole =
+        static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(k, least_k()))));
     const int64_t group = w_.weight->group;
     const bool is_one_group = as_int(triton_product(w_).sum->reduce_axes[0].extent) == group;
     if (is_one_group || group % whole == 0) return k;
     const int64_t divisor = group & -group;  // the largest power of two
-    if (divisor < kLeastTritonBlock) {
-      refuse_triton(w_,
-                    fmt::format("groups of {} are no multiple of {}", group, kLeastTritonBlock));
+    if (divisor < least_k()) {
+      refuse_triton(w_, fmt::format("groups of {} are no multiple of {}", group, least_k()));
     }
     t_.notes += fmt::format("# A tile has k {} in place of {}, so that it has one group.\n",
                             std::min(divisor, whole), k);
@@ -107,20 +127,20 @@ class TilingReader {
   }
 
   // Triton's blocks are powers of two.
-  int64_t block(int64_t size, const char* axis) {
-    const auto whole = static_cast<int64_t>(
-        std::bit_ceil(static_cast<uint64_t>(std::max(size, kLeastTritonBlock))));
+  int64_t block(int64_t size, const char* axis, int64_t least) {
+    const auto whole =
+        static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(size, least))));
     if (whole != size) {
       t_.notes +=
           fmt::format("# A tile has {} {} in place of {}: Triton takes powers of two from {}.\n",
-                      whole, axis, size, kLeastTritonBlock);
+                      whole, axis, size, least);
     }
     return whole;
   }
 
   void note_others() {
-    static constexpr std::array<std::string_view, 8> kPrinted = {"tile",  "k",    "stages", "parts",
-                                                                 "group", "grid", "blocks", "mma"};
+    static constexpr std::array<std::string_view, 9> kPrinted = {
+        "tile", "k", "stages", "parts", "group", "grid", "blocks", "mma", "order"};
     std::string others;
     for (const auto& [name, value] : choices_.items()) {
       const std::string knob = name.substr(name.rfind('.') + 1);
@@ -128,7 +148,7 @@ class TilingReader {
       others += fmt::format("{}{}={}", others.empty() ? "" : ", ", name,
                             value.is_string() ? value.get<std::string>() : value.dump());
     }
-    if (!others.empty()) t_.notes += "# Left to Triton's compiler: " + others + ".\n";
+    if (!others.empty()) t_.notes += one_line("# Left to Triton's compiler: " + others) + ".\n";
   }
 
   const Workload& w_;
@@ -176,6 +196,12 @@ void refuse_triton(const Workload& w, const std::string& why) {
       "i8, whose weight is dense or has integers of 4 or 8 bits; without --triton any kernel is "
       "exported",
       spec_to_inline(parse_spec(w.canonical)), why));
+}
+
+std::string one_line(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  return text;
 }
 
 const LoadNode* TritonProduct::weight_load(const std::string& buffer) const {

@@ -38,11 +38,18 @@ struct TritonProduct {
 /// Refuses the workload (UsageError) with what would be accepted.
 [[noreturn]] void refuse_triton(const Workload& workload, const std::string& why);
 
+/// Text of a database in a comment: control characters, which could begin a line of the program, become
+/// spaces.
+std::string one_line(std::string text);
+
 /// Throws UsageError if the workload is not one product.
 TritonProduct triton_product(const Workload& workload);
 
-/// `config` is a JSON object. Throws UsageError if it has no tiles, or none that divide the weight's
-/// groups.
+/// Throws UsageError if Triton's text cannot compute the product: types, zero points, reads of the epilogue.
+void check_triton(const Workload& workload, const TritonProduct& product);
+
+/// `config` is a JSON object. Throws UsageError if it has no tiles, none that divide the weight's groups, or
+/// parts that do not divide k.
 TritonTiling triton_tiling(const Workload& workload, const std::string& config);
 
 }  // namespace tilewright::cli

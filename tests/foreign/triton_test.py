@@ -63,7 +63,7 @@ class Tensor:
 
 def read_spec(text: str) -> dict:
     """The keys of "# matmul:m=1..64,n=48,epilogue=[bias,relu]"; of a range its last size but one."""
-    keys = dict(re.findall(r"([\w.]+)=(\[[^]]*\]|[^,\n]*)", text.split("\n", 1)[0]))
+    keys = dict(re.findall(r"([\w.]+)=(\[[^]]*\]|[^,\n]*)", text.split("\n", 2)[1]))
     return {k: str(int(v.split("..")[1]) - 1) if ".." in v else v for k, v in keys.items()}
 
 

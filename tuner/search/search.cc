@@ -346,16 +346,18 @@ std::vector<Candidate> SearchPolicy::descent_batch(int count, const Scorer& scor
   return batch;
 }
 
-// Candidates with the words that a bandit chooses, and numbers near those of the fastest candidates. The one
-// with the best score of a few takes each place.
+// Candidates with the words that a bandit chooses, and numbers of the fastest candidates; a few choices are
+// drawn anew. The one with the best score of a few takes each place.
 std::vector<Candidate> SearchPolicy::bandit_batch(int count, const Scorer& score) {
   constexpr size_t kStarts = 4;
   constexpr int kEach = 6;
+  constexpr double kExpected = 0.7;  // speed beside the fastest
   const std::vector<const Outcome*> starts = best_outcomes(kStarts);
   std::vector<PlayedConfig> played;
   for (const Outcome& o : outcomes_) {
     played.push_back({o.config, o.seconds > 0 ? best_seconds() / o.seconds : 0});
   }
+  for (const std::string& config : fruitless_) played.push_back({config, 0});
   std::vector<Candidate> batch;
   for (size_t i = 0; i < starts.size(); ++i) {
     Trial trial = Trial::mutate(starts[i]->config, 0, 0);
@@ -364,12 +366,19 @@ std::vector<Candidate> SearchPolicy::bandit_batch(int count, const Scorer& score
     for (const std::string& config : bandit_configs(trial, played, share)) {
       std::vector<Draft> drafts;
       for (int k = 0; k < at_most(kEach, 1); ++k) {
-        drafts.push_back({starts[i]->sketch, Trial::mutate(config, 0.1, rng_.next())});
+        drafts.push_back({starts[i]->sketch, Trial::mutate(config, 0.05, rng_.next())});
       }
       std::vector<Candidate> near = make_legal(std::move(drafts));
       score(near);
       rank(near);
-      take_up_to(batch.size() + 1, batch, near);
+      const size_t before = batch.size();
+      take_up_to(before + 1, batch, near);
+      // The other starts count it as played, without a surprise.
+      played.push_back({config, kExpected});
+      if (batch.size() == before) {
+        fruitless_.push_back(config);
+        played.back().speed = 0;
+      }
     }
   }
   fill_at_random(static_cast<size_t>(count), batch);

@@ -117,7 +117,8 @@ class SearchPolicy {
   std::vector<Draft> first_;
   std::optional<Proposals> proposals_;
   std::vector<Outcome> outcomes_;
-  std::set<std::string> proposed_;  // fingerprints
+  std::set<std::string> proposed_;      // fingerprints
+  std::vector<std::string> fruitless_;  // configs of the bandit that gave no new candidate
   bool started_ = false;
 };
 

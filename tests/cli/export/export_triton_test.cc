@@ -113,6 +113,24 @@ TEST(TritonRefusal, NamesTheSpecTheReasonAndWhatIsAccepted) {
       {"matmul:m=64,n=64,k=1..64,dtype=f16", "its k is dynamic"},
       {"matmul:m=64,n=63,k=64,dtype=f16,w.dtype=u4,w.group=32", "begin within a byte"},
       {"matmul:m=64,n=64,k=64,dtype=f16,w.dtype=u4,w.group=8", "groups of 8 are no multiple of 16"},
+      {"matmul:m=64,n=64,k=128,dtype=i8,acc=f32,w.dtype=i4,w.group=16",
+       "groups of 16 are no multiple of 32"},
+      {"matmul:m=64,n=64,k=128,dtype=i8,w.dtype=u4,w.zero=u4,w.group=32",
+       "zero points or offsets and no scales"},
+      {"matmul:m=64,n=64,k=128,dtype=f16,w.dtype=u4,w.scale=none,w.zero=f16",
+       "zero points or offsets and no scales"},
+      {"matmul:m=32,n=64,k=128,dtype=i8,acc=f32,w.dtype=u4,w.group=32,w.zero=u8",
+       "i8 does not hold the difference of u4 and a zero point of u8"},
+      {"matmul:m=64,n=64,k=64,dtype=i8,acc=f32", "products of i8 do not accumulate in f32"},
+      {"matmul:m=64,n=64,k=64,dtype=bf16,acc=bf16", "products of bf16 do not accumulate in bf16"},
+      {"expr:expr=\"C[i,j] += A[i,k] * B[k,j]; D[i,j] = C[j,i]\",dims.i=64,dims.j=64,dims.k=64",
+       "its stage D reads C at another place"},
+      {"expr:expr=\"C[i,j] += A[i,k] * B[k,j]; D[p,q] = C[p,q]\",dims.i=64,dims.j=64,dims.k=64,"
+       "dims.p=32,dims.q=64",
+       "its stage D has other sizes than the sum"},
+      {"expr:expr=\"C[i,j] += A[i,k] * B[k,j]; D[i,j] = C[i,j] + select(j >= 1, S[j-1], 0)\","
+       "dims.i=64,dims.j=64,dims.k=64",
+       "its stage D reads S under a condition"},
       {"expr:expr=\"C[i,j] += A[i,k] * B[k,j]; D[i,j] = tanh(C[i,j])\",dims.i=64,dims.j=64,"
        "dims.k=64",
        "its epilogue has tanh"},
@@ -128,23 +146,46 @@ TEST(TritonRefusal, NamesTheSpecTheReasonAndWhatIsAccepted) {
   }
   EXPECT_THAT(refusal("matmul:m=1,n=64,k=64,dtype=f16,trans_b=true", R"({"C_acc.gemv": "4x2/4"})"),
               HasSubstr("its kernel has no tiles, its config is {\"C_acc.gemv\":\"4x2/4\"}"));
-  for (const char* config :
-       {R"({"C.tile": "0x64x16/4x4"})", R"({"C.tile": "64x64x16/0x4"})", R"({"C.tile": "64x64/0"})",
-        R"({"C.tile": "64x9999999x16/4x4"})", R"({"C.tile": 3})",
-        R"({"C.tile": "64x64x16/4x4", "C.stages": "a"})"}) {
+  for (const char* config : {R"({"C.tile": "0x64x16/4x4"})", R"({"C.tile": "64x64x16/0x4"})",
+                             R"({"C.tile": "64x64/0"})", R"({"C.tile": "64x9999999x16/4x4"})",
+                             R"({"C.tile": 3})", R"({"C.tile": "64x64x16/4x4", "C.stages": "a"})",
+                             R"({"C.tile": "64x64x16/4x4", "C.stages": -1})",
+                             R"({"C.tile": "64x64x16/4x4", "C.vk.parts": 0})"}) {
     EXPECT_THAT(refusal("matmul:m=64,n=64,k=64", config), HasSubstr("its config")) << config;
   }
 }
 
+TEST(TritonRefusal, OfPartsThatDoNotDivide) {
+  const std::string parts = R"({"C.mma": "none", "C.tile": "32x32x32/4x4", "C.vk.parts": 3})";
+  EXPECT_THAT(refusal("matmul:m=64,n=64,k=1000", parts),
+              HasSubstr("3 parts of k do not divide it"));
+  EXPECT_EQ(refusal("matmul:m=64,n=64,k=999", parts), "");
+}
+
+// A name that ends another's is a parameter of its own.
+TEST(TritonModule, RunTakesEachTensor) {
+  EXPECT_THAT(triton_text("expr:expr=\"C[i,j] += XA[i,k] * A[k,j]\",dims.i=64,dims.j=64,dims.k=64",
+                          R"({"C.mma": "none", "C.tile": "32x32x32/4x4"})"),
+              HasSubstr("def run(XA_ptr, A_ptr, C_ptr):"));
+}
+
+TEST(TritonModule, BytesHaveTilesOf32AtLeast) {
+  EXPECT_THAT(triton_text("matmul:m=64,n=64,k=128,dtype=i8",
+                          R"({"C.mma": "none", "C.tile": "64x64x16/4x4"})"),
+              HasSubstr("# A tile has 32 k in place of 16: Triton takes powers of two from 32."));
+}
+
 // Text of a database stays within the comment that holds it.
 TEST(TritonModule, NamesOfChipsBeginNoLine) {
-  const std::string text =
-      triton_source(parse_workload("matmul:m=64,n=64,k=64,dtype=f16"),
-                    "{\"C_acc.mma\": \"none\",\n \"C_acc.tile\": \"32x32x32/4x4\"}",
-                    Target::parse("cuda:sm_80"), "Tuned for a\nimport os\r");
-  EXPECT_THAT(text,
-              HasSubstr("# Tuned for a import os .\n# Config: {\"C_acc.mma\":\"none\",\"C_acc."
-                        "tile\":\"32x32x32/4x4\"}\nimport triton\n"));
+  const std::string text = triton_source(
+      parse_workload("matmul:m=64,n=64,k=64,dtype=f16"),
+      "{\"C_acc.mma\": \"none\",\n \"C_acc.tile\": \"32x32x32/4x4\",\"a.x\\ny\":\"u\\nimport os\"}",
+      Target::parse("cuda:sm_80"), "Tuned for a\nimport os\r");
+  EXPECT_THAT(
+      text, HasSubstr("# Tuned for a import os .\n# Config: {\"C_acc.mma\":\"none\",\"C_acc."
+                      "tile\":\"32x32x32/4x4\",\"a.x\\ny\":\"u\\nimport os\"}\n# Left to Triton's "
+                      "compiler: a.x y=u import os.\nimport triton\n"));
+  EXPECT_TRUE(text.starts_with("# -*- coding: utf-8 -*-\n"));
 }
 
 class TritonCommand : public FakeGpu {};

@@ -12,8 +12,8 @@ namespace {
 
 // A depthwise convolution of `channels`, whose whole reduction is unrolled.
 Program unrolled_reduction(int channels) {
-  Schedule s(lower(make_workload(parse_spec("depthwise_conv2d:n=1,h=5,w=4,kernel=3,pad=1,c=" +
-                                            std::to_string(channels)))));
+  Schedule s(lower(make_workload(
+      parse_spec("depthwise_conv2d:n=1,h=5,w=4,kernel=3,pad=1,c=" + std::to_string(channels)))));
   s.compute_inline(s.block("X_pad"));
   Block y = s.block("Y");
   std::vector<Loop> l = s.loops(y);  // n oh ow c kh kw
