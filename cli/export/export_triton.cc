@@ -158,7 +158,7 @@ class TritonKernel {
     return any ? ".to(tl.int64)" : "";
   }
 
-  // Where an axis of this extent lies. `unit` divides whole tiles, which need no bound.
+  // The place of an axis of this extent. `unit` divides whole tiles, which need no bound.
   static TritonPlace place(const std::string& text, const std::string& extent, int64_t unit) {
     const bool is_whole = extent.find_first_not_of("0123456789") == std::string::npos &&
                           std::stoll(extent) % unit == 0;
@@ -198,24 +198,16 @@ class TritonKernel {
   std::string mask(const TritonPlaces& at, const std::vector<Expr>& indices) const {
     std::set<std::string> bounds;
     for (const auto& [var, place] : at) {
-      const bool is_used = std::any_of(indices.begin(), indices.end(),
-                                       [&, v = var](const Expr& e) { return uses_node(e, v); });
-      if (is_used && !place.bound.empty()) bounds.insert(place.bound);
+      if (place.bound.empty()) continue;
+      for (const Expr& index : indices) {
+        for_each_expr(index, [&, v = var, &bound = place.bound](const Expr& e) {
+          if (e.get() == v) bounds.insert(bound);
+        });
+      }
     }
     return bounds.empty() ? "" : fmt::format(", mask={}", fmt::join(bounds, " & "));
   }
   std::string mask(const TritonPlaces& at) const { return mask(at, {p_.i, p_.j}); }
-
-  static bool uses_node(const Expr& e, const ExprNode* var) {
-    struct Finder : Visitor {
-      const ExprNode* var = nullptr;
-      bool found = false;
-      void visit_var(const VarNode& n) override { found = found || &n == var; }
-    } finder;
-    finder.var = var;
-    finder(e);
-    return finder.found;
-  }
 
   // The element's number in its row-major array.
   std::string index(const Buffer& b, const std::vector<Expr>& indices,
@@ -304,7 +296,7 @@ class TritonKernel {
         ? print_weight()
         : line("b = {}", load(*p_.b, places({}, column("[None, :]"), k_at("ks[:, None]"))));
     const std::string dot = fmt::format("input_precision=\"{}\", out_dtype=tl.", t_.precision);
-    if (!is_scaled()) {
+    if (!p_.is_scaled(w_)) {
       line("acc = tl.dot(a, b, acc, {}{})", dot, acc_.value);
     } else {
       const bool of_bytes = p_.a->buffer->elem == ElemType::i8;
@@ -315,7 +307,6 @@ class TritonKernel {
     --depth_;
   }
 
-  bool is_scaled() const { return p_.dequantized && !w_.weight->scale.empty(); }
   // TritonPlaces of a group's scale, zero point and offset, in one row of columns.
   TritonPlaces group_places() const { return places({}, column(""), {"k0"}); }
 
@@ -418,7 +409,7 @@ std::string triton_source(const Workload& w, const std::string& config, const Ta
   using Role = TritonKernel::Role;
   const TritonProduct p = triton_product(w);
   check_triton(w, p);
-  const TritonTiling t = triton_tiling(w, config);
+  const TritonTiling t = triton_tiling(w, p, config);
   const std::string name = export_name(w), spec = spec_to_inline(parse_spec(w.canonical));
   std::string kernels, list, launches, arguments;
   std::set<std::string> named;

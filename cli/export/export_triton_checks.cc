@@ -29,7 +29,7 @@ void check_factors(const Workload& w, const TritonProduct& p) {
     refuse_triton(w, fmt::format("it multiplies {} by {}", to_string(a), to_string(b)));
   }
   const ElemType acc = p.sum->output->elem;
-  const bool is_scaled = p.dequantized && !w.weight->scale.empty();
+  const bool is_scaled = p.is_scaled(w);
   if (is_scaled && acc != ElemType::f32) {
     refuse_triton(w, "scaled weights accumulate in f32 alone");
   }

@@ -25,8 +25,9 @@ constexpr int64_t kCurveRows = 8;  // rows of tiles that stand for a Hilbert cur
 
 class TilingReader {
  public:
-  TilingReader(const Workload& w, const std::string& config)
-      : w_(w), choices_(Json::parse(config)) {}
+  TilingReader(const Workload& w, const TritonProduct& p, const std::string& config)
+      : w_(w), p_(p), k_(as_int(p.sum->reduce_axes[0].extent).value_or(0)),
+        choices_(Json::parse(config)) {}
 
   TritonTiling read() {
     const std::string mma = word("mma", "none"), grid = word("grid", "tiles");
@@ -96,14 +97,11 @@ class TilingReader {
     t_.warps = warps;
   }
 
-  // Of tl.dot.
-  int64_t least_k() const {
-    return triton_product(w_).a->buffer->elem == ElemType::i8 ? 32 : kLeastTritonBlock;
-  }
+  // tl.dot takes no fewer.
+  int64_t least_k() const { return p_.a->buffer->elem == ElemType::i8 ? 32 : kLeastTritonBlock; }
 
   void check_parts() const {
-    const auto k = as_int(triton_product(w_).sum->reduce_axes[0].extent);
-    if (t_.parts > 1 && (w_.weight || !k || *k % t_.parts != 0)) {
+    if (t_.parts > 1 && (w_.weight || k_ % t_.parts != 0)) {
       refuse_triton(
           w_, fmt::format("{} parts of k do not divide it, or its weight's groups", t_.parts));
     }
@@ -111,12 +109,11 @@ class TilingReader {
 
   // A tile's k lies within one group of the weight.
   int64_t k_of_groups(int64_t k) {
-    if (!w_.weight || w_.weight->scale.empty()) return k;
+    if (!p_.is_scaled(w_)) return k;
     const auto whole =
         static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(k, least_k()))));
     const int64_t group = w_.weight->group;
-    const bool is_one_group = as_int(triton_product(w_).sum->reduce_axes[0].extent) == group;
-    if (is_one_group || group % whole == 0) return k;
+    if (group == k_ || group % whole == 0) return k;
     const int64_t divisor = group & -group;  // the largest power of two
     if (divisor < least_k()) {
       refuse_triton(w_, fmt::format("groups of {} are no multiple of {}", group, least_k()));
@@ -152,6 +149,8 @@ class TilingReader {
   }
 
   const Workload& w_;
+  const TritonProduct& p_;
+  const int64_t k_;  // of the whole product
   const Json choices_;
   TritonTiling t_;
 };
@@ -205,17 +204,17 @@ std::string one_line(std::string text) {
 }
 
 const LoadNode* TritonProduct::weight_load(const std::string& buffer) const {
-  struct Finder : Visitor {
-    std::string name;
-    const LoadNode* found = nullptr;
-    void visit_load(const LoadNode& n) override {
-      if (n.buffer->name == name) found = &n;
-    }
-  } finder;
+  const LoadNode* found = nullptr;
   if (buffer.empty()) return nullptr;
-  finder.name = buffer;
-  finder(dequantized->value);
-  return finder.found;
+  for_each_expr(dequantized->value, [&](const Expr& e) {
+    auto* n = e.as<LoadNode>();
+    if (n && n->buffer->name == buffer) found = n;
+  });
+  return found;
+}
+
+bool TritonProduct::is_scaled(const Workload& w) const {
+  return dequantized != nullptr && !w.weight->scale.empty();
 }
 
 const LoadNode& TritonProduct::codes(const Workload& w) const {
@@ -243,9 +242,9 @@ TritonProduct triton_product(const Workload& w) {
   return p;
 }
 
-TritonTiling triton_tiling(const Workload& w, const std::string& config) {
+TritonTiling triton_tiling(const Workload& w, const TritonProduct& p, const std::string& config) {
   try {
-    return TilingReader(w, config).read();
+    return TilingReader(w, p, config).read();
   } catch (const Json::exception&) {
     refuse_triton(w, "its config is not one of tiles: " + config);
   }

@@ -31,6 +31,8 @@ struct TritonProduct {
 
   /// The read of a parameter that belongs to the weight; null if the weight has none.
   const LoadNode* weight_load(const std::string& buffer) const;
+  /// Whether a group's products are multiplied by a scale.
+  bool is_scaled(const Workload& workload) const;
   /// The read of the weight's elements, dense or stored codes.
   const LoadNode& codes(const Workload& workload) const;
 };
@@ -50,6 +52,7 @@ void check_triton(const Workload& workload, const TritonProduct& product);
 
 /// `config` is a JSON object. Throws UsageError if it has no tiles, none that divide the weight's groups, or
 /// parts that do not divide k.
-TritonTiling triton_tiling(const Workload& workload, const std::string& config);
+TritonTiling triton_tiling(const Workload& workload, const TritonProduct& product,
+                           const std::string& config);
 
 }  // namespace tilewright::cli

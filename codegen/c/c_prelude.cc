@@ -145,12 +145,9 @@ std::string extremum(const std::string& op, Type type, const Target& target) {
   if (f32 && type.lanes == 16 && target.has("avx512f")) {
     return fmt::format("({{T}})__builtin_ia32_{}ps512_mask(a, b, a, (unsigned short)-1, 4)", op);
   }
-  if (f32 && type.lanes == 8 && target.has("avx")) {
-    return fmt::format("({{T}})__builtin_ia32_{}ps256(a, b)", op);
-  }
   // GCC takes a loop of four lanes apart, once it is inlined into a loop.
-  if (f32 && type.lanes == 4 && target.has("avx")) {
-    return fmt::format("({{T}})__builtin_ia32_{}ps(a, b)", op);
+  if (f32 && (type.lanes == 8 || type.lanes == 4) && target.has("avx")) {
+    return fmt::format("({{T}})__builtin_ia32_{}ps{}(a, b)", op, type.lanes == 8 ? "256" : "");
   }
   return "";
 }

@@ -354,8 +354,9 @@ std::vector<Candidate> SearchPolicy::bandit_batch(int count, const Scorer& score
   constexpr double kExpected = 0.7;  // speed beside the fastest
   const std::vector<const Outcome*> starts = best_outcomes(kStarts);
   std::vector<PlayedConfig> played;
+  const double best = best_seconds();
   for (const Outcome& o : outcomes_) {
-    played.push_back({o.config, o.seconds > 0 ? best_seconds() / o.seconds : 0});
+    played.push_back({o.config, o.seconds > 0 ? best / o.seconds : 0});
   }
   for (const std::string& config : fruitless_) played.push_back({config, 0});
   std::vector<Candidate> batch;
@@ -374,11 +375,9 @@ std::vector<Candidate> SearchPolicy::bandit_batch(int count, const Scorer& score
       const size_t before = batch.size();
       take_up_to(before + 1, batch, near);
       // The other starts count it as played, without a surprise.
-      played.push_back({config, kExpected});
-      if (batch.size() == before) {
-        fruitless_.push_back(config);
-        played.back().speed = 0;
-      }
+      const bool is_fruitless = batch.size() == before;
+      if (is_fruitless) fruitless_.push_back(config);
+      played.push_back({config, is_fruitless ? 0 : kExpected});
     }
   }
   fill_at_random(static_cast<size_t>(count), batch);

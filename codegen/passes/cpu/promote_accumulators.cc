@@ -27,7 +27,7 @@ struct Slot {
   Expr predicate;              // common to all accesses, else undefined
   bool unconditional = false;  // some access happens in every iteration
   bool written_first = false;  // the first iteration writes before it reads
-  int masked_stores = 0;
+  int masked_stores = 0;       // accesses that store under a predicate
 };
 
 struct Candidate {
@@ -53,6 +53,11 @@ bool adds_tile(const StoreNode& n) {
   auto* product = as_tile_product(n.value);
   auto* sum = product ? product->args[0].as<LoadNode>() : nullptr;
   return sum && sum->buffer == n.buffer && equal(sum->indices[0], n.indices[0]);
+}
+
+bool adds_tile(const Stmt& s) {
+  auto* store = s.as<StoreNode>();
+  return store && adds_tile(*store);
 }
 
 // Collects the accesses in a loop's body, buffer by buffer.
@@ -144,18 +149,18 @@ class AccessCollector : public Visitor {
       c.ok = false;
       return;
     }
+    const int masked = store && predicate.defined() ? 1 : 0;
     for (Slot& slot : c.slots) {
       if (!equal(slot.index, index)) continue;
       slot.unconditional |= conditional_ == 0;
-      if (store && predicate.defined()) ++slot.masked_stores;
+      slot.masked_stores += masked;
       bool same =
           slot.predicate.defined() && predicate.defined() && equal(slot.predicate, predicate);
       if (!same) slot.predicate = {};
       return;
     }
     const bool first = store && (conditional_ == 0 || not_first_ == 0);
-    const bool masked = store && predicate.defined();
-    c.slots.push_back({index, predicate, conditional_ == 0, first, masked ? 1 : 0});
+    c.slots.push_back({index, predicate, conditional_ == 0, first, masked});
     if (c.slots.size() > kMostSlots) c.ok = false;
   }
 
@@ -174,11 +179,6 @@ bool is_straight_code(const Stmt& s) {
   }
   auto* n = s.as<SeqNode>();
   return n && std::all_of(n->stmts.begin(), n->stmts.end(), is_straight_code);
-}
-
-bool adds_tile(const Stmt& s) {
-  auto* store = s.as<StoreNode>();
-  return store && adds_tile(*store);
 }
 
 Expr base_of(const Expr& index) {
