@@ -92,12 +92,19 @@ std::string CExpr::print(const Expr& e) {
     }
     case ExprKind::Load: return load_text(*e.as<LoadNode>());
     case ExprKind::Ramp: {
+      auto* n = e.as<RampNode>();
+      // What is loaded is printed once: masks compare ramps of ramps, and text grows with each lane.
+      if (reads_memory(n->base)) {
+        const Expr distances = ramp(Expr(0), n->stride, e.type().lanes);
+        return fmt::format("({} + {})", splat(print(n->base), e.type()), print(distances));
+      }
       std::vector<std::string> items;
       for (int i = 0; i < e.type().lanes; ++i) items.push_back(lane(e, i));
       return lanes_of(items, e.type());
     }
     case ExprKind::Broadcast: {
       auto* n = e.as<BroadcastNode>();
+      if (std::string text = spread_text(*n); !text.empty()) return text;
       std::string value = print(n->value);
       if (e.type().elem == ElemType::boolean) value = fmt::format("-({})", value);
       return splat(value, e.type());
@@ -198,6 +205,20 @@ static const LoadNode* rounded_codes(const CastNode& n, const Target& target) {
   const bool has_table = codes && n.type.elem == ElemType::f32 &&
                          tells_rounded(codes->type.elem, rounded->type.elem, n.type.lanes, target);
   return has_table ? codes : nullptr;
+}
+
+// A half that is loaded from memory and computed with in all lanes; "" for other values.
+std::string CExpr::spread_text(const BroadcastNode& n) {
+  auto* cast = n.value.as<CastNode>();
+  auto* load = (cast ? cast->value : n.value).as<LoadNode>();
+  if (!load || load->predicate.defined() || compute_elem(n.type.elem) != ElemType::f32) return "";
+  const ElemType elem = load->type.elem;
+  const bool in_memory = buffers.at(load->buffer.get()).variables.empty();
+  if (!in_memory || !has_spread(elem, n.type.lanes, prelude_.target())) return "";
+  if (cast && narrow(n.type.elem)) return "";  // it rounds
+  const Expr& index = load->indices[0];
+  return fmt::format("{}({})", prelude_.helper("spread", Type(elem, n.type.lanes)),
+                     stored(load->buffer, print(index), index));
 }
 
 std::string CExpr::cast_text(const CastNode& n) {

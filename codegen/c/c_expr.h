@@ -73,6 +73,7 @@ class CExpr {
 
   std::vector<WeightLines> weights_read(const ForNode& loop);
   std::string immediate(const Expr& e);
+  std::string spread_text(const BroadcastNode& n);
   std::string cast_text(const CastNode& n);
   std::string unary_text(const UnaryNode& n);
   std::string binary_text(const BinaryNode& n, const Expr& e);

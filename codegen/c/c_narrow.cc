@@ -133,6 +133,18 @@ constexpr const char* kWidenE8m0 = R"(static inline {T} {name}({U} x) {
   return ({T})((c << 23 & ~nan) | (least & 0x00400000) | (nan & 0x7fc00000));
 }
 )";
+// A load broadcasts 16 bits; a float in a general register takes two shuffles.
+constexpr const char* kSpreadBf16 = R"(static inline {T} {name}(uint16_t h) {
+  typedef uint16_t pieces __attribute__((vector_size({WIDTH})));
+  return ({T})(({W})((pieces){0} + h) << 16);
+}
+)";
+constexpr const char* kSpreadF16 = R"(static inline {T} {name}(_Float16 x) {
+  typedef uint16_t pieces __attribute__((vector_size({WIDTH})));
+  uint16_t h; __builtin_memcpy(&h, &x, 2);
+  return {widen}(({U})((pieces){0} + h));
+}
+)";
 constexpr const char* kNarrowF16x16 = R"(static inline {U} {name}({T} x) {
   return ({U})__builtin_ia32_vcvtps2ph512_mask(x, 0, (short __attribute__((vector_size(32)))){0},
                                                (unsigned short)-1);
@@ -234,6 +246,13 @@ std::string widen_text(Prelude& prelude, const Target& target, Type type,
   return kWiden;
 }
 
+std::string spread_text(Prelude& prelude, Type type, std::map<std::string, std::string>& values) {
+  const bool is_half = type.elem == ElemType::f16;
+  values["WIDTH"] = std::to_string((is_half ? 2 : 4) * type.lanes);
+  if (is_half) values["widen"] = prelude.helper("widen", type);
+  return is_half ? kSpreadF16 : kSpreadBf16;
+}
+
 const char* narrow_text(Type type) {
   if (type.elem == ElemType::bf16) return kNarrowBf16x16;
   return type.lanes == 16 ? kNarrowF16x16 : kNarrowF16x8;
@@ -274,6 +293,11 @@ bool has_widen(ElemType elem, int lanes, const Target& target) {
   return find_row(read, lanes, target) != nullptr;
 }
 
+bool has_spread(ElemType elem, int lanes, const Target& target) {
+  const bool is_half = elem == ElemType::bf16 || elem == ElemType::f16;
+  return is_half && find_row(elem, lanes, target) != nullptr;
+}
+
 bool has_narrow(ElemType elem, int lanes, const Target& target) {
   if (elem == ElemType::f16) {
     return (lanes == 16 && target.has("avx512f")) || (lanes == 8 && target.has("f16c"));
@@ -290,13 +314,15 @@ std::string narrow_helper(Prelude& prelude, const Target& target, const std::str
     std::string needed = by_float_bits && prelude.first_use("bits") ? kFloatBits : "";
     return needed + fill_template(scalar_text(op, elem), values);
   }
-  if (op != "widen" && op != "narrow") return "";
+  if (op != "widen" && op != "narrow" && op != "spread") return "";
   values["T"] =
       prelude.value_type(Type(is_float(elem) ? ElemType::f32 : ElemType::i32, type.lanes));
   values["M"] = prelude.value_type(Type(ElemType::i32, type.lanes));
   values["W"] = prelude.value_type(Type(ElemType::u32, type.lanes));
   values["U"] = is_float(elem) ? prelude.memory_type(elem, type.lanes) : prelude.value_type(type);
-  std::string text = op == "narrow" ? narrow_text(type) : widen_text(prelude, target, type, values);
+  std::string text = op == "narrow"   ? narrow_text(type)
+                     : op == "spread" ? spread_text(prelude, type, values)
+                                      : widen_text(prelude, target, type, values);
   return fill_template(text, values);
 }
 

@@ -14,14 +14,16 @@ namespace tilewright {
 //
 //   from, to        one element's bits to its value and back, rounded as by round_to()
 //   widen           the values of a vector of stored elements
+//   spread          one stored element's value in all lanes
 //   narrow          f32 lanes as a vector of stored elements, rounded
 //
 // On entry `values` holds the placeholders that all helpers share.
 std::string narrow_helper(Prelude& prelude, const Target& target, const std::string& op, Type type,
                           std::map<std::string, std::string> values);
 
-// True where `widen` or `narrow` converts a vector of this type; others go lane by lane.
+// True where `widen`, `spread` or `narrow` makes a vector of this type; others go lane by lane.
 bool has_widen(ElemType elem, int lanes, const Target& target);
+bool has_spread(ElemType elem, int lanes, const Target& target);
 bool has_narrow(ElemType elem, int lanes, const Target& target);
 
 // `text` with each {key} replaced by its value.

@@ -1,6 +1,7 @@
 #include "ir/arith/knowledge.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "ir/arith/order.h"
 
@@ -68,9 +69,19 @@ void Knowledge::learn_not_positive(const Linear& form) {
   int64_t limit = floor_div(checked_mul(form.constant, -1), divisor);
   changed();
   tighten_variables(terms, limit);
-  if (terms.terms.size() > 1 || terms.terms[0].atom.as<VarNode>() == nullptr) {
+  const Term& first = terms.terms[0];
+  if (terms.terms.size() > 1 || first.atom.as<VarNode>() == nullptr) {
     inequalities_.push_back({std::move(terms), limit});
+  } else if (const Linear* value = definition_of(first.atom)) {
+    learn_not_positive(*value * first.coef - Linear(limit));
   }
+}
+
+const Linear* Knowledge::definition_of(const Expr& var) const {
+  auto it = vars_.find(var.get());
+  if (it == vars_.end()) return nullptr;
+  const auto& [lower, upper] = std::tie(it->second.lower, it->second.upper);
+  return lower && upper && same(*lower, *upper) ? &*lower : nullptr;
 }
 
 // Bounds each variable by the limit minus the minimum of the other terms.

@@ -46,7 +46,7 @@ class Knowledge {
   // Defines an internal variable that outlives every scope. No expression seen so far has it.
   void define(const Expr& var, Interval range);
   void forget(const Expr& var) { vars_.erase(var.get()); }
-  // Records form <= 0.
+  // Records form <= 0. A variable that names the value of a form stands for that form as well.
   void learn_not_positive(const Linear& form);
   // Records that a boolean expression in canonical form is true, or false.
   void learn_fact(const Expr& condition, bool value);
@@ -79,6 +79,8 @@ class Knowledge {
     size_t inequalities, facts;
   };
 
+  // The form whose value a variable names; null where it is none.
+  const Linear* definition_of(const Expr& var) const;
   void changed();
   void set(const Expr& var, VarFact fact);
   void tighten_variables(const Linear& terms, int64_t limit);

@@ -22,6 +22,21 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Cycles of a run: pipes by their throughput, and what no pipe accounts for.
+Json cycles_of(const CpuCycles& c, const CpuCore& core) {
+  const CpuPasses& p = c.passes;
+  return {{"total", c.total},
+          {"multiply", p.multiply / core.multiply},
+          {"floats", p.floats / core.floats},
+          {"shuffle", p.shuffle / core.shuffle},
+          {"vector", p.vector / core.vector},
+          {"load", p.load / core.load},
+          {"store", p.store / core.store},
+          {"issue", p.instructions / core.issue},
+          {"waiting", c.waiting},
+          {"control", c.control}};
+}
+
 void judge(const database::WorkloadSummary& summary, const database::Store& store,
            const Target& target, const CpuFacts& facts, int threads) {
   const Workload workload = parse_workload(summary.canonical);
@@ -51,6 +66,7 @@ void judge(const database::WorkloadSummary& summary, const database::Store& stor
                       {"predicted", e.seconds},
                       {"compute", e.compute},
                       {"memory", e.memory},
+                      {"cycles", cycles_of(e.cycles, facts.core)},
                       {"score", model.predict({c->features})[0]},
                       {"features", c->features},
                       {"making_s", made - begin},

@@ -16,10 +16,9 @@
 namespace tilewright {
 namespace {
 
-constexpr int kLineBytes = 64;       // bytes of a cache line
-constexpr int64_t kMostPicked = 4;   // strides between lanes that permutations serve
-constexpr size_t kMostThreaded = 4;  // conditions whose outcomes the compiler follows together
-constexpr size_t kAddresses = 4;     // draws that tell where an access begins
+constexpr int kLineBytes = 64;      // bytes of a cache line
+constexpr int64_t kMostPicked = 4;  // strides between lanes that permutations serve
+constexpr size_t kAddresses = 4;    // draws that tell where an access begins
 
 // The type in which arithmetic on these elements is done.
 int computed_bits(const Type& type) {
@@ -33,19 +32,6 @@ bool is_index(const Type& t) { return t.elem == ElemType::index || t.elem == Ele
 bool is_contiguous(const Expr& index) {
   auto* r = index.as<RampNode>();
   return r && is_int(r->stride, 1);
-}
-
-// The condition of a factor that is zero elsewhere, as padding is, for all lanes at once.
-Expr condition_of(const Expr& factor) {
-  if (auto* b = factor.as<BroadcastNode>()) return condition_of(b->value);
-  if (auto* c = factor.as<CastNode>()) return condition_of(c->value);
-  auto* n = factor.as<SelectNode>();
-  auto* call = factor.as<CallNode>();
-  const bool chooses = call && call->op == CallOp::IfThenElse;
-  if (!n && !chooses) return {};
-  const Expr cond = n ? n->cond : call->args[0];
-  const bool zero = is_zero(n ? n->on_false : call->args[2]);
-  return zero && cond.type().is_scalar() && !reads_memory(cond) ? cond : Expr();
 }
 
 }  // namespace
@@ -145,10 +131,11 @@ void CpuCodeCounter::visit_load(const LoadNode& n, const Expr& e) {
   const ValueFacts f = table_.of(e);
   auto [it, is_new] = values_.try_emplace(name_of(f));
   Value& v = it->second;
-  v.last = time_;
+  v.last = std::max(v.last, time_);
   ++v.uses;
   if (!is_new) return;
-  v = {time_, time_, 1, index.type().is_scalar() ? 1 : registers_of(n.type), true, varies(f)};
+  const double registers = index.type().is_scalar() ? 1 : registers_of(n.type);
+  v = {time_, time_, 1, registers, true, varies(f), share_};
   if (!v.varies) return;  // loaded once, before the loop
   memory(&CpuPasses::load, index, n.buffer, n.type);
   if (n.predicate.defined()) arithmetic(&CpuPasses::vector, n.type);
@@ -245,6 +232,17 @@ void CpuCodeCounter::visit_unary(const UnaryNode& n) {
   arithmetic(&CpuPasses::vector, n.type, count.vector);
 }
 
+void CpuCodeCounter::visit_broadcast(const BroadcastNode& n) {
+  auto* cast = n.value.as<CastNode>();
+  const ElemType from = cast ? cast->value.type().elem : n.type.elem;
+  const bool is_half = from == ElemType::bf16 || from == ElemType::f16;
+  // A half from memory goes to all lanes before it is widened (codegen/c/c_narrow.cc).
+  const bool spreads = is_half && cast && cast->value.as<LoadNode>() && !n.type.is_scalar();
+  visit(spreads ? cast->value : n.value);
+  arithmetic(&CpuPasses::shuffle, n.type);
+  if (spreads) arithmetic(from == ElemType::f16 ? &CpuPasses::shuffle : &CpuPasses::vector, n.type);
+}
+
 void CpuCodeCounter::visit_call(const CallNode& n) {
   for (const Expr& a : n.args) visit(a);
   if (n.op == CallOp::IfThenElse) return arithmetic(&CpuPasses::vector, n.type);
@@ -274,14 +272,14 @@ void CpuCodeCounter::visit(const Expr& e) {
   if (auto* n = e.as<LoadNode>()) return visit_load(*n, e);
   if (e.as<IntImmNode>() || e.as<FloatImmNode>() || e.as<VarNode>() || e.as<RampNode>()) return;
   auto* all = e.as<BroadcastNode>();
-  if (all != nullptr && condition_of(e).defined()) return visit(all->value);
+  if (all != nullptr && zero_elsewhere(e).defined()) return visit(all->value);
   if (all != nullptr && (all->value.as<LoadNode>() || all->value.as<FloatImmNode>() ||
                          all->value.as<IntImmNode>() || is_index(all->value.type()))) {
     return visit(all->value);
   }
   const ValueFacts f = table_.of(e);
   auto [it, is_new] = values_.try_emplace(name_of(f));
-  it->second.last = time_;
+  it->second.last = std::max(it->second.last, time_);
   ++it->second.uses;
   if (!is_new) return;
   it->second = {time_, time_, 1, registers_of(e.type()), false, varies(f)};
@@ -293,7 +291,7 @@ void CpuCodeCounter::visit(const Expr& e) {
     case ExprKind::Binary: visit_binary(*e.as<BinaryNode>()); break;
     case ExprKind::Call: visit_call(*e.as<CallNode>()); break;
     case ExprKind::Select:
-      if (condition_of(e).defined()) {  // a branch around the term
+      if (zero_elsewhere(e).defined()) {  // a branch around the term
         visit(e.as<SelectNode>()->on_true);
         break;
       }
@@ -302,10 +300,7 @@ void CpuCodeCounter::visit(const Expr& e) {
       visit(e.as<SelectNode>()->on_false);
       arithmetic(&CpuPasses::vector, e.type());
       break;
-    case ExprKind::Broadcast:
-      visit(all->value);
-      arithmetic(&CpuPasses::shuffle, e.type());
-      break;
+    case ExprKind::Broadcast: visit_broadcast(*all); break;
     default: break;
   }
   share_ = share;
@@ -349,58 +344,6 @@ double CpuCodeCounter::latency(const Expr& e, uint64_t from, bool* found) {
   }
 }
 
-// A value that was made under a condition is there under that condition alone.
-uint64_t CpuCodeCounter::name_of(const ValueFacts& f) const {
-  const uint64_t name = f.identity();
-  return scope_ == 0 || values_.count(name) != 0 ? name : name ^ scope_;
-}
-
-void CpuCodeCounter::enter(const Expr& cond, bool holds, double share) {
-  outer_.emplace_back(scope_, share_);
-  share_ *= share;
-  const uint64_t condition = table_.of(cond).identity() + (holds ? 1 : 0);
-  // The compiler follows each outcome to the end (jump threading) if one of a few conditions comes
-  // back.
-  if (condition != last_condition_) {
-    // A condition that changes from one execution to the next is mispredicted at times.
-    const bool is_new = conditions_.count(condition) == 0;
-    if (is_new && share > 0 && share < 1 && varies(table_.of(cond))) {
-      passes_.instructions += core_.mispredict * core_.issue / 4;
-    }
-    is_threaded_ = !conditions_.insert(condition).second && conditions_.size() <= kMostThreaded;
-  }
-  last_condition_ = condition;
-  if (!is_threaded_) scope_ = scope_ * 31 + condition;
-}
-
-void CpuCodeCounter::leave() {
-  std::tie(scope_, share_) = outer_.back();
-  outer_.pop_back();
-}
-
-// The condition under which a term of a sum is not zero; undefined where there is none.
-Expr CpuCodeCounter::condition_of_term(const Expr& value) {
-  auto* sum = value.as<BinaryNode>();
-  auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
-  if (product == nullptr || product->op != BinaryOp::Mul || draws_.empty()) return {};
-  const Expr cond = condition_of(product->a);
-  return cond.defined() ? cond : condition_of(product->b);
-}
-
-// The share of the executions in which such a term is not left out.
-double CpuCodeCounter::share_of_term(const Expr& cond) {
-  // Branches cost as much as they leave out if copies side by side take turns.
-  bool alternates = false;
-  for_each_expr(cond, [&](const Expr& e) {
-    auto* n = e.as<BinaryNode>();
-    alternates |= n && n->op == BinaryOp::FloorMod && table_.of(e).unrolled;
-  });
-  if (alternates) return 1;
-  double taken = 0;
-  for (const IndexValues* v : draws_) taken += v->at(cond) != 0 ? 1 : 0;
-  return taken / static_cast<double>(draws_.size());
-}
-
 // Whether no lane is ever stored, as the compiler knows: a copy behind the end of a row.
 bool CpuCodeCounter::stores_nothing(const StoreNode& n) {
   if (!n.predicate.defined() || draws_.empty() || table_.of(n.predicate).loops != 0) return false;
@@ -410,14 +353,15 @@ bool CpuCodeCounter::stores_nothing(const StoreNode& n) {
 
 void CpuCodeCounter::add(const StoreNode& n) {
   if (stores_nothing(n)) return;
-  ++time_;
   const Expr& index = n.indices.back();
   const Type type = n.value.type();
   const Expr cond = condition_of_term(n.value);
-  if (cond.defined()) {
-    passes_.instructions += share_;  // the branch
-    enter(cond, true, share_of_term(cond));
-  }
+  if (cond.defined()) enter(cond, true, share_of_term(cond));
+  // Statements of the same conditions stand side by side.
+  constexpr int kMostStatements = 1 << 16;
+  const int group = static_cast<int>(groups_.try_emplace(scope_, groups_.size()).first->second);
+  time_ = group * kMostStatements + ++statements_;
+  most_share_ = std::max(most_share_, share_);
   const uint64_t here = table_.place(n.buffer, index);
   bool found = false;
   const double cycles = share_ * latency(n.value, here, &found);
@@ -473,9 +417,10 @@ void CpuCodeCounter::add_pressure(CpuCode& code) {
   const double again = std::min(over, kept + most);
   const double spilled = std::min(over - again, accumulators);
   const double width = std::max(1.0, static_cast<double>(target_.vector_bits) / core_.bits);
-  passes_.load += copies * (again + spilled) * width;
-  passes_.store += copies * spilled * width;
-  passes_.instructions += copies * (again + 2 * spilled);
+  const double times = copies * most_share_;
+  passes_.load += times * (again + spilled) * width;
+  passes_.store += times * spilled * width;
+  passes_.instructions += times * (again + 2 * spilled);
   code.spills = spilled;
   if (spilled > 0 && code.chain > 0) code.chain += core_.forward;
 }
@@ -485,7 +430,7 @@ CpuCode CpuCodeCounter::finish() {
   double alone = 0;
   for (const auto& [hash, v] : values_) {
     if (!v.is_load || !v.varies) continue;
-    const double loads = std::max(1.0, v.registers);
+    const double loads = v.share * std::max(1.0, v.registers);
     passes_.instructions += loads;
     if (v.uses == 1) alone += loads;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -63,6 +64,7 @@ class CpuCodeCounter {
     int first = 0, last = 0, uses = 0;
     double registers = 0;
     bool is_load = false, varies = true;
+    double share = 1;  // of the executions that make it
   };
 
   void visit(const Expr& e);
@@ -71,6 +73,7 @@ class CpuCodeCounter {
   void visit_cast(const CastNode& n);
   void visit_codes(const LoadNode& n, const Type& to);
   void visit_load(const LoadNode& n, const Expr& e);
+  void visit_broadcast(const BroadcastNode& n);
   void visit_call(const CallNode& n);
   void visit_dot(const CallNode& n);
   void visit_unary(const UnaryNode& n);
@@ -83,8 +86,10 @@ class CpuCodeCounter {
   double splits(const Buffer& buffer, const Expr& index, const Type& type);
   double latency(const Expr& e, uint64_t from, bool* found);
   bool stores_nothing(const StoreNode& n);
+  static Expr zero_elsewhere(const Expr& factor);
   Expr condition_of_term(const Expr& value);
   double share_of_term(const Expr& cond);
+  uint64_t outcomes_of(const Expr& cond) const;
   uint64_t name_of(const ValueFacts& f) const;
   void add_pressure(CpuCode& code);
   bool varies(const ValueFacts& f) const { return loop_ < 0 || (f.loops >> loop_ & 1) != 0; }
@@ -97,13 +102,12 @@ class CpuCodeCounter {
   std::vector<const IndexValues*> draws_;
   const int loop_;
   CpuPasses passes_;
-  double share_ = 1;    // of the executions
-  uint64_t scope_ = 0;  // the conditions around the code at hand; 0: none
+  double share_ = 1, most_share_ = 0;  // of the executions
+  uint64_t scope_ = 0;                 // the conditions around the code at hand; 0: none
   std::vector<std::pair<uint64_t, double>> outer_;
-  std::set<uint64_t> conditions_;  // so far
-  uint64_t last_condition_ = 0;
-  bool is_threaded_ = false;  // the last condition decided earlier code, too
-  int time_ = 0;
+  std::set<uint64_t> conditions_;      // so far
+  std::map<uint64_t, size_t> groups_;  // of conditions, in their order
+  int statements_ = 0, time_ = 0;
   double operations_ = 0;  // arithmetic that may take an operand from memory
   std::unordered_map<uint64_t, Value> values_;
   std::unordered_map<uint64_t, double> chains_;  // cycles by place

@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 #include <vector>
 
 #include "codegen/lowering.h"
 #include "ir/visitor.h"
 #include "tuner/cpu/cpu_code.h"
+#include "tuner/cpu/iterations.h"
 
 namespace tilewright {
 namespace {
 
-constexpr size_t kIterationDraws = 48;    // iterations that stand for all
 constexpr double kLearntTrips = 24;       // iterations of a loop whose end branch prediction learns
 constexpr double kEntry = 4;              // cycles of entering a loop
 constexpr double kIteration = 1;          // of a loop that holds loops
@@ -74,26 +73,19 @@ class RegisterFinder : public Visitor {
 class CycleCounter {
  public:
   CycleCounter(const Program& lowered, const Target& target, const CpuCore& core, int threads)
-      : core_(core), target_(target), threads_(threads), values_(kIterationDraws) {
-    for (IndexValues& v : values_) {
-      for (const DimVar& d : lowered.dims) v.set(d.var, d.max);
-    }
+      : core_(core), target_(target), threads_(threads), iterations_(lowered) {
     RegisterFinder finder;
     finder(lowered.body);
     registers_ = std::move(finder.found);
     for (const BufferNode* b : registers_) table_.keep_apart(b);
   }
 
-  CpuCycles count(const Stmt& body) {
-    std::vector<int> all(kIterationDraws);
-    std::iota(all.begin(), all.end(), 0);
-    return of(body, all);
-  }
+  CpuCycles count(const Stmt& body) { return of(body, iterations_.all()); }
   double forks = 0;  // parallel loops per run
   int stores() const { return copies_; }
 
  private:
-  using Draws = std::vector<int>;
+  using Draws = Iterations::Draws;
   struct Loop {
     int bit;
     double extent;
@@ -130,7 +122,7 @@ class CycleCounter {
       add_branch(code, *n, draws);
     } else if (auto* n = s.as<ForNode>()) {
       for (int64_t i = 0; i < as_int(n->extent).value_or(1); ++i) {
-        for (IndexValues& v : values_) v.set(n->var, v.at(n->min) + i);
+        iterations_.set(*n, i);
         table_.set(n->var, as_int(n->min).value_or(0) + i);
         add(code, n->body, draws);
       }
@@ -138,7 +130,7 @@ class CycleCounter {
   }
 
   void add_branch(CpuCodeCounter& code, const IfNode& n, const Draws& draws) {
-    const auto [yes, no] = parted(n.cond, draws);
+    const auto [yes, no] = iterations_.parted(n.cond, draws);
     const double share = static_cast<double>(yes.size()) / static_cast<double>(draws.size());
     if (!yes.empty()) {
       code.enter(n.cond, true, share);
@@ -152,23 +144,14 @@ class CycleCounter {
     }
   }
 
-  std::pair<Draws, Draws> parted(const Expr& cond, const Draws& draws) const {
-    std::pair<Draws, Draws> parts;
-    for (int d : draws) {
-      const bool taken = values_[static_cast<size_t>(d)].at(cond) != 0;
-      (taken ? parts.first : parts.second).push_back(d);
-    }
-    return parts;
-  }
-
   void define(const LetNode& n) {
-    for (IndexValues& v : values_) v.define(n.var, n.value);
+    iterations_.define(n);
     table_.define(n.var, n.value);
   }
 
   CpuCodeCounter counter(const Draws& draws, int loop) {
     std::vector<const IndexValues*> values;
-    for (int d : draws) values.push_back(&values_[static_cast<size_t>(d)]);
+    for (int d : draws) values.push_back(&iterations_.at(d));
     return {core_, target_, table_, registers_, std::move(values), loop};
   }
 
@@ -210,7 +193,7 @@ class CycleCounter {
   }
 
   CpuCycles of_branch(const IfNode& n, const Draws& draws) {
-    const auto [yes, no] = parted(n.cond, draws);
+    const auto [yes, no] = iterations_.parted(n.cond, draws);
     const double share = static_cast<double>(yes.size()) / static_cast<double>(draws.size());
     CpuCycles cycles;
     cycles.add_control(1 + core_.mispredict * std::min(share, 1 - share) / 2);
@@ -219,32 +202,15 @@ class CycleCounter {
     return cycles;
   }
 
-  // Gives each draw a value of the variable, evenly spread and independent of other loops (a Kronecker
-  // sequence). Returns the average extent.
-  double draw(const ForNode& n, const Draws& draws) {
-    // Square roots of numbers without square factors are independent.
-    static constexpr double kSteps[] = {1.4142135623730951, 1.7320508075688772, 2.23606797749979,
-                                        2.6457513110645907, 3.3166247903553998, 3.605551275463989,
-                                        4.123105625617661,  4.358898943540674,  4.795831523312719};
-    const double step = kSteps[loops_.size() % std::size(kSteps)];
-    double sum = 0;
-    for (int d : draws) {
-      IndexValues& v = values_[static_cast<size_t>(d)];
-      const int64_t extent = std::max<int64_t>(0, v.at(n.extent));
-      double part = (d + 1) * step;
-      part -= std::floor(part);
-      v.set(n.var, v.at(n.min) + static_cast<int64_t>(part * static_cast<double>(extent)));
-      sum += static_cast<double>(extent);
-    }
-    return sum / static_cast<double>(draws.size());
-  }
-
   CpuCycles of_loop(const ForNode& n, const Draws& draws) {
     if (n.for_kind == ForKind::Unrolled) return of_unrolled(n, draws);
-    const double extent = draw(n, draws);
+    const double extent = iterations_.enter(n, draws);
     CpuCycles cycles;
     cycles.add_control(extent <= 0 ? 1 : kEntry + (extent > kLearntTrips ? core_.mispredict : 0));
-    if (extent <= 0) return cycles;
+    if (extent <= 0) {
+      iterations_.leave();
+      return cycles;
+    }
     const bool parallel = n.for_kind == ForKind::Parallel;
     loops_.push_back({static_cast<int>(loops_.size()), extent, parallel});
     table_.loop(n.var, loops_.back().bit);
@@ -257,6 +223,7 @@ class CycleCounter {
       cycles.add_control(parallel ? rounds * kIndices + kCall : rounds * kIteration);
     }
     loops_.pop_back();
+    iterations_.leave();
     return cycles;
   }
 
@@ -264,7 +231,7 @@ class CycleCounter {
   CpuCycles of_unrolled(const ForNode& n, const Draws& draws) {
     CpuCycles cycles;
     for (int64_t i = 0; i < as_int(n.extent).value_or(1); ++i) {
-      for (IndexValues& v : values_) v.set(n.var, v.at(n.min) + i);
+      iterations_.set(n, i);
       table_.set(n.var, as_int(n.min).value_or(0) + i);
       cycles.add(of(n.body, draws));
     }
@@ -318,7 +285,7 @@ class CycleCounter {
   const CpuCore& core_;
   const Target& target_;
   int threads_;
-  std::vector<IndexValues> values_;
+  Iterations iterations_;
   std::set<const BufferNode*> registers_;
   ValueTable table_;
   std::vector<Loop> loops_;  // around the code at hand

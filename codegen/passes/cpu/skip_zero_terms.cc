@@ -2,6 +2,9 @@
 // the holes of a transposed convolution). The branches move outwards as far as they can. oneDNN's
 // direct convolutions do this by hand at borders.
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
 
 #include "codegen/lowering.h"
 #include "ir/compare.h"
@@ -77,6 +80,62 @@ bool same_mask(const LoadNode& load, const StoreNode& store) {
   return masked == store.predicate.defined() && (!masked || equal(load.predicate, store.predicate));
 }
 
+// Lanes [begin, end) of a buffer that one statement adds to.
+struct SumLanes {
+  const BufferNode* buffer;
+  int64_t begin, end;
+  bool operator==(const SumLanes&) const = default;
+  bool overlaps(const SumLanes& o) const {
+    return buffer == o.buffer && begin < o.end && o.begin < end;
+  }
+};
+
+// The constant place that a store, or an if around it, changes; it may read that place alone of the buffers
+// that `written` holds. Nothing for other statements.
+std::optional<SumLanes> place_of(const Stmt& s, const std::set<const BufferNode*>& written) {
+  auto* n = s.as<IfNode>();
+  auto* store = (n && !n->else_case.defined() ? n->then_case : s).as<StoreNode>();
+  if (!store || store->is_async) return {};
+  const Expr& index = store->indices[0];
+  auto* ramp = index.as<RampNode>();
+  const auto begin = as_int(ramp ? ramp->base : index);
+  if (!begin || (ramp && !is_int(ramp->stride, 1))) return {};
+  bool reads_others = false;
+  for_each_expr(s, [&](const Expr& e) {
+    auto* load = e.as<LoadNode>();
+    if (load == nullptr || written.count(load->buffer.get()) == 0) return;
+    reads_others |= load->buffer != store->buffer || !equal(load->indices[0], index);
+  });
+  if (reads_others) return {};
+  return SumLanes{store->buffer.get(), *begin, *begin + index.type().lanes};
+}
+
+// The places of statements that may change their order where they add to different places; empty if
+// some may not.
+std::vector<SumLanes> places_of(const std::vector<Stmt>& stmts) {
+  std::set<const BufferNode*> written;
+  for (const Stmt& s : stmts) {
+    for_each_stmt(s, [&](const Stmt& inner) {
+      if (auto* store = inner.as<StoreNode>()) written.insert(store->buffer.get());
+    });
+  }
+  std::map<std::pair<const BufferNode*, int64_t>, SumLanes> known;
+  std::vector<SumLanes> places;
+  for (const Stmt& s : stmts) {
+    const auto place = place_of(s, written);
+    if (!place) return {};
+    known.try_emplace({place->buffer, place->begin}, *place);
+    places.push_back(*place);
+  }
+  for (auto it = known.begin(); it != known.end() && std::next(it) != known.end(); ++it) {
+    if (it->second.overlaps(std::next(it)->second)) return {};
+  }
+  for (const SumLanes& p : places) {
+    if (!(known.at({p.buffer, p.begin}) == p)) return {};
+  }
+  return places;
+}
+
 class ZeroTermSkipper : public Mutator {
  protected:
   // sum = sum + select(c, a, 0) * b  ->  if (c) sum = sum + a * b
@@ -102,7 +161,7 @@ class ZeroTermSkipper : public Mutator {
       done.push_back(mutate(child));
       changed |= !done.back().same_as(child);
     }
-    return changed ? group(done) : s;
+    return changed ? group(gathered(done)) : s;
   }
 
   // for (i) if (c) …  ->  if (c) for (i) …, where c does not depend on i.
@@ -126,6 +185,49 @@ class ZeroTermSkipper : public Mutator {
     Conjuncts list = conditions(s);
     std::erase_if(list, reads_memory);  // from ifs that stood here before
     return list;
+  }
+
+  // Statements of the same conditions side by side, each no earlier than others that add to its place: sums
+  // keep their order. An unrolled loop then has a branch for each condition and not for each copy,
+  // whose loads and conversions the compiler shares.
+  static std::vector<Stmt> gathered(const std::vector<Stmt>& stmts) {
+    if (!has_short_branches(stmts)) return stmts;
+    const std::vector<SumLanes> places = places_of(stmts);
+    if (places.empty()) return stmts;
+    struct Group {
+      Conjuncts conditions;
+      std::vector<Stmt> stmts;
+    };
+    std::vector<Group> groups;
+    std::map<std::pair<const BufferNode*, int64_t>, size_t> last;  // group that adds to a place
+    for (size_t i = 0; i < stmts.size(); ++i) {
+      const Conjuncts own = movable(stmts[i]);
+      size_t& at = last.try_emplace({places[i].buffer, places[i].begin}, 0).first->second;
+      while (at < groups.size() && !same_conditions(groups[at].conditions, own)) ++at;
+      if (at == groups.size()) groups.push_back({own, {}});
+      groups[at].stmts.push_back(stmts[i]);
+    }
+    std::vector<Stmt> result;
+    for (const Group& g : groups) result.insert(result.end(), g.stmts.begin(), g.stmts.end());
+    return result;
+  }
+
+  // Whether branches around neighbours of the same conditions would hold few statements.
+  static bool has_short_branches(const std::vector<Stmt>& stmts) {
+    constexpr size_t kFewStatements = 4;
+    size_t branches = 0, inside = 0;
+    Conjuncts last;
+    for (const Stmt& s : stmts) {
+      Conjuncts own = movable(s);
+      if (!own.empty()) ++inside;
+      if (!own.empty() && !same_conditions(own, last)) ++branches;
+      last = std::move(own);
+    }
+    return inside < kFewStatements * branches;
+  }
+
+  static bool same_conditions(const Conjuncts& a, const Conjuncts& b) {
+    return a.size() == b.size() && common(a, b).size() == a.size();
   }
 
   // Neighbouring statements share their common conditions.

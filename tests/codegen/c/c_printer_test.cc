@@ -65,6 +65,52 @@ TEST(CPrinter, MasksInLanesKeepTheirMeaning) {
   }
 }
 
+// Lengths that memory holds, in masks of lanes: the text grows with the lanes of none of them.
+TEST(CPrinter, LoadedEndsOfRampsArePrintedOnce) {
+  Module module;
+  module.main = parse_program(R"(program p(N: index[2] input, X: f32[64] input, Y: f32[16] output) {
+  block root() {
+    for i in 0..16 vectorized {
+      block a(v: spatial 16 = i) {
+        Y[v] = select(((v + N[0]) < ((v * 2) + N[1])), X[v], 0.0f32)
+      }
+    }
+  }
+})");
+  const std::string c = generate_c(module, Target::parse("avx512")).code;
+  size_t loads = 0;
+  for (size_t at = c.find("N["); at != std::string::npos; at = c.find("N[", at + 1)) ++loads;
+  EXPECT_LE(loads, 4u) << c;
+  test::expect_same_meaning(module.main);
+}
+
+// A half that all lanes multiply by is widened in the vector.
+TEST(CPrinter, HalvesAreSpreadBeforeTheyAreWidened) {
+  for (const char* type : {"bf16", "f16"}) {
+    SCOPED_TRACE(type);
+    const Program p = parse_program(std::string("program p(A: ") + type +
+                                    R"([8] input, X: f32[8, 16] input, Y: f32[8, 16] output) {
+  block root() {
+    for i in 0..8 {
+      for j in 0..16 vectorized {
+        block a(v: spatial 8 = i, w: spatial 16 = j) {
+          Y[v, w] = X[v, w] * cast<f32>(A[v])
+        }
+      }
+    }
+  }
+})");
+    for (const char* target : {"avx512", "avx2", "generic"}) {
+      Module module;
+      module.main = p;
+      const std::string c = generate_c(module, Target::parse(target)).code;
+      const bool spreads = c.find(std::string("tw_spread_") + type) != std::string::npos;
+      EXPECT_EQ(spreads, std::string(target) != "generic") << target << c;
+    }
+    test::expect_same_meaning(p);
+  }
+}
+
 constexpr const char* kPolynomials = R"(program p(X: f32[64] input, Y: f32[32] output) {
   block root() {
     for i in 0..16 {

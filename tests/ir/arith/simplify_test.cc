@@ -204,6 +204,23 @@ TEST_F(Simplify, AssumptionsBoundSumsAndVariables) {
   EXPECT_EQ(known.bounds(i), (Interval{0, 7}));
 }
 
+// A loop's tile has a name, and padding is decided by what the name stands for.
+TEST_F(Simplify, FactsOfANameHoldForItsValue) {
+  bind(i, 8);
+  bind(j, 2);
+  const Var tile("tile");
+  known.push();
+  known.bind_kept(tile, i * 2 + j, Expr(1));
+  known.assume(tile < Expr(3));
+  EXPECT_TRUE(known.prove(i * 14 + j * 7 < Expr(15)));
+  EXPECT_FALSE(known.prove(i * 14 + j * 7 < Expr(14)));
+  EXPECT_EQ(known.bounds(i), (Interval{0, 1}));
+  known.pop();
+  known.bind(tile, i * 2 + j, Expr(2));  // one of two values: no name of a form
+  known.assume(tile < Expr(3));
+  EXPECT_FALSE(known.prove(i * 2 + j < Expr(2)));
+}
+
 TEST_F(Simplify, AssumedFactsDecideTheSameCondition) {
   Buffer mask = make_buffer("mask", ElemType::boolean, {8});
   Expr fact = load(mask, {i});

@@ -118,6 +118,14 @@ TEST_F(CpuModelTest, PaddingReadInPlaceSavesItsTerms) {
   EXPECT_LT(in_place.compute, 0.9 * padded.compute);
 }
 
+// Tiles that overhang take the loads and the sums of the part that they hold: 10 of 12 rows by 9 of 16 vectors.
+TEST_F(CpuModelTest, GuardedTilesAreCountedExactly) {
+  const CpuEstimate e =
+      of("matmul:m=10,n=144,k=64", R"({"C.vj.vectors":2,"C.vi.rows":2,"C.vi.s2":3,"C.vj.s2":4})");
+  const double sums = 10.0 * 9 * 64;
+  EXPECT_NEAR(e.cycles.passes.multiply, sums * 2, 0.02 * sums);
+}
+
 TEST_F(CpuModelTest, RefusesWhatLoweringRefuses) {
   const Workload w = make_workload(parse_spec(kSquare));
   Schedule s(lower(w));

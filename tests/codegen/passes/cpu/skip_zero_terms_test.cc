@@ -4,6 +4,7 @@
 
 #include "codegen/lowering.h"
 #include "ir/ops/spec.h"
+#include "ir/text/parser.h"
 #include "ir/text/printer.h"
 #include "ir/visitor.h"
 #include "schedule/schedule.h"
@@ -69,6 +70,64 @@ TEST(SkipZeroTerms, BranchesLeaveTheLoopsThatDoNotChangeThem) {
   std::string condition = text.substr(branch, text.find("\n", branch) - branch);
   EXPECT_NE(condition.find("kh"), std::string::npos) << condition;
   EXPECT_EQ(condition.find("kw"), std::string::npos) << condition;
+}
+
+int branches(const Program& p) {
+  int count = 0;
+  for_each_stmt(p.body, [&](const Stmt& s) { count += s.as<IfNode>() != nullptr; });
+  return count;
+}
+
+// A body of text in a loop over x, with skip_zero_terms and nothing else.
+Program skipped(const std::string& body) {
+  return skip_zero_terms(parse_program(
+      "program p(A: f32[64] input, Y: f32[64] output) {\n  allocate s: f32[4] local {\n"
+      "  for x in 0..8 {\n" +
+      body + "  }\n  }\n}"));
+}
+
+std::string term(int place, const std::string& condition, int from) {
+  const std::string at = "s[" + std::to_string(place) + "]";
+  return "    " + at + " = " + at + " + select((" + condition + "), A[" + std::to_string(from) +
+         "], 0.0f32) * A[x]\n";
+}
+
+// Copies of an unrolled loop take turns in two conditions: each is asked once. What adds to one place
+// keeps its order.
+TEST(SkipZeroTerms, StatementsOfOneConditionStandTogether) {
+  std::string body;
+  for (int copy = 0; copy < 3; ++copy) {
+    body += term(0, "x < 3", copy * 2) + term(1, "x < 5", copy * 2 + 1);
+  }
+  const Program p = skipped(body);
+  EXPECT_EQ(branches(p), 2) << to_string(p);
+  const std::string text = to_string(p);
+  EXPECT_LT(text.find("A[0]"), text.find("A[2]")) << text;
+  EXPECT_LT(text.find("A[2]"), text.find("A[4]")) << text;
+}
+
+// The same place under two conditions in turns, a place that another statement reads, and places that
+// overlap: the order decides the result.
+TEST(SkipZeroTerms, StatementsThatDependOnTheirOrderStay) {
+  const std::string turns = term(0, "x < 3", 0) + term(0, "x < 5", 1) + term(0, "x < 3", 2);
+  EXPECT_EQ(branches(skipped(turns)), 3);
+  const std::string read = term(0, "x < 3", 0) + "    s[1] = s[0]\n" + term(0, "x < 3", 2);
+  EXPECT_EQ(branches(skipped(read)), 2);
+  const std::string moving =
+      term(0, "x < 3", 0) + "    s[floormod(x, 4)] = 1.0f32\n" + term(1, "x < 3", 2);
+  EXPECT_EQ(branches(skipped(moving)), 2);
+}
+
+// A branch around many statements costs little, and their loads serve the statements around it.
+TEST(SkipZeroTerms, LongBranchesStayWhereTheyAre) {
+  std::string body;
+  for (int copy = 0; copy < 2; ++copy) {
+    for (int place = 0; place < 4; ++place) {
+      body += term(place, copy == 0 ? "x < 3" : "x < 5", copy * 4 + place);
+    }
+    for (int place = 0; place < 4; ++place) body += term(place, "x < 3", 16 + copy * 4 + place);
+  }
+  EXPECT_EQ(branches(skipped(body)), 3) << to_string(skipped(body));
 }
 
 Program free_expression(const std::string& expr, const std::string& dims) {

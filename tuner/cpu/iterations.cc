@@ -1,0 +1,106 @@
+#include "tuner/cpu/iterations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kFewDraws = 48, kMostDraws = 512;
+constexpr int64_t kFewIterations = 64;  // of a loop that is enumerated
+
+bool has_conditions(const Stmt& body) {
+  bool found = false;
+  for_each_stmt(body, [&](const Stmt& s) { found |= s.as<IfNode>() != nullptr; });
+  for_each_expr(body, [&](const Expr& e) { found |= e.as<SelectNode>() != nullptr; });
+  return found;
+}
+
+// The iterations of a loop that is enumerated; 1 for others.
+int64_t enumerated(const ForNode& n) {
+  const bool runs = n.for_kind == ForKind::Serial || n.for_kind == ForKind::Parallel;
+  const int64_t extent = as_int(n.extent).value_or(0);
+  return runs && extent > 1 && extent <= kFewIterations && has_conditions(n.body) ? extent : 1;
+}
+
+// The largest number of combinations of enumerated loops around a statement.
+class Combinations : public Visitor {
+ public:
+  int64_t most = 1;
+
+ protected:
+  void visit_for(const ForNode& n) override {
+    const int64_t extent = enumerated(n);
+    const bool fits = now_ * extent <= kMostDraws;
+    if (fits) now_ *= extent;
+    most = std::max(most, now_);
+    Visitor::visit_for(n);
+    if (fits) now_ /= extent;
+  }
+
+ private:
+  int64_t now_ = 1;
+};
+
+int64_t draws_of(const Program& nest) {
+  Combinations combinations;
+  combinations(nest.body);
+  const int64_t rounds = (kFewDraws + combinations.most - 1) / combinations.most;
+  return rounds * combinations.most;
+}
+
+}  // namespace
+
+Iterations::Iterations(const Program& nest) : values_(static_cast<size_t>(draws_of(nest))) {
+  for (IndexValues& v : values_) {
+    for (const DimVar& d : nest.dims) v.set(d.var, d.max);
+  }
+}
+
+Iterations::Draws Iterations::all() const {
+  Draws all(values_.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+double Iterations::enter(const ForNode& loop, const Draws& draws) {
+  // Square roots of numbers without square factors are independent.
+  static constexpr double kSteps[] = {1.4142135623730951, 1.7320508075688772, 2.23606797749979,
+                                      2.6457513110645907, 3.3166247903553998, 3.605551275463989,
+                                      4.123105625617661,  4.358898943540674,  4.795831523312719};
+  const double step = kSteps[around_.size() % std::size(kSteps)];
+  const int64_t outer = around_.empty() ? 1 : around_.back(), few = enumerated(loop);
+  const bool fits = few > 1 && outer * few <= static_cast<int64_t>(values_.size());
+  around_.push_back(fits ? outer * few : outer);
+  double sum = 0;
+  for (int d : draws) {
+    IndexValues& v = values_[static_cast<size_t>(d)];
+    const int64_t extent = std::max<int64_t>(0, v.at(loop.extent));
+    double part = (d + 1) * step;
+    part -= std::floor(part);
+    const int64_t drawn = static_cast<int64_t>(part * static_cast<double>(extent));
+    v.set(loop.var, v.at(loop.min) + (fits ? d / outer % few : drawn));
+    sum += static_cast<double>(extent);
+  }
+  return sum / static_cast<double>(draws.size());
+}
+
+void Iterations::set(const ForNode& loop, int64_t distance) {
+  for (IndexValues& v : values_) v.set(loop.var, v.at(loop.min) + distance);
+}
+
+void Iterations::define(const LetNode& let) {
+  for (IndexValues& v : values_) v.define(let.var, let.value);
+}
+
+std::pair<Iterations::Draws, Iterations::Draws> Iterations::parted(const Expr& condition,
+                                                                   const Draws& draws) const {
+  std::pair<Draws, Draws> parts;
+  for (int d : draws) (at(d).at(condition) != 0 ? parts.first : parts.second).push_back(d);
+  return parts;
+}
+
+}  // namespace tilewright

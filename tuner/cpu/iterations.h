@@ -1,0 +1,41 @@
+// Iterations of a loop nest that stand for all of them, in order to tell how often conditions hold.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "ir/stmt.h"
+#include "tuner/index_value.h"
+
+namespace tilewright {
+
+// Draws of the variables of the loops around a statement, a value each. Loops of few iterations that hold
+// conditions are enumerated together, the outermost first, as far as their number allows it: shares of
+// guarded tiles are exact. The others are drawn evenly and independently of each other (a Kronecker
+// sequence).
+class Iterations {
+ public:
+  using Draws = std::vector<int>;
+
+  // `nest`: all loops are entered from it. Dynamic dimensions are at their maximum.
+  explicit Iterations(const Program& nest);
+
+  Draws all() const;
+  const IndexValues& at(int draw) const { return values_[static_cast<size_t>(draw)]; }
+
+  // Enters a loop: gives each draw a value of its variable. Returns the average extent.
+  double enter(const ForNode& loop, const Draws& draws);
+  void leave() { around_.pop_back(); }
+  // Enters a copy of an unrolled loop's body, whose variable has the given distance from its first value.
+  void set(const ForNode& loop, int64_t distance);
+  void define(const LetNode& let);
+
+  // The draws for which the condition holds, and the others.
+  std::pair<Draws, Draws> parted(const Expr& condition, const Draws& draws) const;
+
+ private:
+  std::vector<IndexValues> values_;
+  std::vector<int64_t> around_;  // combinations that loops around the statement enumerate
+};
+
+}  // namespace tilewright
