@@ -94,9 +94,10 @@ std::string CExpr::print(const Expr& e) {
     case ExprKind::Ramp: {
       auto* n = e.as<RampNode>();
       // What is loaded is printed once: masks compare ramps of ramps, and text grows with each lane.
-      if (reads_memory(n->base)) {
-        const Expr distances = ramp(Expr(0), n->stride, e.type().lanes);
-        return fmt::format("({} + {})", splat(print(n->base), e.type()), print(distances));
+      if (reads_memory(n->base) || reads_memory(n->stride)) {
+        const std::string numbers = print(ramp(Expr(0), Expr(1), e.type().lanes));
+        return fmt::format("({} + {} * {})", splat(print(n->base), e.type()),
+                           splat(print(n->stride), e.type()), numbers);
       }
       std::vector<std::string> items;
       for (int i = 0; i < e.type().lanes; ++i) items.push_back(lane(e, i));

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "ir/arith/order.h"
+#include "ir/predicates.h"
 
 namespace tilewright::arith {
 
@@ -81,7 +82,11 @@ const Linear* Knowledge::definition_of(const Expr& var) const {
   auto it = vars_.find(var.get());
   if (it == vars_.end()) return nullptr;
   const auto& [lower, upper] = std::tie(it->second.lower, it->second.upper);
-  return lower && upper && same(*lower, *upper) ? &*lower : nullptr;
+  if (!lower || !upper || !same(*lower, *upper)) return nullptr;
+  // A name keeps what memory held when it was given.
+  const bool reads =
+      std::ranges::any_of(lower->terms, [](const Term& t) { return reads_memory(t.atom); });
+  return reads ? nullptr : &*lower;
 }
 
 // Bounds each variable by the limit minus the minimum of the other terms.

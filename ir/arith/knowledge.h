@@ -46,7 +46,8 @@ class Knowledge {
   // Defines an internal variable that outlives every scope. No expression seen so far has it.
   void define(const Expr& var, Interval range);
   void forget(const Expr& var) { vars_.erase(var.get()); }
-  // Records form <= 0. A variable that names the value of a form stands for that form as well.
+  // Records form <= 0. A variable that names the value of a form stands for that form as well,
+  // unless the form reads memory.
   void learn_not_positive(const Linear& form);
   // Records that a boolean expression in canonical form is true, or false.
   void learn_fact(const Expr& condition, bool value);

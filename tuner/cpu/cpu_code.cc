@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "codegen/c/c_narrow.h"
 #include "codegen/intrinsics/intrinsics.h"
 #include "ir/dot_shape.h"
 #include "ir/predicates.h"
@@ -131,11 +132,12 @@ void CpuCodeCounter::visit_load(const LoadNode& n, const Expr& e) {
   const ValueFacts f = table_.of(e);
   auto [it, is_new] = values_.try_emplace(name_of(f));
   Value& v = it->second;
+  v.first = std::min(v.first, time_);
   v.last = std::max(v.last, time_);
   ++v.uses;
   if (!is_new) return;
   const double registers = index.type().is_scalar() ? 1 : registers_of(n.type);
-  v = {time_, time_, 1, registers, true, varies(f), share_};
+  v = {time_, time_, 1, registers, true, varies(f), share_, values_.size()};
   if (!v.varies) return;  // loaded once, before the loop
   memory(&CpuPasses::load, index, n.buffer, n.type);
   if (n.predicate.defined()) arithmetic(&CpuPasses::vector, n.type);
@@ -234,13 +236,14 @@ void CpuCodeCounter::visit_unary(const UnaryNode& n) {
 
 void CpuCodeCounter::visit_broadcast(const BroadcastNode& n) {
   auto* cast = n.value.as<CastNode>();
-  const ElemType from = cast ? cast->value.type().elem : n.type.elem;
-  const bool is_half = from == ElemType::bf16 || from == ElemType::f16;
-  // A half from memory goes to all lanes before it is widened (codegen/c/c_narrow.cc).
-  const bool spreads = is_half && cast && cast->value.as<LoadNode>() && !n.type.is_scalar();
+  auto* half = cast ? cast->value.as<LoadNode>() : nullptr;
+  // It goes to all lanes of a register before it is widened.
+  const bool spreads = half && has_spread(half->type.elem, target_.vector_bits / 32, target_);
   visit(spreads ? cast->value : n.value);
   arithmetic(&CpuPasses::shuffle, n.type);
-  if (spreads) arithmetic(from == ElemType::f16 ? &CpuPasses::shuffle : &CpuPasses::vector, n.type);
+  if (!spreads) return;
+  const bool is_f16 = half->type.elem == ElemType::f16;
+  arithmetic(is_f16 ? &CpuPasses::shuffle : &CpuPasses::vector, n.type);
 }
 
 void CpuCodeCounter::visit_call(const CallNode& n) {
@@ -279,6 +282,7 @@ void CpuCodeCounter::visit(const Expr& e) {
   }
   const ValueFacts f = table_.of(e);
   auto [it, is_new] = values_.try_emplace(name_of(f));
+  it->second.first = std::min(it->second.first, time_);
   it->second.last = std::max(it->second.last, time_);
   ++it->second.uses;
   if (!is_new) return;
@@ -427,12 +431,17 @@ void CpuCodeCounter::add_pressure(CpuCode& code) {
 
 CpuCode CpuCodeCounter::finish() {
   CpuCode code;
-  double alone = 0;
+  // In the order of the code: sums of shares round alike in each run.
+  std::vector<const Value*> loads;
   for (const auto& [hash, v] : values_) {
-    if (!v.is_load || !v.varies) continue;
-    const double loads = v.share * std::max(1.0, v.registers);
-    passes_.instructions += loads;
-    if (v.uses == 1) alone += loads;
+    if (v.is_load && v.varies) loads.push_back(&v);
+  }
+  std::ranges::sort(loads, {}, &Value::number);
+  double alone = 0;
+  for (const Value* v : loads) {
+    const double count = v->share * std::max(1.0, v->registers);
+    passes_.instructions += count;
+    if (v->uses == 1) alone += count;
   }
   passes_.instructions -= std::min(alone, operations_);
   for (const auto& [place, cycles] : chains_) code.chain = std::max(code.chain, cycles);

@@ -64,7 +64,8 @@ class CpuCodeCounter {
     int first = 0, last = 0, uses = 0;
     double registers = 0;
     bool is_load = false, varies = true;
-    double share = 1;  // of the executions that make it
+    double share = 1;   // of the executions that make it
+    size_t number = 0;  // in the order in which values are made
   };
 
   void visit(const Expr& e);

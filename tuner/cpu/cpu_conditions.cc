@@ -1,4 +1,4 @@
-// Code under conditions: which statements share branches and values, as skip_zero_terms prints them.
+// Code under conditions: which statements share branches and values, as skip_zero_terms orders them.
 #include <tuple>
 
 #include "ir/predicates.h"
@@ -26,8 +26,8 @@ uint64_t CpuCodeCounter::name_of(const ValueFacts& f) const {
   return scope_ == 0 || values_.count(name) != 0 ? name : name ^ scope_;
 }
 
-// A hash of the executions in which a condition holds: conditions that simplification makes one have the
-// same.
+// A hash of the draws in which a condition holds. Conditions that hold in the same draws count as one, as
+// simplification makes most of them.
 uint64_t CpuCodeCounter::outcomes_of(const Expr& cond) const {
   uint64_t hash = 0;
   for (const IndexValues* v : draws_)
@@ -37,7 +37,7 @@ uint64_t CpuCodeCounter::outcomes_of(const Expr& cond) const {
 
 void CpuCodeCounter::enter(const Expr& cond, bool holds, double share) {
   outer_.emplace_back(scope_, share_);
-  if (share == 1) return;  // the compiler finds that it always holds
+  if (share == 1) return;  // it holds in all draws, or counts so
   scope_ = scope_ * 31 + outcomes_of(cond) + (holds ? 1 : 0);
   // Statements of the same conditions stand side by side (skip_zero_terms).
   if (conditions_.insert(scope_).second) {
@@ -65,7 +65,7 @@ Expr CpuCodeCounter::condition_of_term(const Expr& value) {
 
 // The share of the executions in which such a term is not left out.
 double CpuCodeCounter::share_of_term(const Expr& cond) {
-  // Branches cost as much as they leave out if copies side by side take turns.
+  // Where unrolled copies take turns, branches still cost as much as they leave out.
   bool alternates = false;
   for_each_expr(cond, [&](const Expr& e) {
     auto* n = e.as<BinaryNode>();

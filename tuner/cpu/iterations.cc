@@ -12,10 +12,18 @@ namespace {
 constexpr int64_t kFewDraws = 48, kMostDraws = 512;
 constexpr int64_t kFewIterations = 64;  // of a loop that is enumerated
 
+// Whether loops decide conditions in it; conditions on data are no such.
 bool has_conditions(const Stmt& body) {
   bool found = false;
-  for_each_stmt(body, [&](const Stmt& s) { found |= s.as<IfNode>() != nullptr; });
-  for_each_expr(body, [&](const Expr& e) { found |= e.as<SelectNode>() != nullptr; });
+  auto decided = [&](const Expr& cond) { found |= cond.type().is_scalar() && !reads_memory(cond); };
+  for_each_stmt(body, [&](const Stmt& s) {
+    if (auto* n = s.as<IfNode>()) decided(n->cond);
+  });
+  for_each_expr(body, [&](const Expr& e) {
+    auto* call = e.as<CallNode>();
+    if (auto* n = e.as<SelectNode>()) decided(n->cond);
+    if (call && call->op == CallOp::IfThenElse) decided(call->args[0]);
+  });
   return found;
 }
 
@@ -26,14 +34,16 @@ int64_t enumerated(const ForNode& n) {
   return runs && extent > 1 && extent <= kFewIterations && has_conditions(n.body) ? extent : 1;
 }
 
-// The largest number of combinations of enumerated loops around a statement.
+// Finds the loops that are enumerated, and the largest number of combinations around a statement.
 class Combinations : public Visitor {
  public:
   int64_t most = 1;
+  std::unordered_map<const ForNode*, int64_t> loops;
 
  protected:
   void visit_for(const ForNode& n) override {
     const int64_t extent = enumerated(n);
+    if (extent > 1) loops[&n] = extent;
     const bool fits = now_ * extent <= kMostDraws;
     if (fits) now_ *= extent;
     most = std::max(most, now_);
@@ -45,16 +55,14 @@ class Combinations : public Visitor {
   int64_t now_ = 1;
 };
 
-int64_t draws_of(const Program& nest) {
-  Combinations combinations;
-  combinations(nest.body);
-  const int64_t rounds = (kFewDraws + combinations.most - 1) / combinations.most;
-  return rounds * combinations.most;
-}
-
 }  // namespace
 
-Iterations::Iterations(const Program& nest) : values_(static_cast<size_t>(draws_of(nest))) {
+Iterations::Iterations(const Program& nest) {
+  Combinations combinations;
+  combinations(nest.body);
+  enumerated_ = std::move(combinations.loops);
+  const int64_t rounds = (kFewDraws + combinations.most - 1) / combinations.most;
+  values_.resize(static_cast<size_t>(rounds * combinations.most));
   for (IndexValues& v : values_) {
     for (const DimVar& d : nest.dims) v.set(d.var, d.max);
   }
@@ -72,7 +80,9 @@ double Iterations::enter(const ForNode& loop, const Draws& draws) {
                                       2.6457513110645907, 3.3166247903553998, 3.605551275463989,
                                       4.123105625617661,  4.358898943540674,  4.795831523312719};
   const double step = kSteps[around_.size() % std::size(kSteps)];
-  const int64_t outer = around_.empty() ? 1 : around_.back(), few = enumerated(loop);
+  const auto found = enumerated_.find(&loop);
+  const int64_t outer = around_.empty() ? 1 : around_.back();
+  const int64_t few = found == enumerated_.end() ? 1 : found->second;
   const bool fits = few > 1 && outer * few <= static_cast<int64_t>(values_.size());
   around_.push_back(fits ? outer * few : outer);
   double sum = 0;

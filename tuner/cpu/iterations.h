@@ -1,6 +1,7 @@
 // Iterations of a loop nest that stand for all of them, in order to tell how often conditions hold.
 #pragma once
 
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -9,10 +10,10 @@
 
 namespace tilewright {
 
-// Draws of the variables of the loops around a statement, a value each. Loops of few iterations that hold
-// conditions are enumerated together, the outermost first, as far as their number allows it: shares of
-// guarded tiles are exact. The others are drawn evenly and independently of each other (a Kronecker
-// sequence).
+// Draws give each variable of the loops around a statement a value. Loops of at most 64 iterations that hold
+// conditions are enumerated together, the outermost first, up to 512 combinations: shares of tiles that
+// these loops guard are exact where their number divides that of the draws. Other loops are drawn evenly
+// and independently of each other (a Kronecker sequence).
 class Iterations {
  public:
   using Draws = std::vector<int>;
@@ -35,6 +36,7 @@ class Iterations {
 
  private:
   std::vector<IndexValues> values_;
+  std::unordered_map<const ForNode*, int64_t> enumerated_;  // loops, with their iterations
   std::vector<int64_t> around_;  // combinations that loops around the statement enumerate
 };
 

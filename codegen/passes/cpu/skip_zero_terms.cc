@@ -90,8 +90,8 @@ struct SumLanes {
   }
 };
 
-// The constant place that a store, or an if around it, changes; it may read that place alone of the buffers
-// that `written` holds. Nothing for other statements.
+// The constant place that a store, or an if around it, changes; empty for other statements, and where it
+// reads another place of the `written` buffers.
 std::optional<SumLanes> place_of(const Stmt& s, const std::set<const BufferNode*>& written) {
   auto* n = s.as<IfNode>();
   auto* store = (n && !n->else_case.defined() ? n->then_case : s).as<StoreNode>();

@@ -221,6 +221,16 @@ TEST_F(Simplify, FactsOfANameHoldForItsValue) {
   EXPECT_FALSE(known.prove(i * 2 + j < Expr(2)));
 }
 
+// Memory may have changed since the name was given.
+TEST_F(Simplify, FactsOfANameSayNothingAboutMemory) {
+  const Expr element = load(make_buffer("N", ElemType::index, {1}), {Expr(0)});
+  const Var name("name");
+  known.bind_kept(name, element, Expr(1));
+  known.assume(name < Expr(3));
+  EXPECT_TRUE(known.prove(name < Expr(3)));
+  EXPECT_FALSE(known.prove(element < Expr(3)));
+}
+
 TEST_F(Simplify, AssumedFactsDecideTheSameCondition) {
   Buffer mask = make_buffer("mask", ElemType::boolean, {8});
   Expr fact = load(mask, {i});
