@@ -168,11 +168,12 @@ ModelProgram program_of_hits(const CompileArguments& a, ModelProgram program,
   const Wanted wanted(a, program.graph, store);
   const std::vector<size_t> misses = wanted.tuning.misses();
   if (misses.empty()) return program;
-  throw MissError(fmt::format(
-      "{}: {} of {} workloads of {} have no kernel here with --threads {}, and no file was written; "
-      "'tune-cli extract {}' writes their specs for tune; nodes:{}",
-      a.common.db, misses.size(), wanted.uses.workloads.size(), a.model, thread_count(a.common),
-      a.model, nodes_of(program.graph, wanted.uses, misses)));
+  throw MissError(
+      fmt::format("{}: {} of {} workloads of {} have no kernel here with --threads {}, and no file "
+                  "was written; "
+                  "'tune-cli extract {}' writes their specs for tune; nodes:{}",
+                  a.common.db, misses.size(), wanted.uses.workloads.size(), a.model,
+                  thread_count(a.common), a.model, nodes_of(program.graph, wanted.uses, misses)));
 }
 
 int note_interruption(const CompileArguments& a) {
@@ -262,11 +263,13 @@ void add_compile(CLI::App& app, Runners& runners) {
       "--hits", a->hits,
       "Take kernels that the database has and tune nothing; a model with other workloads is "
       "refused, and its nodes without a kernel are named");
-  CLI::Option* offline = sub->add_flag("--offline", a->offline,
-                "For a CUDA target without a GPU: rank candidates by the data sheet's model, check "
-                "them in the emulator and measure nothing; the times are predicted");
-  hits->excludes(offline)->excludes(sub->get_option("--trials"))->excludes(
-      sub->get_option("--time"));
+  CLI::Option* offline = sub->add_flag(
+      "--offline", a->offline,
+      "For a CUDA target without a GPU: rank candidates by the data sheet's model, check "
+      "them in the emulator and measure nothing; the times are predicted");
+  hits->excludes(offline)
+      ->excludes(sub->get_option("--trials"))
+      ->excludes(sub->get_option("--time"));
   sub->add_option("--parent", a->parent,
                   "Stop as on Ctrl-C when the process with this id has ended")
       ->type_name("PID")

@@ -103,8 +103,7 @@ std::string missing_text(const std::map<std::string, int>& missing) {
 }
 
 // The workloads of single nodes, and the constants whose files are absent.
-ModelWorkloads workloads_of_nodes(const ExtractArguments& a,
-                                  std::map<std::string, int>* missing) {
+ModelWorkloads workloads_of_nodes(const ExtractArguments& a, std::map<std::string, int>* missing) {
   const weights::MappedFile file(a.model);
   onnx::Model model = read_onnx(file.bytes(), a.model);
   const onnx::ExternalData constants(model);
@@ -117,15 +116,15 @@ ModelWorkloads workloads_of_program(const ExtractArguments& a) {
     return program_workloads(read_model_program(a).graph, a.model);
   } catch (const graph::GraphError& e) {
     if (!a.model.ends_with(".onnx")) throw;
-    throw graph::GraphError(fmt::format(
-        "{}\n'tune-cli extract {} --nodes' writes the specs of the other nodes", e.what(), a.model));
+    throw graph::GraphError(
+        fmt::format("{}\n'tune-cli extract {} --nodes' writes the specs of the other nodes",
+                    e.what(), a.model));
   }
 }
 
 int run_extract(const ExtractArguments& a) {
   std::map<std::string, int> missing;
-  const ModelWorkloads all =
-      a.nodes ? workloads_of_nodes(a, &missing) : workloads_of_program(a);
+  const ModelWorkloads all = a.nodes ? workloads_of_nodes(a, &missing) : workloads_of_program(a);
   if (!a.out.empty()) write_text_file(a.out, spec_file(all));
   if (a.common.json) {
     Json said = summary(all, a);

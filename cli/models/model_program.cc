@@ -98,8 +98,7 @@ graph::Graph optimized(graph::Graph graph, const ProgramArguments& a, const Narr
 }  // namespace
 
 void add_program(CLI::App& command, ProgramArguments& a) {
-  command
-      .add_option("model", a.model, "ONNX file, GGUF file of a decoder, or text of a program")
+  command.add_option("model", a.model, "ONNX file, GGUF file of a decoder, or text of a program")
       ->required();
   command
       .add_option("--dim", a.dims,

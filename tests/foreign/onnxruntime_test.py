@@ -88,6 +88,13 @@ def rows(count: int, size=64) -> dict:
     return {"x": np.random.default_rng(count).standard_normal((count, size)).astype(np.float32)}
 
 
+def log_of(model, **options) -> str:
+    """The provider's lines as a session is created."""
+    with captured() as lines:
+        session(model, level=1, **options)
+    return "\n".join(line for line in lines if "Tilewright" in line)
+
+
 # A process that has nothing but the runtime, and fails where a node is left to the CPU provider.
 ALONE = """
 import sys
@@ -372,6 +379,69 @@ class Package(ProviderTest):
         with self.assertRaises(subprocess.CalledProcessError) as raised, captured():
             package.compile_model(dense(), self.models, ["--trials", "0"], tune_cli=TUNE_CLI)
         self.assertIn("batch", raised.exception.stderr)
+
+
+class Hits(ProviderTest):
+    """Kernels that a database has, and no others."""
+
+    def tuned(self, *specs):
+        done = subprocess.run([TUNE_CLI, "tune", *specs, "--trials", "2", "--threads", "1", "--quiet", "--db",
+                               self.folder / "k.db"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def compiled(self, model: bytes, *options) -> subprocess.CompletedProcess:
+        path = self.folder / "model.onnx"
+        path.write_bytes(model)
+        return subprocess.run(
+            [sys.executable, "-m", "onnxruntime_ep_tilewright", path, self.models, "--hits", "--threads", "1", "--db",
+             self.folder / "k.db", *options], capture_output=True, text=True, check=False,
+            env={**os.environ, "PATH": f"{pathlib.Path(TUNE_CLI).resolve().parent}:{os.environ['PATH']}"})
+
+    def test_nodes_with_hits_run_here_and_the_others_stay(self):
+        model = onnx.load_from_string(dense(0, 2))
+        model.graph.node[2].output[0] = "r"
+        model.graph.node.append(helper.make_node("Softmax", ["r"], ["y"], name="rows"))
+        text = model.SerializeToString()
+        self.tuned("matmul:m=2,n=64,k=64,epilogue=[bias,relu]")
+        done = self.compiled(text)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        file, = self.models.glob("*.tw")
+        self.assertEqual((self.models / "exclude").read_text(), "rows\n")
+        with captured() as lines:
+            made = session(text, models=self.models, trial=0, level=1)
+        self.assertRegex("\n".join(lines), "Tilewright: claimed 1 of 1 regions, and 0 nodes alone")
+        self.expect_same(text, rows(2), made)
+        with self.assertRaises(Exception), captured():
+            session(text, models=self.models, trial=0, whole=True)
+        self.assertEqual(self.compiled(text).returncode, 0, "nothing is left to do")
+        self.assertEqual(list(self.models.glob("*.tw")), [file])
+
+    def test_a_part_of_a_graph_has_to_win(self):
+        self.tuned("matmul:m=2,n=64,k=64,epilogue=[bias]", "matmul:m=2,n=64,k=64,epilogue=[bias,relu]")
+        part = "1 nodes run as before, since .* takes 101% of .* here, of which a part of a graph takes 98% at most"
+        for model, slower in ((with_foreign_node().SerializeToString(), part), (dense(1, 2), "claimed 1 of 1 regions")):
+            shutil.rmtree(self.models)
+            self.assertEqual(self.compiled(model).returncode, 0)
+            file, = self.models.glob("*.tw")
+            with captured():
+                session(model, models=self.models)
+            verdicts = self.models / (file.name + ".trials")
+            key, _, difference = verdicts.read_text().splitlines()[0].split()
+            for ratio, said in ((0.97, "claimed 1 of 1 regions"), (1.01, slower)):
+                verdicts.write_text(f"{key} {ratio} {difference}\n" * 2)
+                self.assertRegex(log_of(model, models=self.models), said)
+
+    def test_without_hits_there_is_one_line(self):
+        self.tuned("softmax:m=3,n=5")
+        done = self.compiled(dense(0, 2))
+        self.assertEqual(done.returncode, 7)
+        self.assertRegex(done.stderr, r"^\S+models: no file, since no node of \S+model.onnx has a kernel; 'tune-cli extract .*\n$")
+        self.assertEqual(list(self.models.glob("*.tw")), [])
+
+    def test_a_database_that_does_not_exist(self):
+        done = self.compiled(dense(0, 2))
+        self.assertEqual(done.returncode, 5)
+        self.assertRegex(done.stderr, r"^tune-cli: there is no database '\S+k.db'; 'tune-cli tune SPEC --db FILE' makes one\n$")
 
 
 class Trials(ProviderTest):
