@@ -136,6 +136,16 @@ std::string nodes_of(const graph::Graph& graph, const Uses& uses,
   return nodes;
 }
 
+// "\n  NAME: view:" of each node that is no workload.
+std::string views_of(const graph::Graph& graph) {
+  std::string nodes;
+  graph::for_each_node(graph, [&](const graph::Graph&, const graph::Node& node, double) {
+    if (!node.is_workload())
+      nodes += fmt::format("\n  {}: view: other sizes of the same elements", node.label);
+  });
+  return nodes;
+}
+
 // The nodes of these workloads, and the command that tells of the first one.
 int report_lacking(const CompileArguments& a, const graph::Graph& graph, const Uses& uses,
                    const std::vector<size_t>& lacking) {
@@ -161,7 +171,12 @@ struct Wanted {
 // has them, which are the specs that a user tunes one by one. Throws MissError that names the nodes without any.
 ModelProgram program_of_hits(const CompileArguments& a, ModelProgram program,
                              database::Store& store) {
-  if (Wanted(a, program.graph, store).tuning.misses().empty()) return program;
+  const Wanted fused(a, program.graph, store);
+  if (fused.uses.workloads.empty()) {
+    throw MissError(fmt::format("{}: no file was written, since no kernel runs; nodes:{}", a.model,
+                                views_of(program.graph)));
+  }
+  if (fused.tuning.misses().empty()) return program;
   ProgramArguments plain = a;
   plain.no_fusion = true;
   program = read_model_program(plain);
