@@ -199,6 +199,17 @@ TEST_F(CompileHits, TakesTheNodesThatWereTunedOneByOne) {
   EXPECT_EQ(ran.json()["nodes"], 3);
 }
 
+TEST_F(CompileHits, NoFileStandsForViewsAlone) {
+  OnnxFile file;
+  file.input("x", {4, 16}).integers("sizes", {64}).output("y");
+  write("v.onnx", file.node("Reshape", {"x", "sizes"}, {"y"}).bytes());
+  ASSERT_EQ(run("tune softmax:m=3,n=5 --trials 1 --threads 1 --quiet --db k.db").code, 0);
+  const Ran ran = run("compile v.onnx --db k.db --quiet -o v.tw --hits");
+  EXPECT_EQ(ran.code, 7);
+  EXPECT_THAT(ran.err, HasSubstr("v.onnx: no file was written, since no kernel runs"));
+  EXPECT_THAT(ran.err, HasSubstr("\n  make_y: view: "));
+}
+
 TEST_F(CompileHits, TunesNothingAndSaysWhereADatabaseComesFrom) {
   Ran ran = hits();
   EXPECT_EQ(ran.code, 5);
