@@ -176,12 +176,12 @@ ModelProgram program_of_hits(const CompileArguments& a, ModelProgram program,
     throw MissError(fmt::format("{}: no file was written, since no kernel runs; nodes:{}", a.model,
                                 views_of(program.graph)));
   }
-  if (fused.tuning.misses().empty()) return program;
+  if (fused.tuning.lacking().empty()) return program;
   ProgramArguments plain = a;
   plain.no_fusion = true;
   program = read_model_program(plain);
   const Wanted wanted(a, program.graph, store);
-  const std::vector<size_t> misses = wanted.tuning.misses();
+  const std::vector<size_t> misses = wanted.tuning.lacking();
   if (misses.empty()) return program;
   throw MissError(
       fmt::format("{}: {} of {} workloads of {} have no kernel here with --threads {}, and no file "

@@ -68,16 +68,6 @@ std::vector<size_t> Tuning::lacking() const {
   return found;
 }
 
-std::vector<size_t> Tuning::misses() const {
-  std::vector<size_t> found;
-  for (size_t i = 0; i < uses_.workloads.size(); ++i) {
-    const Workload& w = uses_.workloads[i];
-    const auto record = best(w).record;
-    if (!record || (record->is_default && !is_tuned(w))) found.push_back(i);
-  }
-  return found;
-}
-
 double Tuning::seconds() const {
   double sum = 0;
   for (size_t i = 0; i < uses_.workloads.size(); ++i) {

@@ -42,8 +42,6 @@ class Tuning {
   bool run();
   // The workloads without any kernel: no candidate was right, and neither was the default.
   std::vector<size_t> lacking() const;
-  // The workloads without a kernel of a search or a first answer.
-  std::vector<size_t> misses() const;
   // Seconds of all nodes, one after another, each by the best kernel of its workload. None is lacking.
   double seconds() const;
 
