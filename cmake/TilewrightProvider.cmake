@@ -27,7 +27,7 @@ endif()
 # The package that brings it to Python: sources of the tree with the library beside them, as in a wheel.
 set(provider_package ${PROJECT_BINARY_DIR}/python/onnxruntime_ep_tilewright)
 file(MAKE_DIRECTORY ${provider_package}/lib)
-foreach(file __init__.py __main__.py py.typed)
+foreach(file __init__.py __main__.py _parts.py py.typed)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python/onnxruntime_ep_tilewright/${file} ${provider_package}/${file} SYMBOLIC)
 endforeach()
 file(CREATE_LINK ../../../libonnxruntime_ep_tilewright.so ${provider_package}/lib/libonnxruntime_ep_tilewright.so SYMBOLIC)

@@ -237,7 +237,8 @@ void Provider::claim_context(const GraphView& graph, const ort::Graph* owner, co
   claim(region, std::move(runner), support);
 }
 
-Provider::Refusal Provider::judge(const std::string& path, const Verdict& verdict) const {
+Provider::Refusal Provider::judge(const std::string& path, const Verdict& verdict,
+                                  bool part) const {
   if (!verdict.failure.empty()) return {path + " fails in a trial: " + verdict.failure};
   if (!verdict.problem.empty()) {
     log(ort::kInfo, "Tilewright: no trial of " + path + ": " + verdict.problem);
@@ -251,8 +252,12 @@ Provider::Refusal Provider::judge(const std::string& path, const Verdict& verdic
   }
   const std::string time =
       path + " takes " + percent(verdict.ratio) + " of the CPU provider's time";
-  if (verdict.ratio > kMostTime) {
-    return {time + " here; tune it longer (tune-cli compile --time), or set the option trial=0"};
+  const double most = part ? kMostTimeOfPart : kMostTime;
+  if (verdict.ratio > most) {
+    const std::string limit =
+        part ? ", of which a part of a graph takes " + percent(most) + " at most" : "";
+    return {time + " here" + limit +
+            "; tune it longer (tune-cli compile --time), or set the option trial=0"};
   }
   log(ort::kInfo, "Tilewright: " + time);
   return {};
@@ -276,7 +281,9 @@ Provider::Refusal Provider::refusal(const GraphView& graph, const Region& region
   }
   const bool narrower = is_narrower(graph, region) && options_.fallback;
   if (options_.trial) {
-    Refusal refused = judge(path, verdict_on(graph, region, onnx, *runner, options_, seconds));
+    const bool part = region.nodes.size() < graph.nodes().size();
+    Refusal refused =
+        judge(path, verdict_on(graph, region, onnx, *runner, options_, seconds), part);
     if (!refused.empty()) return refused;
   }
   if (narrower) {

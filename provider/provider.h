@@ -50,7 +50,8 @@ class Provider : public ort::Ep {
   // seconds at least.
   Refusal refusal(const GraphView& graph, const Region& region, double seconds,
                   ort::Support* support);
-  Refusal judge(const std::string& path, const Verdict& verdict) const;
+  // `part`: of a graph that has other nodes, too.
+  Refusal judge(const std::string& path, const Verdict& verdict, bool part) const;
   // Claims nodes of a region that was not claimed, which have files of their own. Returns how many.
   size_t claim_nodes(const GraphView& graph, const Region& region, ort::Support* support);
   // The lines of regions that are left to other providers.

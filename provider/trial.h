@@ -17,8 +17,10 @@ struct Verdict {
   std::string failure;    // of the model file's side; "": it ran
 };
 
-// A region may take so much of the CPU provider's time.
+// A region may take so much of the CPU provider's time. A part of a graph has to win: around it the runtime fuses less
+// than in the graph, which no trial of the part sees.
 inline constexpr double kMostTime = 1.02;
+inline constexpr double kMostTimeOfPart = 0.98;
 
 // The verdict of earlier trials on this machine, with this runtime, file and number of threads, which
 // stand beside the file; else that of a trial, which times for so many seconds at each size at least. A file that was found too slow

@@ -14,27 +14,15 @@
 #include "cli/models/gpu_program.h"
 #include "cli/models/kernels_in_place.h"
 #include "cli/models/model_error.h"
+#include "cli/models/model_program.h"
 #include "cli/models/narrowing.h"
-#include "cli/models/onnx_file.h"
-#include "cli/models/program_file.h"
 #include "cli/models/tuning.h"
 #include "cli/output/output_file.h"
 #include "cli/output/progress.h"
-#include "graph/decoder/import_decoder.h"
-#include "graph/import_onnx.h"
-#include "graph/interpret.h"
 #include "graph/loops/loops.h"
-#include "graph/optimize.h"
 #include "graph/plan.h"
-#include "graph/program.h"
 #include "graph/sizes.h"
-#include "models/onnx/external.h"
-#include "models/weights/gguf.h"
-#include "models/weights/mapped_file.h"
-#include "models/weights/tensor_file.h"
-#include "runtime/check/reference.h"
 #include "runtime/error.h"
-#include "runtime/thread_pool.h"
 #include "serving/models/stored_model.h"
 
 namespace tilewright::cli {
@@ -42,89 +30,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct CompileArguments {
-  CommonOptions common;
-  NarrowingArguments narrowing;
-  std::string model, out, time;
-  std::vector<std::string> dims, constants;
+struct CompileArguments : ProgramArguments {
+  std::string out, time;
   int trials = -1;  // not given: 16, or as many as the time allows
   int parent = 0;   // the process without which there is nobody to compile for
-  bool text = false, no_fusion = false, offline = false;
+  bool text = false, offline = false, hits = false;
 };
 
 constexpr double kPlacedShare = 0.1;   // of --time, for choosing kernels inside the model
 constexpr double kPlacedSeconds = 30;  // at most, without --time
-
-// The sizes of a decoder, a number each.
-std::map<std::string, DimSize> fixed_dims(const CompileArguments& a) {
-  std::map<std::string, DimSize> dims = read_dims(a.dims);
-  for (const auto& [name, size] : dims) {
-    if (!size.is_dynamic()) continue;
-    throw UsageError(
-        fmt::format("--dim {}={}..{}: a decoder is compiled for one size; expected a "
-                    "number, such as --dim {}={}",
-                    name, size.min, size.max, name, size.max));
-  }
-  return dims;
-}
-
-graph::Graph read_decoder(const CompileArguments& a) {
-  graph::DecoderSizes sizes;
-  const std::map<std::string, int64_t*> known = {{"context", &sizes.context},
-                                                 {"tokens", &sizes.tokens}};
-  for (const auto& [name, size] : fixed_dims(a)) {
-    auto place = known.find(name);
-    if (place == known.end()) {
-      throw UsageError(
-          fmt::format("--dim {}={}: a decoder has the sizes tokens and context", name, size.max));
-    }
-    *place->second = size.max;
-  }
-  if (a.narrowing.precision != "f32") {
-    throw UsageError(fmt::format("--precision {}: the weights of a GGUF file keep their types",
-                                 a.narrowing.precision));
-  }
-  graph::Graph graph = graph::import_decoder(weights::TensorFile::open(a.model), sizes);
-  graph::verify(graph);
-  return graph;
-}
-
-graph::Graph imported(std::string_view bytes, const CompileArguments& a,
-                      const onnx::StandIns& stand_ins) {
-  onnx::Model model = read_onnx(bytes, a.model);
-  for (const auto& [name, value] : read_constants(a.constants))
-    onnx::fix_input(&model, name, value);
-  const onnx::ExternalData constants(model);
-  graph::Graph graph = graph::import_onnx(model, read_dims(a.dims), stand_ins,
-                                          Target::parse(a.common.target).is_cuda());
-  graph::verify(graph);
-  return graph;
-}
-
-// The model as it says, with what depends on constants alone computed.
-graph::Graph read_graph(const CompileArguments& a, const onnx::StandIns& stand_ins) {
-  const weights::MappedFile file(a.model);
-  if (file.bytes().starts_with(weights::kGgufMagic)) return read_decoder(a);
-  const bool is_program = graph::is_program(file.bytes(), a.model);
-  if (is_program && !a.constants.empty()) {
-    throw UsageError("--const: a program says its constants itself; expected const in its text");
-  }
-  graph::Graph graph = is_program ? read_program_file(a.model, a.dims, stand_ins)
-                                  : imported(file.bytes(), a, stand_ins);
-  ThreadPool pool(thread_count(a.common));
-  graph::fold_constants(&graph, parallel_on(pool));
-  return graph;
-}
-
-graph::Graph optimized(graph::Graph graph, const CompileArguments& a, const Narrowing& narrowing) {
-  narrowing.apply(&graph);
-  const bool is_gpu = Target::parse(a.common.target).is_cuda();
-  if (!a.no_fusion) {
-    graph::optimize(&graph, is_gpu ? graph::Processor::Gpu : graph::Processor::Cpu);
-  }
-  graph::verify(graph);
-  return graph;
-}
 
 database::ServingContent content_of(const CompileArguments& a, const graph::Graph& graph,
                                     const Uses& uses) {
@@ -198,11 +112,19 @@ void require_trusted(const database::Store& store, const Tuning& tuning,
           a.common.db, store.distrust(), lacking));
 }
 
-// The nodes of these workloads, and the command that tells of the first one.
-int report_lacking(const CompileArguments& a, const graph::Graph& graph, const Uses& uses,
-                   const std::vector<size_t>& lacking) {
+TuningArguments tuning_arguments(const CompileArguments& a) {
+  // Races inside the model take the rest; they measure.
+  const double share = a.offline ? 1 : 1 - kPlacedShare;
+  const int trials = a.trials >= 0 ? a.trials : a.time.empty() ? 16 : TuneOptions::kNoLimit;
+  return {a.common, a.model, trials, a.time.empty() ? 0 : share * parse_time_limit(a.time),
+          a.offline};
+}
+
+// "\n  NAME: SPEC" of each node that has one of these workloads.
+std::string nodes_of(const graph::Graph& graph, const Uses& uses,
+                     const std::vector<size_t>& workloads) {
   std::set<std::string> specs;
-  for (size_t i : lacking) specs.insert(uses.workloads[i].canonical);
+  for (size_t i : workloads) specs.insert(uses.workloads[i].canonical);
   std::string nodes;
   graph::for_each_node(graph, [&](const graph::Graph& around, const graph::Node& node, double) {
     if (!node.is_workload()) return;
@@ -211,13 +133,62 @@ int report_lacking(const CompileArguments& a, const graph::Graph& graph, const U
       nodes += fmt::format("\n  {}: {}", node.label, spec);
     }
   });
+  return nodes;
+}
+
+// "\n  NAME: view:" of each node that is no workload.
+std::string views_of(const graph::Graph& graph) {
+  std::string nodes;
+  graph::for_each_node(graph, [&](const graph::Graph&, const graph::Node& node, double) {
+    if (!node.is_workload())
+      nodes += fmt::format("\n  {}: view: other sizes of the same elements", node.label);
+  });
+  return nodes;
+}
+
+// The nodes of these workloads, and the command that tells of the first one.
+int report_lacking(const CompileArguments& a, const graph::Graph& graph, const Uses& uses,
+                   const std::vector<size_t>& lacking) {
   fmt::print(stderr,
              "tune-cli: {} of {} workloads have no kernel that is right, and no file was written; "
              "this tells of the first one: {}{}; nodes:{}\n",
              lacking.size(), uses.workloads.size(),
              tune_command(uses.workloads[lacking[0]], a.common), a.offline ? " --offline" : "",
-             nodes);
+             nodes_of(graph, uses, lacking));
   return kNoValidCandidate;
+}
+
+// The workloads of a program, as its database has them.
+struct Wanted {
+  Wanted(const CompileArguments& a, const graph::Graph& graph, database::Store& store)
+      : uses(uses_of(graph)), arguments(tuning_arguments(a)), tuning(arguments, uses, store) {}
+  Uses uses;
+  TuningArguments arguments;
+  Tuning tuning;
+};
+
+// The program whose workloads all have kernels in the database: that behind all passes, or the nodes as the model
+// has them, which are the specs that a user tunes one by one. Throws MissError that names the nodes without any.
+ModelProgram program_of_hits(const CompileArguments& a, ModelProgram program,
+                             database::Store& store) {
+  const Wanted fused(a, program.graph, store);
+  if (fused.uses.workloads.empty()) {
+    throw MissError(fmt::format("{}: no file was written, since no kernel runs; nodes:{}", a.model,
+                                views_of(program.graph)));
+  }
+  if (fused.tuning.lacking().empty()) return program;
+  ProgramArguments plain = a;
+  plain.no_fusion = true;
+  program = read_model_program(plain);
+  const Wanted wanted(a, program.graph, store);
+  const std::vector<size_t> misses = wanted.tuning.lacking();
+  if (misses.empty()) return program;
+  throw MissError(
+      fmt::format("{}: {} of {} workloads of {} have no kernel here with --threads {}, and no file "
+                  "was written; "
+                  "'tune-cli extract {}' writes their specs for tune; nodes:{}",
+                  a.common.db, misses.size(), wanted.uses.workloads.size(), a.model,
+                  thread_count(a.common), a.model, nodes_of(program.graph, wanted.uses, misses)));
 }
 
 int note_interruption(const CompileArguments& a) {
@@ -234,36 +205,26 @@ PlacedKernels placed_kernels(const CompileArguments& a, const database::Store& s
                          catch_interrupts());
 }
 
-TuningArguments tuning_arguments(const CompileArguments& a) {
-  // Races inside the model take the rest; they measure.
-  const double share = a.offline ? 1 : 1 - kPlacedShare;
-  const int trials = a.trials >= 0 ? a.trials : a.time.empty() ? 16 : TuneOptions::kNoLimit;
-  return {a.common, a.model, trials, a.time.empty() ? 0 : share * parse_time_limit(a.time),
-          a.offline};
-}
-
 int run_compile(const CompileArguments& a) {
-  const graph::Graph model = read_graph(a, onnx::kStandIns);
-  const Narrowing narrowing(model, a.narrowing, a.common);
-  const graph::Graph graph = optimized(model, a, narrowing);
-  if (!graph.dims.empty()) {
-    graph::require_same(graph, optimized(read_graph(a, onnx::kOtherStandIns), a, narrowing));
-  }
+  ModelProgram program = read_model_program(a);
   if (a.text) {
-    fmt::print("{}", to_string(graph));
+    fmt::print("{}", to_string(program.graph));
     return kDone;
   }
   if (a.parent > 0) end_with_parent(a.parent);
-  require_target(a, graph);
+  require_target(a, program.graph);
   if (a.out.empty()) throw UsageError("-o: expected the name of the model file to write");
   require_writable_folder(a.out, "-o");  // tuning takes long
-  const Uses uses = uses_of(graph);
+  database::Store store = database::Store::open(
+      a.common.db, a.hits ? database::Mode::ReadOnly : database::Mode::Create);
+  if (a.hits) program = program_of_hits(a, std::move(program), store);
+  const auto& [model, narrowing, graph] = program;
   const graph::Plan plan = graph::plan_memory(graph);
-  database::Store store = database::Store::open(a.common.db, database::Mode::Create);
-  const TuningArguments wanted = tuning_arguments(a);
-  Tuning tuning(wanted, uses, store);
+  Wanted wanted(a, graph, store);
+  const Uses& uses = wanted.uses;
+  Tuning& tuning = wanted.tuning;
   require_trusted(store, tuning, a);
-  if (tuning.run()) return note_interruption(a);
+  if (!a.hits && tuning.run()) return note_interruption(a);
   if (const std::vector<size_t> lacking = tuning.lacking(); !lacking.empty()) {
     return report_lacking(a, graph, uses, lacking);
   }
@@ -305,40 +266,36 @@ void add_compile(CLI::App& app, Runners& runners) {
   CLI::App* sub =
       app.add_subcommand("compile", "Makes one file of a model: program, kernels, constants");
   add_common(*sub, a->common, {.specs = false, .cuda = true});
-  sub->add_option("model", a->model, "ONNX file, GGUF file of a decoder, or text of a program")
-      ->required();
+  add_program(*sub, *a);
   sub->add_option("-o,--out", a->out, "Model file to write")->type_name("FILE");
-  sub->add_option(
-         "--dim", a->dims,
-         "Size of a dimension that the model names, or the range of a size that each run gives; "
-         "of a decoder tokens and context")
-      ->type_name("NAME=SIZE|NAME=MIN..MAX")
-      ->take_all();
-  sub->add_option("--const", a->constants,
-                  "Number that an input always is, so that it is none of the file's")
-      ->type_name("INPUT=NUMBER")
-      ->take_all();
   sub->add_option(
          "--trials", a->trials,
          "Candidates per workload that the database has no tuned kernel for (16; with --time "
          "as many as it allows); 0: take what is there, and first answers")
       ->check(CLI::Range(0, 1000000));
   sub->add_option("--time", a->time, "Time limit for tuning: 90s, 10m, 1h30m")->type_name("TIME");
-  sub->add_flag("--offline", a->offline,
-                "For a CUDA target without a GPU: rank candidates by the data sheet's model, check "
-                "them in the emulator and measure nothing; the times are predicted");
-  add_narrowing(*sub, a->narrowing);
+  CLI::Option* hits = sub->add_flag(
+      "--hits", a->hits,
+      "Take kernels that the database has and tune nothing; a model with other workloads is "
+      "refused, and its nodes without a kernel are named");
+  CLI::Option* offline = sub->add_flag(
+      "--offline", a->offline,
+      "For a CUDA target without a GPU: rank candidates by the data sheet's model, check "
+      "them in the emulator and measure nothing; the times are predicted");
+  hits->excludes(offline)
+      ->excludes(sub->get_option("--trials"))
+      ->excludes(sub->get_option("--time"));
   sub->add_option("--parent", a->parent,
                   "Stop as on Ctrl-C when the process with this id has ended")
       ->type_name("PID")
       ->check(CLI::PositiveNumber);
-  sub->add_flag("--no-fusion", a->no_fusion, "Keep functions of elements as nodes of their own");
   sub->add_flag("--text", a->text, "Print the program and do nothing else");
   sub->footer(
       "Examples:\n  tune-cli compile model.onnx --dim batch=1 -o model.tw --db kernels.db\n"
       "  tune-cli compile model.onnx --dim batch=1..8 --dim seq=1..512 -o model.tw\n"
       "  tune-cli compile vad.onnx --const sr=16000 --dim batch=1 --dim sequence=576 -o vad.tw\n"
       "  tune-cli compile model.onnx -o model.tw --trials 0\n"
+      "  tune-cli compile model.onnx -o model.tw --db kernels.db --hits\n"
       "  tune-cli compile model.onnx -o model.tw --precision bf16 --tolerance 0.01\n"
       "  tune-cli compile model.onnx -o model.tw --target cuda:sm_90a --offline --trials 0\n"
       "  tune-cli compile model.onnx -o model.tw --precision i8 --in x=x.npy\n"

@@ -6,6 +6,9 @@
 
 #include "cli/command.h"
 #include "cli/models/extract.h"
+#include "cli/models/tuning.h"
+#include "graph/loops/loops.h"
+#include "graph/sizes.h"
 
 namespace tilewright::cli {
 namespace {
@@ -27,7 +30,54 @@ void add_layer(const onnx::Layer& layer, std::map<std::string, size_t>* places,
   if (!layer.note.empty() && !noted) w.notes.push_back(layer.note);
 }
 
+void add_counts(ModelWorkloads* all) {
+  for (ModelWorkload& w : all->workloads) {
+    Json spec = Json::parse(w.spec);
+    spec["count"] = w.count;
+    w.spec = spec.dump();
+  }
+}
+
+void require_workloads(const ModelWorkloads& all, const std::string& path) {
+  if (all.workloads.empty()) {
+    const std::string why =
+        all.left_out.empty() ? fmt::format("its {} nodes calculate nothing", all.nodes)
+                             : fmt::format("{} nodes were left out, the first of them {} ({}): {}",
+                                           all.left_out.size(), all.left_out[0].node,
+                                           all.left_out[0].op, all.left_out[0].reason);
+    throw UsageError(fmt::format("{}: no workload was found; {}", path, why));
+  }
+}
+
 }  // namespace
+
+ModelWorkloads program_workloads(const graph::Graph& graph, const std::string& path) {
+  const Uses uses = uses_of(graph);
+  ModelWorkloads all;
+  std::map<std::string, size_t> places;
+  for (size_t i = 0; i < uses.workloads.size(); ++i) {
+    places.emplace(uses.workloads[i].canonical, i);
+    all.workloads.push_back({"", uses.workloads[i], static_cast<int64_t>(uses.counts[i]), {}, {}});
+  }
+  graph::for_each_node(graph, [&](const graph::Graph& around, const graph::Node& node, double) {
+    ++all.nodes;
+    if (node.is_plain()) {
+      all.left_out.push_back({node.label, node.plain, "it runs on one thread, without a kernel"});
+    }
+    if (!node.is_workload()) return;
+    const Workload own = parse_workload(graph::ranged(around, node).spec);
+    all.workloads[places.at(own.canonical)].nodes.push_back(node.label);
+  });
+  for (ModelWorkload& w : all.workloads) {
+    Json spec = Json::parse(w.workload.canonical);
+    spec["name"] = w.nodes[0];
+    w.spec = spec.dump();
+    w.workload.label = w.nodes[0];
+  }
+  add_counts(&all);
+  require_workloads(all, path);
+  return all;
+}
 
 ModelWorkloads model_workloads(const onnx::Model& model, const std::map<std::string, DimSize>& dims,
                                const onnx::LayerOptions& options) {
@@ -39,22 +89,11 @@ ModelWorkloads model_workloads(const onnx::Model& model, const std::map<std::str
   all.nodes = model.nodes.size();
   std::map<std::string, size_t> places;
   for (const onnx::Layer& layer : layers.layers) add_layer(layer, &places, &all.workloads);
-  for (ModelWorkload& w : all.workloads) {
-    Json spec = Json::parse(w.spec);
-    spec["count"] = w.count;
-    w.spec = spec.dump();
-  }
+  add_counts(&all);
   for (const onnx::LeftOut& l : layers.left_out) {
     all.left_out.push_back({l.node->label(), l.node->full_op(), l.reason});
   }
-  if (all.workloads.empty()) {
-    const std::string why =
-        all.left_out.empty() ? fmt::format("its {} nodes calculate nothing", all.nodes)
-                             : fmt::format("{} nodes were left out, the first of them {} ({}): {}",
-                                           all.left_out.size(), all.left_out[0].node,
-                                           all.left_out[0].op, all.left_out[0].reason);
-    throw UsageError(fmt::format("{}: no workload was found; {}", model.path, why));
-  }
+  require_workloads(all, model.path);
   return all;
 }
 

@@ -1,7 +1,7 @@
 // Runs a small ONNX model with kernels out of a database, and holds the result against the model's own
 // definition in f64:
 //
-//   tune-cli extract model.onnx | tune-cli tune - --db kernels.db
+//   tune-cli extract model.onnx --nodes | tune-cli tune - --db kernels.db
 //   onnx_model model.onnx kernels.db
 //
 // The nodes that extract makes specs of run as kernels, with what follows fused into them. The others

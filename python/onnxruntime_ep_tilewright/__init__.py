@@ -21,11 +21,16 @@ import sys
 import tempfile
 from typing import Any, Sequence
 
+from ._parts import keep_winners
+
 __all__ = ["add_to", "compile_model", "get_ep_name", "get_ep_names", "get_library_path", "register"]
 
 _NAME = "TilewrightExecutionProvider"
 # Matches "  y (com.microsoft.Op): there is no kernel for this operator" and "tune-cli: 'y': operand W has to be a constant".
 _WITHOUT_KERNEL = re.compile(r"(?:  (?=.* \([\w.]+\): )|tune-cli: ')(.+?)(?: \([\w.]+\)|'): ")
+# Matches "  y: matmul:m=8,…", a node that --hits names.
+_WITHOUT_HIT = re.compile(r"  (.+?): [a-z]\w*:")
+_MISSES = 7  # the exit code of tune-cli where the database lacks what was asked for
 _LIBRARY = pathlib.Path(__file__).parent / "lib" / "libonnxruntime_ep_tilewright.so"
 
 
@@ -81,26 +86,50 @@ def compile_model(model: Any, models: str | pathlib.Path, arguments: Sequence[st
 
     `arguments` are options of `tune-cli compile`, such as ["--dim", "batch=1", "--time", "60"]. Names of nodes
     that have no kernel go into the file `exclude` of the folder, which the provider reads: these stay with
-    other providers, and what is left is compiled. With `alone` each node is compiled by itself, for models
-    that are faster in part; nodes without a kernel are passed over. A session has to use the same
-    `graph_optimization_level`, since it looks for the graph as the runtime has optimized it. Returns the files;
-    what is there already is not compiled again."""
+    other providers, and what is left is compiled. With the option `--hits` the same happens to nodes for which
+    the database of `--db` has no kernel, and nothing is tuned. With `alone` each node is compiled by itself, for
+    models that are faster in part; nodes without a kernel are passed over. A session has to use the same
+    `graph_optimization_level`, since it looks for the graph as the runtime has optimized it. Where new files stand for
+    parts of a graph of fixed sizes, the whole model is timed with them and without, and those that make it no faster
+    are deleted. Returns the files; what is there already is not compiled again."""
     folder = pathlib.Path(models)
     folder.mkdir(parents=True, exist_ok=True)
     program = tune_cli or _tune_cli()
+    made = []
     while True:
         with tempfile.TemporaryDirectory(prefix="tilewright-") as dump:
             _dump(model, folder, dump, alone, graph_optimization_level)
             regions = sorted(pathlib.Path(dump).glob("*.onnx"))
             without = set()
             for region in regions:
-                command = [program, "compile", str(region), "-o", str(folder / (region.stem + ".tw")), *arguments]
-                without |= _compile(command)
+                file = folder / (region.stem + ".tw")
+                without |= _compile([program, "compile", str(region), "-o", str(file), *arguments])
+                if file.is_file():
+                    made.append(file)
         if alone or not without:
             break
-        with open(folder / "exclude", "a", encoding="utf-8") as file:
-            file.writelines(name + "\n" for name in sorted(without))
+        without -= _excluded(folder)
+        if not without:  # the next round would find the same regions
+            raise RuntimeError(f"regions of {model if not isinstance(model, bytes) else 'the model'} have nodes without "
+                               f"a kernel that {folder / 'exclude'} names already; expected an empty folder")
+        with open(folder / "exclude", "a", encoding="utf-8") as list_of_names:
+            list_of_names.writelines(name + "\n" for name in sorted(without))
+    if made and (alone or _excluded(folder)):
+        keep_winners(model, folder, made, _threads(arguments), graph_optimization_level)
     return sorted(folder.glob("*.tw"))
+
+
+def _threads(arguments: Sequence[str]) -> int:
+    """What `--threads` says; 0, which is all, without it."""
+    text = " ".join(map(str, arguments))
+    found = re.search(r"--threads[ =](\d+)", text)
+    return int(found[1]) if found else 0
+
+
+def _excluded(folder: pathlib.Path) -> set[str]:
+    """The names that the provider leaves to others."""
+    file = folder / "exclude"
+    return set(file.read_text(encoding="utf-8").splitlines()) if file.is_file() else set()
 
 
 def _dump(model: Any, folder: pathlib.Path, dump: str, alone: bool, level: Any) -> None:
@@ -118,19 +147,28 @@ def _dump(model: Any, folder: pathlib.Path, dump: str, alone: bool, level: Any) 
 def _compile(command: Sequence[str]) -> set[str]:
     """Runs tune-cli; the nodes that have no kernel, or nothing when it is done."""
     said = []
+    hits = "--hits" in command
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
             for line in process.stderr:
                 said.append(line)
-                print(line, end="", file=sys.stderr, flush=True)
+                if not hits:
+                    print(line, end="", file=sys.stderr, flush=True)
         except KeyboardInterrupt:  # the program keeps its finished trials
             process.send_signal(signal.SIGINT)
             process.wait()
             raise
     if process.returncode == 0:
         return set()
-    names = {found[1] for line in said for found in [_WITHOUT_KERNEL.match(line)] if found}
+    missed = process.returncode == _MISSES
+    if hits and not missed:
+        print("".join(said), end="", file=sys.stderr, flush=True)
+    if any("have no dimension of that name" in line for line in said):
+        print("A part of a graph has open sizes under names of its own; give the model fixed sizes first: "
+              "python -m onnxruntime.tools.make_dynamic_shape_fixed --help", file=sys.stderr)
+    pattern = _WITHOUT_HIT if missed else _WITHOUT_KERNEL
+    names = {found[1] for line in said for found in [pattern.match(line)] if found}
     if not names:
         raise subprocess.CalledProcessError(process.returncode, command, stderr="".join(said))
     return names

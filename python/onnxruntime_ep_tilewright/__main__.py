@@ -13,13 +13,14 @@ from . import compile_model
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m onnxruntime_ep_tilewright", description="Compiles what the provider could claim of a model.",
-        epilog="Further options are those of tune-cli compile: --dim, --threads, --time, --db.")
+        epilog="Further options are those of tune-cli compile: --dim, --threads, --time, --db, and --hits, with which nodes "
+        "run on the kernels that the database has and nothing is tuned.")
     parser.add_argument("model", help="an ONNX file")
     parser.add_argument("folder", help="where model files go: the provider's option `models`")
     parser.add_argument("--alone", action="store_true", help="compile each node by itself")
     given, rest = parser.parse_known_args()
     try:
-        compile_model(given.model, given.folder, rest, alone=given.alone)
+        files = compile_model(given.model, given.folder, rest, alone=given.alone)
     except subprocess.CalledProcessError as error:
         return error.returncode
     except KeyboardInterrupt:
@@ -28,6 +29,13 @@ def main() -> int:
     except FileNotFoundError as error:
         print(error, file=sys.stderr)
         return 4
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        return 3
+    if not files:
+        print(f"{given.folder}: no file, since no node of {given.model} has a kernel; 'tune-cli extract {given.model}' "
+              "writes the specs to tune", file=sys.stderr)
+        return 7
     return 0
 
 

@@ -3,9 +3,11 @@ own evaluator, those that onnx stores beside its models, or those of ONNX Runtim
 the evaluator cannot run a model. With TILEWRIGHT_UPDATE_GOLDEN=1 and the package onnxruntime the test writes that file.
 
 usage: compile_test.py TUNE_CLI"""
+import contextlib
 import json
 import os
 import pathlib
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -39,10 +41,22 @@ class Compiled(unittest.TestCase):
                               check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def extracted(self, path: pathlib.Path, options=()) -> set[str]:
+        """The digests of the workloads that extract writes."""
+        done = subprocess.run([TUNE_CLI, "extract", path, "--json", *options], capture_output=True, text=True, check=True)
+        return {result["workload"] for result in json.loads(done.stdout)["results"]}
+
+    def stored(self, database: str) -> set[str]:
+        """Those that a database has."""
+        with contextlib.closing(sqlite3.connect(self.folder / database)) as connection:
+            return {row[0] for row in connection.execute("select hash from workloads")}
+
     def outputs(self, path: pathlib.Path, inputs: dict, options=()) -> list[np.ndarray]:
-        """Of a file that the model is compiled to."""
+        """Of a file that the model is compiled to, from kernels of the workloads that extract writes."""
+        before = self.stored("k.db") if (self.folder / "k.db").exists() else set()
         self.tune_cli("compile", path, "-o", "m.tw", "--db", "k.db", "--trials", "0", "--threads", "1", "--quiet",
                       *options)
+        self.assertEqual(self.extracted(path, options) | before, self.stored("k.db"))
         names = [output.name for output in onnx.load(path).graph.output]
         arguments = ["run", "m.tw", "--threads", "1"]
         for number, (name, array) in enumerate(inputs.items()):

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import unittest
 import warnings
+from unittest import mock
 
 from support import enter, main
 
@@ -24,6 +25,7 @@ import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 import onnxruntime as ort  # noqa: E402
 import onnxruntime_ep_tilewright as package  # noqa: E402
+import onnxruntime_ep_tilewright._parts as parts  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.backend.test.case.node import collect_testcases  # noqa: E402
 
@@ -88,6 +90,13 @@ def rows(count: int, size=64) -> dict:
     return {"x": np.random.default_rng(count).standard_normal((count, size)).astype(np.float32)}
 
 
+def log_of(model, **options) -> str:
+    """The provider's lines as a session is created."""
+    with captured() as lines:
+        session(model, level=1, **options)
+    return "\n".join(line for line in lines if "Tilewright" in line)
+
+
 # A process that has nothing but the runtime, and fails where a node is left to the CPU provider.
 ALONE = """
 import sys
@@ -112,6 +121,10 @@ class ProviderTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         self.models = self.folder / "models"
         self.models.mkdir()
+        # Parts of small models are slower or not by chance; Hits tests what becomes of them.
+        patch = mock.patch.object(package, "keep_winners")
+        self.keep_winners = patch.start()
+        self.addCleanup(patch.stop)
 
     def dumped(self, model, **options) -> list[pathlib.Path]:
         """The regions of a model that have no model file yet."""
@@ -372,6 +385,96 @@ class Package(ProviderTest):
         with self.assertRaises(subprocess.CalledProcessError) as raised, captured():
             package.compile_model(dense(), self.models, ["--trials", "0"], tune_cli=TUNE_CLI)
         self.assertIn("batch", raised.exception.stderr)
+
+
+class Hits(ProviderTest):
+    """Kernels that a database has, and no others."""
+
+    def tuned(self, *specs):
+        done = subprocess.run([TUNE_CLI, "tune", *specs, "--trials", "2", "--threads", "1", "--quiet", "--db",
+                               self.folder / "k.db"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def hits_of(self, model: bytes) -> list[pathlib.Path]:
+        with captured():
+            return package.compile_model(model, self.models, ["--hits", "--threads", "1", "--quiet", "--db",
+                                                              str(self.folder / "k.db")], tune_cli=TUNE_CLI)
+
+    def compiled(self, model: bytes, *options) -> subprocess.CompletedProcess:
+        path = self.folder / "model.onnx"
+        path.write_bytes(model)
+        return subprocess.run(
+            [sys.executable, "-m", "onnxruntime_ep_tilewright", path, self.models, "--hits", "--threads", "1", "--db",
+             self.folder / "k.db", *options], capture_output=True, text=True, check=False,
+            env={**os.environ, "PATH": f"{pathlib.Path(TUNE_CLI).resolve().parent}:{os.environ['PATH']}"})
+
+    def test_nodes_with_hits_run_here_and_the_others_stay(self):
+        model = onnx.load_from_string(dense(0, 2))
+        model.graph.node[2].output[0] = "r"
+        model.graph.node.append(helper.make_node("Softmax", ["r"], ["y"], name="rows"))
+        text = model.SerializeToString()
+        self.tuned("matmul:m=2,n=64,k=64,epilogue=[bias,relu]")
+        file, = self.hits_of(text)
+        self.keep_winners.assert_called_once_with(text, self.models, [file], 1, None)
+        self.assertEqual((self.models / "exclude").read_text(), "rows\n")
+        with captured() as lines:
+            made = session(text, models=self.models, trial=0, level=1)
+        self.assertRegex("\n".join(lines), "Tilewright: claimed 1 of 1 regions, and 0 nodes alone")
+        self.expect_same(text, rows(2), made)
+        with self.assertRaises(Exception), captured():
+            session(text, models=self.models, trial=0, whole=True)
+        self.assertEqual(self.hits_of(text), [file], "nothing is left to do")
+        self.keep_winners.assert_called_once()
+
+    def test_parts_are_kept_as_long_as_the_whole_model_is_not_slower(self):
+        files = [self.models / f"{name}.tw" for name in "abcd"]
+        for ratios, kept in (([0.9], "abc"), ([1.1, 1.0], "a"), ([1.1, 1.1], "")):
+            for file, part in zip(files, (0.5, 0.6, 0.97, 0.99)):
+                file.write_text("")
+                parts._verdicts(file).write_text(f"key 2 0\nkey {part} 0\n")
+            others = iter(ratios)
+            with mock.patch.object(parts._Race, "ratio", lambda _: next(others)), captured() as lines:
+                parts.keep_winners(dense(0, 2), self.models, files, 1, None)
+            self.assertEqual([file.stem for file in sorted(self.models.glob("*.tw"))], list(kept))
+            self.assertEqual(len(list(self.models.glob("*.trials"))), len(kept))
+            self.assertRegex(lines[0], f": {len(kept)} of 4 files of parts make the model faster and are kept")
+
+    def test_a_race_takes_every_type_and_no_open_sizes(self):
+        ports = [helper.make_tensor_value_info(*port) for port in (
+            ("x", TensorProto.FLOAT16, [3]), ("b", TensorProto.BOOL, [3]), ("i", TensorProto.INT64, [3]),
+            ("y", TensorProto.FLOAT16, [3]), ("j", TensorProto.INT64, [3]))]
+        nodes = [helper.make_node("Where", ["b", "x", "x"], ["y"]), helper.make_node("Neg", ["i"], ["j"])]
+        model = helper.make_model(helper.make_graph(nodes, "types", ports[:3], ports[3:]),
+                                  opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+        with captured():
+            self.assertGreater(parts._Race(model, self.models, 1, None).ratio(), 0)
+            self.assertIsNone(parts._Race(dense(), self.models, 1, None).inputs)
+
+    def test_a_part_of_a_graph_has_to_win(self):
+        self.tuned("matmul:m=2,n=64,k=64,epilogue=[bias]", "matmul:m=2,n=64,k=64,epilogue=[bias,relu]")
+        part = "1 nodes run as before, since .* takes 101% of .* here, of which a part of a graph takes 98% at most"
+        for model, slower in ((with_foreign_node().SerializeToString(), part), (dense(1, 2), "claimed 1 of 1 regions")):
+            shutil.rmtree(self.models)
+            file, = self.hits_of(model)
+            with captured():
+                session(model, models=self.models)
+            verdicts = self.models / (file.name + ".trials")
+            key, _, difference = verdicts.read_text().splitlines()[0].split()
+            for ratio, said in ((0.97, "claimed 1 of 1 regions"), (1.01, slower)):
+                verdicts.write_text(f"{key} {ratio} {difference}\n" * 2)
+                self.assertRegex(log_of(model, models=self.models), said)
+
+    def test_without_hits_there_is_one_line(self):
+        self.tuned("softmax:m=3,n=5")
+        done = self.compiled(dense(0, 2))
+        self.assertEqual(done.returncode, 7)
+        self.assertRegex(done.stderr, r"^\S+models: no file, since no node of \S+model.onnx has a kernel; 'tune-cli extract .*\n$")
+        self.assertEqual(list(self.models.glob("*.tw")), [])
+
+    def test_a_database_that_does_not_exist(self):
+        done = self.compiled(dense(0, 2))
+        self.assertEqual(done.returncode, 5)
+        self.assertRegex(done.stderr, r"^tune-cli: there is no database '\S+k.db'; 'tune-cli tune SPEC --db FILE' makes one\n$")
 
 
 class Trials(ProviderTest):

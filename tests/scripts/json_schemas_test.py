@@ -171,7 +171,7 @@ class Schemas(unittest.TestCase):
 
     def test_models(self):
         (self.at / "m.onnx").write_bytes(onnx_model())
-        extracted = self.valid("extract", self.document("extract", "m.onnx"))
+        extracted = self.valid("extract", self.document("extract", "m.onnx", "--nodes"))
         self.assertEqual(extracted["results"][0]["spec"], "matmul:m=4,n=8,k=16")
         self.assertEqual(extracted["left_out"][0]["op"], "Mystery")
         self.write_safetensors("m.safetensors")

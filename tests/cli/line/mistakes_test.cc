@@ -115,7 +115,7 @@ const Mistake kMistakes[] = {
     {"tune model.gguf", "model.gguf", "a file of weights", "'tune-cli weights model.gguf'"},
     // Files.
     {"extract specs.txt", "specs.txt", "not an ONNX file", "expected"},
-    {"extract model.gguf", "model.gguf", "not an ONNX file but a GGUF file",
+    {"extract model.gguf --nodes", "model.gguf", "not an ONNX file but a GGUF file",
      "'tune-cli weights model.gguf'"},
     {"weights specs.txt", "specs.txt", "not a safetensors or GGUF file", "expected"},
     {"weights model.onnx", "model.onnx", "not a safetensors or GGUF file",

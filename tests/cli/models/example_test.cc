@@ -52,7 +52,7 @@ class OnnxExample : public Cli {};
 TEST_F(OnnxExample, AModelsLayersRunFromTheDatabase) {
   std::ofstream(dir_ / "m.onnx", std::ios::binary) << small_model();
   const std::string program = TILEWRIGHT_BINARY_DIR "/onnx_model m.onnx kernels.db";
-  Ran extracted = run("extract m.onnx --json -o specs.json");
+  Ran extracted = run("extract m.onnx --nodes --json -o specs.json");
   ASSERT_EQ(extracted.code, 0) << extracted.err;
   EXPECT_EQ(extracted.json()["results"].size(), 5u) << extracted.out;
   EXPECT_EQ(extracted.json()["left_out"], Json::array());

@@ -27,7 +27,7 @@ class Extract : public Cli {
 };
 
 TEST_F(Extract, TheFileIsOneThatTuneTakes) {
-  Ran ran = run("extract m.onnx --dim batch=4 -o specs.json");
+  Ran ran = run("extract m.onnx --nodes --dim batch=4 -o specs.json");
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("     2        0.002  80.0%  matmul:m=4,n=16,k=16\n"));
   EXPECT_THAT(ran.out, HasSubstr("1 nodes left out\n  make_n (NonZero): there is no spec for"));
@@ -51,7 +51,7 @@ TEST_F(Extract, CountsDecideWhichWorkloadGetsTheNextTrials) {
     file.node("MatMul", {"y" + std::to_string(i), "v"}, {"y" + std::to_string(i + 1)});
   }
   write("often.onnx", file.bytes());
-  ASSERT_EQ(run("extract often.onnx --dim batch=4 -o specs.json").code, 0);
+  ASSERT_EQ(run("extract often.onnx --nodes --dim batch=4 -o specs.json").code, 0);
   Ran ran = run("tune specs.json --trials 20 --batch 4 --threads 1 --quiet --json");
   ASSERT_EQ(ran.code, 0) << ran.err;
   const std::string often = ran.json()["results"][1]["workload"];
@@ -74,20 +74,20 @@ TEST_F(Extract, CountsDecideWhichWorkloadGetsTheNextTrials) {
 }
 
 TEST_F(Extract, WithoutAFileTheSpecsGoToStandardOutput) {
-  Ran ran = run("extract m.onnx --dim batch=1..4");
+  Ran ran = run("extract m.onnx --nodes --dim batch=1..4");
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(Json::parse(ran.out)["workloads"][0]["m"], "1..4");
   EXPECT_THAT(ran.err, HasSubstr("2 workloads, "));
-  EXPECT_EQ(run("extract m.onnx --dim batch=1 --quiet").err, "");
-  Ran tuned =
-      shell(TILEWRIGHT_BINARY_DIR "/tune-cli extract m.onnx --dim batch=2 | " TILEWRIGHT_BINARY_DIR
-                                  "/tune-cli tune - --trials 1 --threads 1 --json");
+  EXPECT_EQ(run("extract m.onnx --nodes --dim batch=1 --quiet").err, "");
+  Ran tuned = shell(TILEWRIGHT_BINARY_DIR
+                    "/tune-cli extract m.onnx --nodes --dim batch=2 | " TILEWRIGHT_BINARY_DIR
+                    "/tune-cli tune - --trials 1 --threads 1 --json");
   ASSERT_EQ(tuned.code, 0) << tuned.err;
   EXPECT_EQ(tuned.json()["results"].size(), 2u);
 }
 
 TEST_F(Extract, TheSummaryForProgramsTellsWorkAndWhatIsLeftOut) {
-  Json json = run("extract m.onnx --dim batch=4 --json").json();
+  Json json = run("extract m.onnx --nodes --dim batch=4 --json").json();
   EXPECT_EQ(json["nodes"], 4);
   EXPECT_EQ(json["opsets"][""], 17);
   EXPECT_EQ(json["flops"], 2 * 4 * 16 * (16 + 16 + 8));
@@ -110,7 +110,7 @@ class ExtractExternal : public Extract {
     file.node("Reshape", {"x", "shape"}, {"r"}).node("MatMul", {"r", "w"}, {"y"});
     file.node("MatMul", {"x", "u"}, {"z"}).weight("u", {6, 2});
     write("e.onnx", file.bytes());
-    return run("extract e.onnx " + options);
+    return run("extract e.onnx --nodes " + options);
   }
   const std::string data_ = std::string(8, '\xff') + test::raw_text<int64_t>({3, 8});
 };
@@ -160,7 +160,7 @@ TEST_F(ExtractExternal, PlacesThatAreNoneAreRefused) {
 
 TEST_F(Extract, RefusalsNameTheirCause) {
   auto refused = [&](const std::string& arguments, const std::string& message) {
-    Ran ran = run("extract -o out.json " + arguments);
+    Ran ran = run("extract --nodes -o out.json " + arguments);
     EXPECT_EQ(ran.code, 2) << arguments;
     EXPECT_THAT(ran.err, HasSubstr(message)) << arguments;
     EXPECT_FALSE(fs::exists(dir_ / "out.json")) << arguments;

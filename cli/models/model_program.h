@@ -1,0 +1,34 @@
+// The program of a model, as a command line asks for it. `compile` and `extract` share it, so both name the same
+// workloads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/models/narrowing.h"
+#include "graph/graph.h"
+
+namespace tilewright::cli {
+
+struct ProgramArguments {
+  CommonOptions common;
+  NarrowingArguments narrowing;
+  std::string model;  // an ONNX file, a GGUF file of a decoder, or the text of a program
+  std::vector<std::string> dims, constants;
+  bool no_fusion = false;
+};
+// Adds the options that change a program: the model, --dim, --const, --no-fusion, and those of its precision.
+void add_program(CLI::App& command, ProgramArguments& arguments);
+
+struct ModelProgram {
+  graph::Graph model;  // as the file says, with what depends on constants alone computed
+  Narrowing narrowing;
+  graph::Graph graph;  // behind all passes: the nodes that run
+};
+
+// Throws UsageError for options that do not fit, FileError for files that cannot be read, GraphError for nodes
+// without a kernel, and ToleranceError.
+ModelProgram read_model_program(const ProgramArguments& arguments);
+
+}  // namespace tilewright::cli
