@@ -153,18 +153,18 @@ class Pipeliner : public Mutator {
       rings[b.get()] = ring_buffers.back();
     }
     const Expr end = simplify(n.min + n.extent);
-    auto placed = [&](const std::vector<Stmt>& stmts, const Expr& at) {
-      const Expr slot = simplify(floormod(at - n.min, Expr(stages)));
-      return in_slot(rings, slot, substitute(make_seq(stmts), VarMap{{n.var.get(), at}}));
+    auto slot = [&](const Expr& at) { return simplify(floormod(at - n.min, Expr(stages))); };
+    auto copies_of = [&](const Expr& at) {
+      const Stmt copies = substitute(make_seq(parts.copies), VarMap{{n.var.get(), at}});
+      return make_if(at < end, copied_to_slot(rings, slot(at), copies));
     };
-    auto copies_of = [&](const Expr& at) { return make_if(at < end, placed(parts.copies, at)); };
     // A slot becomes free an iteration later where a wgmma group still reads it.
     const int64_t distance = stages - (leaves_wgmma_pending(n) ? 2 : 1);
     Var ahead(n.var.name() + "_ahead");
     Stmt commit = call_statement(CallOp::AsyncCommit);
     Stmt fill = make_for(ahead, 0, distance, ForKind::Unrolled,
                          make_seq({copies_of(simplify(n.min + ahead)), commit}));
-    Stmt uses = placed(parts.uses, n.var);
+    Stmt uses = in_slot(rings, slot(n.var), make_seq(parts.uses));
     for (size_t i = parts.others.size(); i-- > 0;) uses = make_allocate(parts.others[i], uses);
     // Behind the barrier, all threads see the copies that were waited for. Nobody reads any more
     // the slot that the next copies go to.

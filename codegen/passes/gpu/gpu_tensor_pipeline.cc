@@ -55,6 +55,17 @@ class Computing : public Mutator {
     return by_first(c.repeated(store_box(load(c.shared, c.start), c.operand, c.box)));
   }
 
+  // Nothing makes other threads wait for such a store, nor copies for its readers.
+  Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
+    if (ring_ && ring_->has(n.buffer)) {
+      throw LoweringError(
+          fmt::format("'{}' is stored to by threads, but TMA copies of loop '{}' fill it; such "
+                      "stores need a buffer of their own",
+                      n.buffer->name, ring_->loop.var.name()));
+    }
+    return s;
+  }
+
   // Before others write there again, waits until TMA stores have read what threads wrote for them.
   Stmt mutate_evaluate(const EvaluateNode& n, const Stmt& s) override {
     if (!as_call(n.value, CallOp::Barrier)) return s;
