@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda_lowering.h"
 #include "ir/arith/simplify.h"
+#include "ir/call_table.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -89,6 +91,23 @@ class InstructionFinder : public Mutator {
   Expr thread_;  // along x; undefined outside of threads
 };
 
+void find_uses(CudaKernel& kernel) {
+  kernel.stored = stored_by(kernel.body);
+  std::set<const ExprNode*> named;
+  for_each_expr(kernel.body, [&](const Expr& e) {
+    auto* c = e.as<CallNode>();
+    for (size_t a = 0; c && a < c->args.size(); ++a) {
+      const CallAccess access = access_of(c->op, a);
+      kernel.loads_boxes |= access == CallAccess::Write;
+      kernel.stores_boxes |= access == CallAccess::MapWrite;
+      if (access == CallAccess::MapRead || access == CallAccess::MapWrite)
+        named.insert(c->args[a].get());
+    }
+    auto* n = e.as<LoadNode>();
+    if (n && named.count(n) == 0) kernel.read.insert(n->buffer.get());
+  });
+}
+
 }  // namespace
 
 const InstructionNest* CudaKernel::instruction(const ForNode& loop) const {
@@ -102,11 +121,22 @@ bool CudaKernel::has_wgmma() const {
   });
 }
 
+bool CudaKernel::stores_wgmma_operands() const {
+  return std::any_of(instructions.begin(), instructions.end(), [&](const auto& found) {
+    auto* nest = std::get_if<WgmmaNest>(&found.second);
+    auto is_stored = [&](const Buffer& b) {
+      return b->scope == Scope::Shared && stored.count(b.get()) != 0;
+    };
+    return nest && (is_stored(nest->a.buffer) || is_stored(nest->b.buffer));
+  });
+}
+
 CudaKernel match_kernel(const Stmt& body, const std::vector<DimVar>& dims, const Target& target) {
-  CudaKernel kernel{body, {}};
+  CudaKernel kernel{body};
   InstructionFinder finder(kernel, target);
   for (const DimVar& d : dims) finder.bind(d);
   kernel.body = finder(body);
+  find_uses(kernel);
   return kernel;
 }
 

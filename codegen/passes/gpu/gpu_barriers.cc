@@ -1,13 +1,13 @@
 // Inserts barriers where threads of a block exchange values through memory.
 #include <algorithm>
 #include <cstdlib>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "codegen/cuda/cuda_tensor_copy.h"
-#include "codegen/cuda/instructions/cuda_wgmma_flight.h"
 #include "codegen/cuda_lowering.h"
+#include "codegen/loop_nest.h"
+#include "codegen/statements.h"
 #include "ir/arith/simplify.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
@@ -15,13 +15,11 @@
 namespace tilewright {
 namespace {
 
-using Buffers = std::set<const BufferNode*>;
-
 // Accesses since the last barrier to memory that other threads see.
 struct Since {
-  Buffers written, read;
+  BufferSet written, read;
   // Asynchronous copies that were issued; they count as written once they are waited for.
-  Buffers in_flight;
+  BufferSet in_flight;
 
   void merge(const Since& other) {
     written.insert(other.written.begin(), other.written.end());
@@ -29,14 +27,6 @@ struct Since {
     in_flight.insert(other.in_flight.begin(), other.in_flight.end());
   }
 };
-
-Expr flat_index(const StoreNode& store) {
-  Expr flat = 0;
-  for (size_t d = 0; d < store.indices.size(); ++d) {
-    flat = flat * store.buffer->shape[d] + store.indices[d];
-  }
-  return flat;
-}
 
 // The loop and the loops inside it.
 std::vector<const ForNode*> nest_of(const ForNode& loop) {
@@ -80,7 +70,7 @@ bool writes_apart(const ForNode& loop, const BufferNode* buffer) {
   });
   if (stores.size() != 1) return false;
   const std::vector<const ForNode*> nest = nest_of(loop);
-  const Expr flat = flat_index(*stores[0]);
+  const Expr flat = flat_index(stores[0]->buffer, stores[0]->indices);
   // Otherwise the index may change from iteration to iteration without the digits.
   if (has_let(loop.body) || reads_memory(flat)) return false;
   Analyzer known;
@@ -107,7 +97,7 @@ bool writes_apart(const ForNode& loop, const BufferNode* buffer) {
 
 // The effects of one statement on memory that threads of a block share.
 struct Effects {
-  Buffers written, read, issued;
+  BufferSet written, read, issued;
   bool waits = false, is_barrier = false;
 };
 
@@ -115,7 +105,7 @@ struct Effects {
 // what another one writes. No barrier is needed inside it.
 class BarrierInserter {
  public:
-  explicit BarrierInserter(const Buffers& shared) : shared_(shared) {}
+  explicit BarrierInserter(BufferSet shared) : shared_(std::move(shared)) {}
 
   Stmt insert(const Stmt& s) {
     switch (s.kind()) {
@@ -205,42 +195,39 @@ class BarrierInserter {
     return e;
   }
 
-  void note(const Buffer& b, Buffers& list) const {
+  void note(const Buffer& b, BufferSet& list) const {
     if (shared_.count(b.get()) != 0) list.insert(b.get());
   }
 
-  const Buffers& shared_;
+  const BufferSet shared_;
   Since since_;
   bool has_barrier_ = false;  // or a wait
 };
 
-// Buffers through which threads of one kernel can exchange values: those that it writes. TMA copies
+// BufferSet through which threads of one kernel can exchange values: those that it writes. TMA copies
 // to shared memory have waits of their own (pipeline_tensor_copies).
-Buffers exchanged(const Stmt& kernel) {
-  Buffers buffers, brought;
+BufferSet exchanged(const Stmt& kernel) {
+  BufferSet buffers, brought;
   for_each_stmt(kernel, [&](const Stmt& s) {
     auto* n = s.as<StoreNode>();
     if (n && !is_private(n->buffer)) buffers.insert(n->buffer.get());
     auto* loop = s.as<ForNode>();
     if (!loop || !is_tensor_copy(*loop)) return;
-    for_each_stmt(loop->body, [&](const Stmt& x) {
-      auto* store = x.as<StoreNode>();
-      if (store && store->buffer->scope == Scope::Shared) brought.insert(store->buffer.get());
-    });
+    brought.merge(stored_by(s));
   });
-  for (const BufferNode* b : brought) buffers.erase(b);
+  for (const BufferNode* b : brought) {
+    if (b->scope == Scope::Shared) buffers.erase(b);
+  }
   return buffers;
 }
 
 }  // namespace
 
 Program insert_barriers(const Program& program) {
-  Program result = program;
-  result.body = map_kernels(program.body, [](const Stmt& kernel) {
-    Buffers shared = exchanged(kernel);
-    return BarrierInserter(shared).insert(kernel);
-  });
-  return result;
+  auto in_kernel = [](const Stmt& kernel) {
+    return BarrierInserter(exchanged(kernel)).insert(kernel);
+  };
+  return with_body(program, map_kernels(program.body, in_kernel));
 }
 
 }  // namespace tilewright

@@ -11,6 +11,7 @@
 #include "codegen/cuda/cuda_cluster.h"
 #include "codegen/cuda/cuda_tile_order.h"
 #include "codegen/cuda_lowering.h"
+#include "codegen/statements.h"
 #include "ir/arith/simplify.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
@@ -160,15 +161,10 @@ Buffer sums_of(const Streamed& parts) {
 }
 
 Streamed take_apart(const Kernel& kernel, const ForNode& terms) {
+  Body body = body_of(kernel.loop.body);
   Streamed parts;
-  Stmt body = kernel.loop.body;
-  while (auto* a = body.as<AllocateNode>()) {
-    parts.buffers.push_back(a->buffer);
-    body = a->body;
-  }
-  std::vector<Stmt> stmts = {body};
-  if (auto* seq = body.as<SeqNode>()) stmts = seq->stmts;
-  for (const Stmt& s : stmts) {
+  parts.buffers = std::move(body.buffers);
+  for (const Stmt& s : body.stmts) {
     if (is_streamed(s)) {
       parts.terms = s.as<ForNode>();
     } else {
@@ -243,7 +239,7 @@ class Streamer {
     std::vector<Stmt> stmts = parts_.before;
     stmts.push_back(make_for(from, first, last - first + Expr(1), ForKind::Serial, add));
     stmts.insert(stmts.end(), parts_.after.begin(), parts_.after.end());
-    Stmt body = make_if(first < last, with_buffers(make_seq(stmts)));
+    Stmt body = make_if(first < last, with_buffers(parts_.buffers, make_seq(stmts)));
     body = make_let(last, floordiv(n_.var * terms_ + terms_ - Expr(1), share_), body);
     body = make_let(first, floordiv(n_.var * terms_, share_), body);
     return make_for(n_.var, 0, shared_, n_.for_kind, body, without(n_.annotations, kPersistentKey));
@@ -271,11 +267,6 @@ class Streamer {
     return AtElements(fn)(make_seq(parts_.before));
   }
 
-  Stmt with_buffers(Stmt body) const {
-    for (size_t i = parts_.buffers.size(); i-- > 0;) body = make_allocate(parts_.buffers[i], body);
-    return body;
-  }
-
   // The part [begin, end) of a tile along k; the whole of k gives a result.
   Stmt piece(const Expr& block, const Expr& begin, const Expr& end) {
     const ForNode& t = *parts_.terms;
@@ -288,7 +279,7 @@ class Streamer {
     });
     Expr is_whole = (begin <= Expr(0)) && (end >= terms_);
     stmts.push_back(make_if(is_whole, make_seq(parts_.after), keep));
-    return with_buffers(make_seq(stmts));
+    return with_buffers(parts_.buffers, make_seq(stmts));
   }
 
   const ForNode& n_;
@@ -351,11 +342,10 @@ class GridRewriter {
 }  // namespace
 
 Program persist_grids(const Program& program) {
-  Program result = program;
   GridRewriter rewriter(program.dims);
-  result.body = map_kernels(program.body, [&](const Stmt& kernel) { return rewriter(kernel); });
-  for (const Buffer& b : rewriter.partials) result.body = make_allocate(b, result.body);
-  return result;
+  Stmt body = map_kernels(program.body, [&](const Stmt& kernel) { return rewriter(kernel); });
+  for (const Buffer& b : rewriter.partials) body = make_allocate(b, body);
+  return with_body(program, body);
 }
 
 }  // namespace tilewright

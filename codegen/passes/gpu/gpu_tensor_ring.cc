@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codegen/cuda/instructions/cuda_wgmma_flight.h"
+#include "codegen/statements.h"
 
 namespace tilewright {
 
@@ -44,11 +44,7 @@ Stmt with_counter(const Ring& ring, const Stmt& body) {
 }
 
 Stmt with_release(const Ring& ring, const Stmt& uses, const Stmt& free) {
-  if (auto* n = uses.as<AllocateNode>()) {
-    return make_allocate(n->buffer, with_release(ring, n->body, free));
-  }
-  std::vector<Stmt> stmts = {uses};
-  if (auto* seq = uses.as<SeqNode>()) stmts = seq->stmts;
+  auto [buffers, stmts] = body_of(uses);
   const auto last = std::find_if(stmts.rbegin(), stmts.rend(), [&](const Stmt& s) {
     const auto read = read_by(s);
     return std::any_of(read.begin(), read.end(),
@@ -60,7 +56,7 @@ Stmt with_release(const Ring& ring, const Stmt& uses, const Stmt& free) {
     ++next;
   }
   stmts.insert(next, free);
-  return make_seq(std::move(stmts));
+  return with_buffers(buffers, make_seq(std::move(stmts)));
 }
 
 Stmt with_lookups(const Ring& ring, Stmt body) {

@@ -5,13 +5,13 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "codegen/cuda/cuda_tensor_copy.h"
 #include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda_lowering.h"
+#include "codegen/statements.h"
 #include "ir/arith/simplify.h"
 #include "ir/compare.h"
 #include "ir/visitor.h"
@@ -180,8 +180,8 @@ std::map<ForKind, Axis> axes_of(const Stmt& kernel) {
 }
 
 // The accumulators of matrix instructions.
-std::set<const BufferNode*> sums_of_mma(const Stmt& kernel) {
-  std::set<const BufferNode*> sums;
+BufferSet sums_of_mma(const Stmt& kernel) {
+  BufferSet sums;
   for_each_stmt(kernel, [&](const Stmt& s) {
     auto* loop = s.as<ForNode>();
     if (!loop || mma_mark(*loop).empty()) return;
@@ -200,9 +200,8 @@ class Hoister : public Mutator {
   Stmt hoist(const Stmt& kernel) {
     Stmt body = mutate(kernel);
     for (size_t a = kAxes.size(); a-- > 0;) {
-      if (kAxes[a] == ForKind::BlockZ) {  // the innermost block axis: around the threads
-        for (size_t i = shared_.size(); i-- > 0;) body = make_allocate(shared_[i], body);
-      }
+      // The innermost block axis: around the threads.
+      if (kAxes[a] == ForKind::BlockZ) body = with_buffers(shared_, body);
       auto it = axes_.find(kAxes[a]);
       if (it == axes_.end()) continue;
       const Axis& axis = it->second;
@@ -362,7 +361,7 @@ class Hoister : public Mutator {
   }
 
   std::map<ForKind, Axis> axes_;
-  std::set<const BufferNode*> sums_;
+  BufferSet sums_;
   std::vector<ForKind> bound_;  // axes of the loops around
   int64_t team_ = 1;            // threads per iteration of the innermost of these
   VarMap values_;
@@ -387,10 +386,8 @@ void require_global(const Stmt& body) {
 
 Program hoist_threads(const Program& program) {
   if (program.body.as<AllocateNode>()) require_global(program.body);
-  Program result = program;
-  result.body =
-      map_kernels(program.body, [](const Stmt& kernel) { return Hoister(kernel).hoist(kernel); });
-  return result;
+  auto in_kernel = [](const Stmt& kernel) { return Hoister(kernel).hoist(kernel); };
+  return with_body(program, map_kernels(program.body, in_kernel));
 }
 
 }  // namespace tilewright
