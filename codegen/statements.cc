@@ -30,6 +30,20 @@ Program with_body(const Program& program, Stmt body) {
   return result;
 }
 
+Stmt map_stores(const Stmt& s, const std::function<Stmt(const StoreNode&, const Stmt&)>& fn) {
+  class Stores : public Mutator {
+   public:
+    explicit Stores(const std::function<Stmt(const StoreNode&, const Stmt&)>& fn) : fn_(fn) {}
+
+   protected:
+    Stmt mutate_store(const StoreNode& n, const Stmt& s) override { return fn_(n, s); }
+
+   private:
+    const std::function<Stmt(const StoreNode&, const Stmt&)>& fn_;
+  };
+  return Stores(fn)(s);
+}
+
 BufferSet read_by(const Stmt& s) {
   BufferSet read;
   for_each_expr(s, [&](const Expr& e) {

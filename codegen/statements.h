@@ -1,6 +1,7 @@
 // Statements as the list that they run as, and the buffers that they use.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -19,6 +20,9 @@ Stmt with_buffers(const std::vector<Buffer>& buffers, Stmt s);
 
 /// The program with another body.
 Program with_body(const Program& program, Stmt body);
+
+/// `s` with each store replaced by what `fn` makes of it.
+Stmt map_stores(const Stmt& s, const std::function<Stmt(const StoreNode&, const Stmt&)>& fn);
 
 using BufferSet = std::set<const BufferNode*>;
 /// The buffers of a statement's loads, and of its stores.

@@ -103,67 +103,51 @@ struct Effects {
 
 // Walks a kernel. A loop over threads is one step: `bind` has made sure that no iteration reads
 // what another one writes. No barrier is needed inside it.
-class BarrierInserter {
+class BarrierInserter : public Mutator {
  public:
   explicit BarrierInserter(BufferSet shared) : shared_(std::move(shared)) {}
 
-  Stmt insert(const Stmt& s) {
-    switch (s.kind()) {
-      case StmtKind::For: return in_loop(s);
-      case StmtKind::Seq: {
-        std::vector<Stmt> stmts;
-        for (const Stmt& child : s.as<SeqNode>()->stmts) stmts.push_back(insert(child));
-        return make_seq(std::move(stmts));
-      }
-      case StmtKind::If: return in_branches(*s.as<IfNode>());
-      case StmtKind::Let: {
-        auto* n = s.as<LetNode>();
-        return make_let(n->var, n->value, insert(n->body));
-      }
-      case StmtKind::Allocate: {
-        auto* n = s.as<AllocateNode>();
-        return make_allocate(n->buffer, insert(n->body));
-      }
-      default: return step(s);
+ protected:
+  using Mutator::mutate;
+  Expr mutate(const Expr& e) override { return e; }
+  Stmt mutate_store(const StoreNode&, const Stmt& s) override { return step(s); }
+  Stmt mutate_evaluate(const EvaluateNode&, const Stmt& s) override { return step(s); }
+
+  Stmt mutate_for(const ForNode& n, const Stmt& s) override {
+    bool by_threads = is_thread_axis(n.for_kind) || n.for_kind == ForKind::Warp;
+    if (by_threads || is_tensor_copy(n) || needs_none(n)) return step(s);
+    if (!is_block_axis(n.for_kind)) {
+      // The next iteration begins with the accesses that this one leaves.
+      Since before = since_;
+      mutate(n.body);
+      since_.merge(before);
     }
+    return Mutator::mutate_for(n, s);
+  }
+
+  // All threads take the same branch: nothing outside loops over threads depends on the thread.
+  Stmt mutate_if(const IfNode& n, const Stmt&) override {
+    Since before = since_;
+    Stmt then_case = mutate(n.then_case);
+    Since after = since_;
+    since_ = before;
+    Stmt else_case = mutate(n.else_case);
+    since_.merge(after);
+    return make_if(n.cond, then_case, else_case);
   }
 
  private:
-  Stmt in_loop(const Stmt& s) {
-    auto* n = s.as<ForNode>();
-    bool by_threads = is_thread_axis(n->for_kind) || n->for_kind == ForKind::Warp;
-    if (by_threads || is_tensor_copy(*n) || needs_none(*n)) return step(s);
-    if (!is_block_axis(n->for_kind)) {
-      // The next iteration begins with the accesses that this one leaves.
-      Since before = since_;
-      insert(n->body);
-      since_.merge(before);
-    }
-    return make_for(n->var, n->min, n->extent, n->for_kind, insert(n->body), n->annotations);
-  }
-
   // A loop whose iterations need no barrier between or in them needs at most one, before it.
   bool needs_none(const ForNode& n) const {
     if (is_block_axis(n.for_kind)) return false;
     BarrierInserter alone(shared_);
-    alone.insert(n.body);
+    alone(n.body);
     Since& left = alone.since_;
     std::erase_if(left.written, [&](const BufferNode* b) {
       return left.read.count(b) == 0 && writes_apart(n, b);
     });
-    alone.insert(n.body);
+    alone(n.body);
     return !alone.has_barrier_;
-  }
-
-  // All threads take the same branch: nothing outside loops over threads depends on the thread.
-  Stmt in_branches(const IfNode& n) {
-    Since before = since_;
-    Stmt then_case = insert(n.then_case);
-    Since after = since_;
-    since_ = before;
-    Stmt else_case = n.else_case.defined() ? insert(n.else_case) : Stmt();
-    since_.merge(after);
-    return make_if(n.cond, then_case, else_case);
   }
 
   Stmt step(const Stmt& s) {
@@ -224,9 +208,7 @@ BufferSet exchanged(const Stmt& kernel) {
 }  // namespace
 
 Program insert_barriers(const Program& program) {
-  auto in_kernel = [](const Stmt& kernel) {
-    return BarrierInserter(exchanged(kernel)).insert(kernel);
-  };
+  auto in_kernel = [](const Stmt& kernel) { return BarrierInserter(exchanged(kernel))(kernel); };
   return with_body(program, map_kernels(program.body, in_kernel));
 }
 

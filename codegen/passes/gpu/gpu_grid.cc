@@ -180,18 +180,6 @@ Streamed take_apart(const Kernel& kernel, const ForNode& terms) {
   return parts;
 }
 
-// Replaces the stores that set accumulators to 0 by others for the same elements and threads.
-class AtElements : public Mutator {
- public:
-  explicit AtElements(std::function<Stmt(const StoreNode&)> fn) : fn_(std::move(fn)) {}
-
- protected:
-  Stmt mutate_store(const StoreNode& n, const Stmt&) override { return fn_(n); }
-
- private:
-  std::function<Stmt(const StoreNode&)> fn_;
-};
-
 // Streams the accumulation of a kernel (stream-K). A unit is one iteration of its loop over k. The
 // units of all shared tiles, one tile behind the other, are cut into even shares, one per block.
 class Streamer {
@@ -263,8 +251,10 @@ class Streamer {
     return indices;
   }
 
+  // The stores that set accumulators to 0, replaced by others for the same elements and threads.
   Stmt at_elements(const std::function<Stmt(const StoreNode&)>& fn) {
-    return AtElements(fn)(make_seq(parts_.before));
+    return map_stores(make_seq(parts_.before),
+                      [&](const StoreNode& n, const Stmt&) { return fn(n); });
   }
 
   // The part [begin, end) of a tile along k; the whole of k gives a result.

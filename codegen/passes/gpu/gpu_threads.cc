@@ -91,21 +91,6 @@ std::optional<Expr> start_of(BinaryOp op, const Type& type) {
   }
 }
 
-// Replaces one statement by another.
-class Replace : public Mutator {
- public:
-  Replace(const StoreNode* from, Stmt to) : from_(from), to_(std::move(to)) {}
-
- protected:
-  Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
-    return &n == from_ ? to_ : Mutator::mutate_store(n, s);
-  }
-
- private:
-  const StoreNode* from_;
-  Stmt to_;
-};
-
 // Redirects what a marked nest has in registers to this lane's elements: its accumulators, and an
 // operand that was brought there.
 class OwnElements : public Mutator {
@@ -334,8 +319,9 @@ class Hoister : public Mutator {
       return make_buffer(name + suffix, store.buffer->elem, {Expr(1)}, Scope::Register);
     };
     const Buffer own = in_register("_own"), all = in_register("_all");
-    Stmt terms =
-        Replace(&store, make_store(own, at, binary(step.op, load(own, at), step.term)))(update);
+    const Stmt own_step = make_store(own, at, binary(step.op, load(own, at), step.term));
+    const Stmt terms = map_stores(
+        update, [&](const StoreNode& n, const Stmt& s) { return &n == &store ? own_step : s; });
     const Expr total = binary(step.op, load(store.buffer, store.indices), load(all, at));
     in_lanes_ = true;
     Stmt result = mutate(make_store(store.buffer, store.indices, total));
