@@ -242,8 +242,7 @@ Expr call(Type type, CallOp op, std::vector<Expr> args) {
   });
   for (size_t i = 0; i < args.size(); ++i) {
     require_defined(args[i], row.name, "argument");
-    const CallAccess access = access_of(op, i);
-    const bool is_named = access != CallAccess::Value && access != CallAccess::Address;
+    const bool is_named = access_of(op, i) != CallAccess::Value;
     require(!is_named || args[i].as<LoadNode>() != nullptr, [&] {
       return fmt::format("{}: operand '{}' names no element of an array", row.name,
                          row.operands[i].name);

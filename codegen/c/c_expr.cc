@@ -115,9 +115,8 @@ std::string CExpr::print(const Expr& e) {
       if (n->op == CallOp::IfThenElse) return select_text(n->args[0], n->args[1], n->args[2]);
       if (n->op == CallOp::Dot) return dot_text(*n);
       if (n->op == CallOp::Prefetch) {
-        auto* at = n->args[0].as<LoadNode>();
-        TW_ASSERT(at, "prefetch takes the element to fetch as a load");
-        return fmt::format("__builtin_prefetch(&{}, 0, {})", element(at->buffer, at->indices[0]),
+        const LoadNode& at = *n->args[0].as<LoadNode>();
+        return fmt::format("__builtin_prefetch(&{}, 0, {})", element(at.buffer, at.indices[0]),
                            print(n->args[1]));
       }
       throw LoweringError(fmt::format("'{}' has no meaning on a CPU", name_of(n->op)));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "codegen/loop_nest.h"
 #include "ir/compare.h"
 #include "ir/visitor.h"
 
@@ -13,29 +14,6 @@ namespace {
 
 constexpr int64_t kUnitBits = 16 * 8;
 constexpr int64_t kMostCopies = 64;  // per tile; beyond that, threads copy better
-
-// The index of an element among those of its buffer.
-Expr flat_place(const LoadNode& n) {
-  Expr flat = 0;
-  for (size_t d = 0; d < n.indices.size(); ++d) {
-    flat = flat * n.buffer->shape[d] + n.indices[d];
-  }
-  return flat;
-}
-
-// The expression in one iteration of a loop.
-Expr with(const Expr& e, const ForNode* loop, int64_t turn) {
-  return substitute(e, VarMap{{loop->var.get(), loop->min + Expr(turn)}});
-}
-
-// The growth of an index with each iteration of a loop; nothing where the steps differ.
-std::optional<int64_t> step_of(const Expr& place, const ForNode* loop, Analyzer& known) {
-  const int64_t last = *as_int(loop->extent) - 1;
-  if (last == 0 || !uses_var(place, loop->var)) return 0;
-  const auto one = as_int(known.simplify(with(place, loop, 1) - with(place, loop, 0)));
-  const auto all = as_int(known.simplify(with(place, loop, last) - with(place, loop, 0)));
-  return one && all && *all == last * *one ? one : std::nullopt;
-}
 
 bool begins_at_units(const Expr& place, int bits, Analyzer& known) {
   return known.prove(eq(floormod(place * Expr(bits), Expr(kUnitBits)), Expr(0)));
@@ -46,11 +24,11 @@ bool begins_at_units(const Expr& place, int bits, Analyzer& known) {
 Stretch find_stretch(const std::vector<const ForNode*>& loops, const LoadNode& from,
                      const LoadNode& to, Analyzer& known) {
   const int bits = bits_of(from.buffer->elem);
-  Expr source = flat_place(from), target = flat_place(to);
+  Expr source = flat_index(from.buffer, from.indices), target = flat_index(to.buffer, to.indices);
   Stretch found{1, {}, loops, {}};
   auto continues = [&](const ForNode* loop) {
-    return *as_int(loop->extent) > 1 && step_of(source, loop, known) == found.elements &&
-           step_of(target, loop, known) == found.elements;
+    return *as_int(loop->extent) > 1 && step_along(source, *loop, known) == found.elements &&
+           step_along(target, *loop, known) == found.elements;
   };
   for (auto next = found.repeats.end();;) {
     next = std::find_if(found.repeats.begin(), found.repeats.end(), continues);
@@ -76,8 +54,8 @@ Stretch find_stretch(const std::vector<const ForNode*>& loops, const LoadNode& f
                     from.buffer->name, found.elements, copies, kMostCopies));
   }
   for (const ForNode* loop : found.along) {
-    source = with(source, loop, 0);
-    target = with(target, loop, 0);
+    source = in_iteration(source, *loop, 0);
+    target = in_iteration(target, *loop, 0);
   }
   for (const auto& [place, buffer] : {std::pair{source, from.buffer}, {target, to.buffer}}) {
     if (begins_at_units(place, bits, known)) continue;

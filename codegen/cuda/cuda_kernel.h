@@ -11,6 +11,7 @@
 #include "codegen/cuda/instructions/cuda_shuffle.h"
 #include "codegen/cuda/instructions/cuda_stmatrix.h"
 #include "codegen/cuda/instructions/cuda_wgmma_nest.h"
+#include "codegen/statements.h"
 #include "ir/stmt.h"
 #include "kernel/target.h"
 
@@ -20,12 +21,18 @@ using InstructionNest = std::variant<MmaNest, WgmmaNest, StmatrixNest, ShuffleNe
 
 struct CudaKernel {
   Stmt body;
-  std::map<const ForNode*, InstructionNest> instructions;  ///< by the outermost loop of the nest
+  std::map<const ForNode*, InstructionNest> instructions = {};  ///< by the outermost loop of a nest
+  /// Buffers by their use. A buffer that only TMA copies move is passed by maps and in neither.
+  BufferSet read = {}, stored = {};
+  bool loads_boxes = false, stores_boxes = false;  ///< by TMA
 
   /// The instruction that the loop is; null for other loops.
   const InstructionNest* instruction(const ForNode& loop) const;
   /// Whether it has asynchronous matrix instructions.
   bool has_wgmma() const;
+  /// Whether threads store what these read from shared memory. A fence to the asynchronous proxy
+  /// then stands before barriers.
+  bool stores_wgmma_operands() const;
 };
 
 /// The kernel `body` of a program that lower_for_cuda() has lowered, with these dimensions. Throws

@@ -12,7 +12,6 @@
 #include "codegen/cuda/cuda_expr.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/cuda/cuda_tensor_text.h"
-#include "codegen/cuda/cuda_uses.h"
 #include "codegen/cuda/instructions/cuda_wgmma_flight.h"
 #include "codegen/cuda_lowering.h"
 #include "ir/visitor.h"
@@ -58,9 +57,9 @@ class KernelPrinter {
   void store_stmt(const StoreNode& n);
   void allocate_stmt(const AllocateNode& n);
   void evaluate_stmt(const EvaluateNode& n);
-  void block(const Stmt& s);
+  void inside(const Stmt& s);
   void tensor_copy(const TensorTransfer& copy);
-  std::vector<std::string> buffer_parameters(const Uses& uses);
+  std::vector<std::string> buffer_parameters();
   std::vector<std::string> dim_parameters();
   // Whether no launch writes this one of the buffers, parameters first.
   bool is_input(size_t buffer) const {
@@ -112,11 +111,10 @@ void KernelPrinter::sequence(const SeqNode& n) {
   if (is_ours) lines(flight_.end(expr_));
 }
 
-void KernelPrinter::block(const Stmt& s) {
+void KernelPrinter::inside(const Stmt& s) {
   ++text_.depth;
   stmt(s);
   --text_.depth;
-  line("}");
 }
 
 // A loop over an axis is the thread's position; all other statements stand in it.
@@ -175,7 +173,8 @@ void KernelPrinter::for_stmt(const ForNode& n, const Stmt& next) {
   line(fmt::format("for ({0} {1} = {2}; {1} < {3}; ++{1}) {{", type, var, min, end));
   const bool leaves_pending = leaves_wgmma_pending(n);
   if (leaves_pending) flight_.begin_pending();
-  block(n.body);
+  inside(n.body);
+  line("}");
   if (leaves_pending) lines(flight_.end_pending(expr_));
 }
 
@@ -191,16 +190,16 @@ void KernelPrinter::instruction(const InstructionNest& nest, const ForNode& n, c
 
 void KernelPrinter::if_stmt(const IfNode& n) {
   line(fmt::format("if ({}) {{", expr_.print_bare(n.cond)));
-  ++text_.depth;
   {
     KnowledgeScope scope(known_);
     known_.assume(n.cond);
-    stmt(n.then_case);
+    inside(n.then_case);
   }
-  --text_.depth;
-  if (!n.else_case.defined()) return line("}");
-  line("} else {");
-  block(n.else_case);
+  if (n.else_case.defined()) {
+    line("} else {");
+    inside(n.else_case);
+  }
+  line("}");
 }
 
 void KernelPrinter::let_stmt(const LetNode& n) {
@@ -272,12 +271,12 @@ void KernelPrinter::allocate_stmt(const AllocateNode& n) {
   stmt(n.body);
 }
 
-std::vector<std::string> KernelPrinter::buffer_parameters(const Uses& uses) {
+std::vector<std::string> KernelPrinter::buffer_parameters() {
   std::vector<std::string> parameters;
   const std::vector<Buffer>& buffers = maps_.buffers();
   for (size_t i = 0; i < buffers.size(); ++i) {
     const BufferNode* b = buffers[i].get();
-    bool reads = uses.read.count(b) != 0, writes = uses.written.count(b) != 0;
+    bool reads = kernel_.read.count(b) != 0, writes = kernel_.stored.count(b) != 0;
     if (!reads && !writes) continue;
     std::string name = expr_.buffers[b] = expr_.fresh(b->name);
     const bool is_made = launch_->dependent && !is_input(i);
@@ -302,11 +301,10 @@ std::string KernelPrinter::print(const std::string& entry, CudaLaunch& launch, b
   launch.entry = entry;
   launch.grid = {Expr(1), Expr(1), Expr(1)};
   launch.block = {1, 1, 1};
-  const Uses uses = uses_of(kernel_.body);
   // Tiles that TMA loads need no fence to be seen.
-  needs_fences_ = uses.boxes_stored || stores_wgmma_operands(kernel_.body);
-  aligns_boxes_ = kernel_.has_wgmma() || uses.boxes_loaded || uses.boxes_stored;
-  std::vector<std::string> parameters = buffer_parameters(uses);
+  needs_fences_ = kernel_.stores_boxes || kernel_.stores_wgmma_operands();
+  aligns_boxes_ = kernel_.has_wgmma() || kernel_.loads_boxes || kernel_.stores_boxes;
+  std::vector<std::string> parameters = buffer_parameters();
   const std::vector<std::string> dims = dim_parameters();
   // The next launch's blocks take the room that this one's blocks leave: all of these run when they
   // start.

@@ -8,6 +8,7 @@
 
 #include "codegen/cuda/cuda_bulk_copy.h"
 #include "codegen/cuda/instructions/cuda_instruction.h"
+#include "codegen/loop_nest.h"
 #include "codegen/lowering.h"
 #include "ir/compare.h"
 #include "ir/predicates.h"
@@ -104,17 +105,14 @@ class CopyMatcher {
   }
 
   void take_loops() {
-    Stmt at;
-    const ForNode* loop = &loop_;
-    while (loop) {
+    auto [loops, at] = loop_nest(loop_);
+    for (const ForNode* loop : loops) {
       if (!as_int(loop->extent)) {
         fail(fmt::format("loop '{}' has no constant extent", loop->var.name()));
       }
       known_.bind(loop->var, loop->min, loop->extent);
-      loops_.push_back(loop);
-      at = loop->body;
-      loop = at.as<ForNode>();
     }
+    loops_ = std::move(loops);
     while (auto* branch = at.as<IfNode>()) {
       if (branch->else_case.defined()) break;
       take_conjuncts(branch->cond);
@@ -134,11 +132,6 @@ class CopyMatcher {
 
   void take_conjuncts(const Expr& cond) {
     for (const Expr& e : conjuncts(cond)) conditions_.push_back(e);
-  }
-
-  // The expression in one iteration of a loop.
-  Expr with(const Expr& e, const ForNode* loop, int64_t turn) const {
-    return substitute(e, VarMap{{loop->var.get(), loop->min + Expr(turn)}});
   }
 
   // The loop whose digits the index counts.
@@ -196,15 +189,12 @@ class CopyMatcher {
 
   // The growth of an index per iteration of a loop.
   int64_t step_of(const Expr& index, const ForNode* loop) {
-    if (!uses_var(index, loop->var)) return 0;
-    const int64_t last = *as_int(loop->extent) - 1;
-    auto one = as_int(known_.simplify(with(index, loop, 1) - with(index, loop, 0)));
-    auto all = as_int(known_.simplify(with(index, loop, last) - with(index, loop, 0)));
-    if (last > 0 && (!one || !all || *all != last * *one)) {
+    const auto step = step_along(index, *loop, known_);
+    if (!step) {
       no_map(fmt::format("'{}' does not run in equal steps along '{}'", copy_.operand->name,
                          loop->var.name()));
     }
-    return last > 0 ? *one : 0;
+    return *step;
   }
 
   // Finds which loop runs along which dimension.
@@ -307,9 +297,7 @@ class CopyMatcher {
     int64_t dense = 1;
     for (size_t d = along_.size(); d-- > 0;) {
       if (!along_[d]) continue;
-      Expr flat = 0;
-      for (size_t x = 0; x < start.size(); ++x) flat = flat * copy_.shared->shape[x] + start[x];
-      if (step_of(flat, along_[d]) != dense) {
+      if (step_of(flat_index(copy_.shared, start), along_[d]) != dense) {
         no_map(
             fmt::format("in '{}' a box must lie dense and in the order of the dimensions of '{}', "
                         "as it does not along '{}'",

@@ -57,7 +57,8 @@ Region cover(const std::vector<Expr>& indices, const std::vector<Expr>& shape,
 
 // The boxes that a statement reads and writes, in terms of its free variables. Loops and block
 // iterators inside are covered, and buffers allocated inside are left out. A block's own iterators
-// are replaced by their bindings. Accesses of the same buffer are united into one box.
+// are replaced by their bindings. Accesses of the same buffer are united into one box. A call that
+// copies (call_table.h) reads or writes an unknown number of elements: the whole buffer.
 struct Accesses {
   std::vector<BufferRegion> reads, writes;
 };

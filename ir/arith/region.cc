@@ -104,13 +104,25 @@ class AccessFinder : public Visitor {
 
   void visit_call(const CallNode& n) override {
     for (size_t a = 0; a < n.args.size(); ++a) {
-      auto* address = n.args[a].as<LoadNode>();
       const CallAccess access = access_of(n.op, a);
-      if (address == nullptr || (access != CallAccess::Address && access != CallAccess::Write)) {
+      if (access == CallAccess::Value) {
         Visitor::visit(n.args[a]);
         continue;
       }
-      for (const Expr& i : address->indices) Visitor::visit(i);  // the element itself is not read
+      const LoadNode& named = *n.args[a].as<LoadNode>();
+      for (const Expr& i : named.indices) Visitor::visit(i);
+      switch (access) {
+        case CallAccess::Value:
+        case CallAccess::Address: break;
+        case CallAccess::Sync:
+          add(reads_, named.buffer, named.indices);
+          add(writes_, named.buffer, named.indices);
+          break;
+        case CallAccess::Read:
+        case CallAccess::MapRead: add_whole(reads_, named.buffer); break;
+        case CallAccess::Write:
+        case CallAccess::MapWrite: add_whole(writes_, named.buffer); break;
+      }
     }
   }
 
@@ -122,9 +134,19 @@ class AccessFinder : public Visitor {
 
   Expr replaced(const Expr& e) const { return values_.empty() ? e : substitute(e, values_); }
 
+  static std::vector<Found>::iterator find(std::vector<Found>& list, const Buffer& buffer) {
+    return std::find_if(list.begin(), list.end(),
+                        [&](const Found& f) { return f.buffer == buffer; });
+  }
+
+  static void add_whole(std::vector<Found>& list, const Buffer& buffer) {
+    auto it = find(list, buffer);
+    if (it == list.end()) it = list.insert(it, {buffer, {}});
+    it->box.assign(buffer->shape.size(), std::nullopt);
+  }
+
   void add(std::vector<Found>& list, const Buffer& buffer, const std::vector<Expr>& indices) {
-    auto it =
-        std::find_if(list.begin(), list.end(), [&](const Found& f) { return f.buffer == buffer; });
+    auto it = find(list, buffer);
     bool is_new = it == list.end();
     if (is_new) it = list.insert(it, {buffer, {}});
     for (size_t d = 0; d < indices.size(); ++d) {

@@ -10,7 +10,8 @@
 namespace tilewright {
 
 /// Every row with a dense A, and every row with a sparse one, of twice the k at the same cost. The
-/// PTX of the sparse rows follows `mma.sp`, or `mma.sp::ordered_metadata` where it is known.
+/// PTX of the rows follows `mma.sync.aligned`, or for sparse ones `mma.sp`
+/// (`mma.sp::ordered_metadata` where it is known).
 const std::vector<Instruction>& mma_rows();
 const std::vector<Instruction>& sparse_mma_rows();
 

@@ -58,10 +58,10 @@ std::string mma_function(const Instruction& row) {
   }
   return fmt::format(
       "{}) {{\n{}"
-      "  asm volatile({}\"{} {{{}}}, {{{}}}, {{{}}}, {{{}}}{};\"\n"
+      "  asm volatile({}{} {{{}}}, {{{}}}, {{{}}}, {{{}}}{};\"\n"
       "      : {}\n      : {},\n        {},\n        {}{});\n{}}}\n",
-      mma_head(row), before, row.is_sparse() ? "TW_MMA_SP " : "", row.ptx, places(0, d),
-      places(d, a), places(d + a, b), places(d + a + b, d), metadata,
+      mma_head(row), before, row.is_sparse() ? "TW_MMA_SP \"" : "\"mma.sync.aligned", row.ptx,
+      places(0, d), places(d, a), places(d + a, b), places(d + a + b, d), metadata,
       operands(("=" + sum).c_str(), in_pairs ? "w" : "d", d), operands("r", "a", a),
       operands("r", "b", b), sums, inputs, after);
 }

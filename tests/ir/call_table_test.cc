@@ -57,7 +57,7 @@ TEST(CallTable, OperandsAreCountedAndNamed) {
               HasSubstr("tensor_store: expected 2 arguments or more, got 1"));
   for (const CallRow& row : call_rows()) {
     for (const CallOperand& o : row.operands) {
-      if (o.access == CallAccess::Value || o.access == CallAccess::Address) continue;
+      if (o.access == CallAccess::Value) continue;
       EXPECT_THAT(refusal_of(program_with(row, "1")), HasSubstr("names no element of an array"));
     }
   }

@@ -207,7 +207,7 @@ Stmt RandomProgram::evaluate() {
     default: break;
   }
   Expr address = load_of(buffers_[0]->elem, 2);
-  if (!address.defined()) address = constant(ElemType::f32);
+  if (!address.defined()) return make_evaluate(call(ElemType::boolean, CallOp::Barrier, {}));
   return make_evaluate(call(ElemType::boolean, CallOp::Prefetch, {address, Expr(3)}));
 }
 

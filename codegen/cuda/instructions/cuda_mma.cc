@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "codegen/cuda/instructions/cuda_instruction.h"
+#include "codegen/cuda/instructions/cuda_product_nest.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"
 #include "ir/arith/index_map.h"
@@ -15,35 +16,22 @@
 namespace tilewright {
 namespace {
 
-// The loops of the nest, outermost first: those over fragments, then the row, the column and k.
-struct Loops {
-  std::vector<const ForNode*> all;
-  const StoreNode* store = nullptr;
-
-  size_t fragments() const { return all.size() - 3; }
-};
-
 // An index as a sum of the loops' variables times constants.
 struct Strides {
   Expr start;
   std::vector<int64_t> of;  // one per loop
 };
 
-Strides strides_of(const ForNode& loop, const Loops& loops, const Expr& index, Analyzer& known) {
-  VarMap zero;
-  for (const ForNode* l : loops.all) zero[l->var.get()] = 0;
-  Strides s{known.simplify(substitute(index, zero)), {}};
-  for (const ForNode* l : loops.all) {
-    VarMap one = zero, two = zero;
-    one[l->var.get()] = 1;
-    two[l->var.get()] = 2;
-    auto step = as_int(known.simplify(substitute(index, one) - s.start));
-    bool unit = is_int(l->extent, 1);
-    auto next = unit ? std::optional<int64_t>(step.value_or(0) * 2)
-                     : as_int(known.simplify(substitute(index, two) - s.start));
-    bool linear = step && next && (*next == 2 * *step || is_int(l->extent, 2));
-    if (!linear)
-      fail_mma(loop, "an index does not run in equal steps along '" + l->var.name() + "'");
+// Elements of k may lie 16 bytes at a time, so only the first two steps have to be equal.
+Strides strides_of(const LoopNest& nest, const Expr& index, Analyzer& known) {
+  const NestIndex places(nest.loops, known);
+  Strides s{places.first(index), {}};
+  for (const ForNode* l : nest.loops) {
+    const auto step = places.step(index, l->var, std::min<int64_t>(*as_int(l->extent) - 1, 2));
+    if (!step) {
+      fail_mma(*nest.loops[0],
+               "an index does not run in equal steps along '" + l->var.name() + "'");
+    }
     s.of.push_back(*step);
   }
   return s;
@@ -54,44 +42,37 @@ int piece(const Instruction& row) { return 128 / row.operand_bits(); }
 
 // The distance to the next 16 bytes of an operand that runs along k. Within 16 bytes its elements
 // are neighbours.
-int64_t next_piece(const ForNode& loop, const Loops& loops, const Instruction& row,
-                   const Expr& index, Analyzer& known) {
+int64_t next_piece(const LoopNest& nest, const Instruction& row, const Expr& index,
+                   Analyzer& known) {
   if (row.k <= piece(row)) return piece(row);
-  const Var& k = loops.all.back()->var;
-  VarMap at;
-  for (const ForNode* l : loops.all) at[l->var.get()] = 0;
-  const Expr first = substitute(index, at);
-  at[k.get()] = piece(row);
-  auto step = as_int(known.simplify(substitute(index, at) - first));
-  at[k.get()] = k;
-  const IndexMap lies{{k}, {known.simplify(substitute(index, at) - first)}},
+  const Var& k = nest.loops.back()->var;
+  const NestIndex places(nest.loops, known);
+  const auto step = places.moved(index, k, piece(row));
+  const IndexMap lies{{k}, {known.simplify(places.at(index, k, k) - places.first(index))}},
       wanted{{k}, {floordiv(k, piece(row)) * step.value_or(0) + floormod(k, piece(row))}};
   if (!step || !same_digits(lies, wanted, {row.k})) {
-    fail_mma(loop, "an operand does not run along its terms 16 bytes at a time");
+    fail_mma(*nest.loops[0], "an operand does not run along its terms 16 bytes at a time");
   }
   return *step;
 }
 
-// Collects the loops; a loop over one fragment may have gone.
-Loops loops_of(const ForNode& loop, const Instruction& row) {
-  Loops loops;
-  const ForNode* at = &loop;
-  while (at) {
-    loops.all.push_back(at);
-    loops.store = at->body.as<StoreNode>();
-    at = at->body.as<ForNode>();
+// The nest of a marked loop: loops over fragments, then the row, the column and k. A loop over one
+// fragment may have gone.
+LoopNest nest_of_mma(const ForNode& loop, const Instruction& row) {
+  LoopNest nest = loop_nest(loop);
+  auto* store = nest.body.as<StoreNode>();
+  const size_t count = nest.loops.size();
+  if (count < 3 || count > 5 || !store || store->predicate.defined()) {
+    fail_mma(loop, "it must be three to five loops around one store");
   }
-  bool nested = loops.all.size() >= 3 && loops.all.size() <= 5 && loops.store &&
-                !loops.store->predicate.defined();
-  if (!nested) fail_mma(loop, "it must be three to five loops around one store");
   const int64_t sizes[] = {row.m, row.n, row.k};
-  for (size_t l = 0; l < loops.all.size(); ++l) {
-    auto extent = as_int(loops.all[l]->extent);
-    bool fits = extent && is_int(loops.all[l]->min, 0) &&
-                (l < loops.fragments() || *extent == sizes[l - loops.fragments()]);
-    if (!fits) fail_mma(loop, fmt::format("loop '{}' has another size", loops.all[l]->var.name()));
+  for (size_t l = 0; l < count; ++l) {
+    auto extent = as_int(nest.loops[l]->extent);
+    bool fits = extent && is_int(nest.loops[l]->min, 0) &&
+                (l + 3 < count || *extent == sizes[l + 3 - count]);
+    if (!fits) fail_mma(loop, fmt::format("loop '{}' has another size", nest.loops[l]->var.name()));
   }
-  return loops;
+  return nest;
 }
 
 }  // namespace
@@ -106,15 +87,17 @@ void fail_mma(const ForNode& loop, const std::string& reason) {
 namespace {
 
 // Assigns each loop over fragments to the operand that moves along it.
-void take_fragments(const ForNode& loop, const Loops& loops, const Strides& a, const Strides& b,
-                    const Strides& sums, MmaNest& nest) {
+void take_fragments(const LoopNest& loops, const Strides& a, const Strides& b, const Strides& sums,
+                    MmaNest& nest) {
   bool seen_a = false, seen_b = false;
-  for (size_t l = 0; l < loops.fragments(); ++l) {
+  for (size_t l = 0; l + 3 < loops.loops.size(); ++l) {
     bool of_a = a.of[l] != 0, of_b = b.of[l] != 0;
     bool& seen = of_a ? seen_a : seen_b;
-    if (of_a == of_b || seen) fail_mma(loop, "its operands are not those of a matrix product");
+    if (of_a == of_b || seen) {
+      fail_mma(*loops.loops[0], "its operands are not those of a matrix product");
+    }
     seen = true;
-    int64_t extent = *as_int(loops.all[l]->extent);
+    int64_t extent = *as_int(loops.loops[l]->extent);
     (of_a ? nest.a_fragments : nest.b_fragments) = extent;
     (of_a ? nest.sums_a : nest.sums_b) = sums.of[l];
     (of_a ? nest.a : nest.b).fragment = of_a ? a.of[l] : b.of[l];
@@ -141,7 +124,11 @@ bool is_printed(const Instruction& row) {
 MmaNest match_mma(const ForNode& loop, Analyzer& known) {
   const Instruction* row = find_instruction(mma_mark(loop));
   if (!row || row->is_wgmma()) fail_mma(loop, "there is no such row");
-  if (row->is_sparse()) return match_sparse_mma(loop, *row, known);
+  if (row->is_sparse()) {
+    MmaNest nest = match_mma_as(dense_nest_of(loop, *row, known), *row, known);
+    nest.sparse = sparse_words_of(loop, *row, known);
+    return nest;
+  }
   if (!is_printed(*row)) {
     fail_mma(
         loop,
@@ -153,30 +140,22 @@ MmaNest match_mma(const ForNode& loop, Analyzer& known) {
 }
 
 MmaNest match_mma_as(const ForNode& loop, const Instruction& row, Analyzer& known) {
-  Loops loops = loops_of(loop, row);
-  auto* sum = loops.store->value.as<BinaryNode>();
-  auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
-  auto* acc = sum ? sum->a.as<LoadNode>() : nullptr;
-  bool is_sum =
-      product && product->op == BinaryOp::Mul && acc && acc->buffer == loops.store->buffer;
-  const LoadNode* x = is_sum ? load_under_casts(product->a) : nullptr;
-  const LoadNode* y = is_sum ? load_under_casts(product->b) : nullptr;
-  if (!x || !y) fail_mma(loop, "its store must add a product of two elements");
-  Strides a = strides_of(loop, loops, x->indices[0], known);
-  Strides b = strides_of(loop, loops, y->indices[0], known);
-  const size_t m = loops.fragments(), n = m + 1, k = m + 2;
-  const bool in_registers = is_private(x->buffer) || is_private(y->buffer);
-  if (in_registers ? !is_private(x->buffer) : a.of[m] == 0) {
+  const LoopNest loops = nest_of_mma(loop, row);
+  const StoreNode* store = loops.body.as<StoreNode>();
+  std::optional<ProductSum> p = product_sum(store);
+  if (!p) fail_mma(loop, "its store must add a product of two elements");
+  Strides a = strides_of(loops, p->a->indices[0], known);
+  Strides b = strides_of(loops, p->b->indices[0], known);
+  const size_t m = loops.loops.size() - 3, n = m + 1, k = m + 2;
+  const bool in_registers = p->in_registers();
+  if (in_registers ? !is_private(p->a->buffer) : a.of[m] == 0) {
     std::swap(a, b);
-    std::swap(x, y);
+    std::swap(p->a, p->b);
   }
-  Strides c = strides_of(loop, loops, loops.store->indices[0], known);
-  bool shared =
-      (in_registers || x->buffer->scope == Scope::Shared) && y->buffer->scope == Scope::Shared;
-  bool typed = x->buffer->elem == row.operand && y->buffer->elem == row.b_operand() &&
-               acc->buffer->elem == row.acc;
-  if (!shared || !typed)
+  Strides c = strides_of(loops, store->indices[0], known);
+  if (!p->fits(row)) {
     fail_mma(loop, "its operands must be tiles of the row's types in shared memory");
+  }
   bool by_lanes = !in_registers || (a.of[m] == 0 && a.of[k] == 0);
   if (!by_lanes || a.of[n] != 0 || b.of[m] != 0) {
     fail_mma(loop, "its operands are not those of a matrix product");
@@ -185,15 +164,16 @@ MmaNest match_mma_as(const ForNode& loop, const Instruction& row, Analyzer& know
   require_neighbours(loop, row, b.of[k], b.of[n]);
   MmaNest nest;
   nest.row = &row;
-  nest.sums = acc->buffer;
+  nest.sums = p->sums->buffer;
   nest.sums_start = c.start;
-  nest.a = {x->buffer, a.start, 0, a.of[m], a.of[k]};
-  nest.b = {y->buffer, b.start, 0, b.of[k], b.of[n]};
-  for (auto [operand, read, along] : {std::tuple{&nest.a, x, a.of[k]}, {&nest.b, y, b.of[k]}}) {
+  nest.a = {p->a->buffer, a.start, 0, a.of[m], a.of[k]};
+  nest.b = {p->b->buffer, b.start, 0, b.of[k], b.of[n]};
+  for (auto [operand, read, along] :
+       {std::tuple{&nest.a, p->a, a.of[k]}, {&nest.b, p->b, b.of[k]}}) {
     const bool loaded = operand->buffer->scope == Scope::Shared && along == 1;
-    if (loaded) operand->piece = next_piece(loop, loops, row, read->indices[0], known);
+    if (loaded) operand->piece = next_piece(loops, row, read->indices[0], known);
   }
-  take_fragments(loop, loops, a, b, c, nest);
+  take_fragments(loops, a, b, c, nest);
   return nest;
 }
 
@@ -320,28 +300,31 @@ std::vector<std::string> mma_lines(const MmaNest& given, CudaExpr& expr) {
                             : fmt::format("*(unsigned(*)[{}])({} + ({} + {} * {}))",
                                           row.a_registers(), expr.buffers.at(nest.a.buffer.get()),
                                           expr.print(nest.a.start), f, nest.a.fragment);
-  const std::string unroll = "#pragma unroll";
   std::vector<std::string> lines = {fmt::format("const int {} = threadIdx.x % 32;", lane)};
   for (const std::string& line : gather_lines(nest, lane, expr)) lines.push_back(line);
   if (a_loaded) {
     lines.push_back(fmt::format("unsigned {}[{}][{}];", a, nest.a_fragments, row.a_registers()));
-    lines.push_back(unroll);
+    lines.emplace_back("#pragma unroll");
     lines.push_back(mma_loop(f, nest.a_fragments) + load_a(nest, a, f, in_warp, expr));
   }
-  const std::vector<std::string> products = {
-      fmt::format("unsigned {}[{}][{}];", b, nest.b_fragments, row.b_registers()),
-      unroll,
+  lines.push_back(fmt::format("unsigned {}[{}][{}];", b, nest.b_fragments, row.b_registers()));
+  mma_product_lines(
+      nest, f, g,
       mma_loop(g, pairs ? nest.b_fragments / 2 : nest.b_fragments) +
           mma_load_b(nest, pairs, b, g, in_warp, expr),
-      unroll,
-      mma_loop(f, nest.a_fragments) + "{",
-      "  " + unroll,
-      "  " + mma_loop(g, nest.b_fragments) + "{",
-      fmt::format("    tw_mma_{}({}, {}, {}[{}], {});", row.name, sums, a_array, b, g, sums),
-      "  }",
-      "}"};
-  lines.insert(lines.end(), products.begin(), products.end());
+      fmt::format("tw_mma_{}({}, {}, {}[{}], {});", row.name, sums, a_array, b, g, sums), lines);
   return lines;
+}
+
+void mma_product_lines(const MmaNest& nest, const std::string& f, const std::string& g,
+                       const std::string& load, const std::string& product,
+                       std::vector<std::string>& lines) {
+  const std::string unroll = "#pragma unroll";
+  for (const std::string& line : {unroll, load, unroll, mma_loop(f, nest.a_fragments) + "{",
+                                  "  " + unroll, "  " + mma_loop(g, nest.b_fragments) + "{",
+                                  "    " + product, std::string("  }"), std::string("}")}) {
+    lines.push_back(line);
+  }
 }
 
 }  // namespace tilewright

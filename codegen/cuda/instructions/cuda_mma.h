@@ -81,7 +81,6 @@ bool is_printed(const Instruction& row);
 MmaNest match_mma(const ForNode& loop, Analyzer& known);
 // The same by a given row, whatever the loop is marked with.
 MmaNest match_mma_as(const ForNode& loop, const Instruction& row, Analyzer& known);
-MmaNest match_sparse_mma(const ForNode& loop, const Instruction& row, Analyzer& known);
 // The same for a nest whose B is gathered; nothing for others.
 std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const Instruction& row,
                                           Analyzer& known);
@@ -97,5 +96,9 @@ std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, co
                        const Expr& lane, CudaExpr& expr);
 std::string mma_sums(const MmaNest& nest, const std::string& f, const std::string& g,
                      CudaExpr& expr);
+// Appends the loops that load B, and those over both kinds of fragments around a product.
+void mma_product_lines(const MmaNest& nest, const std::string& f, const std::string& g,
+                       const std::string& load, const std::string& product,
+                       std::vector<std::string>& lines);
 
 }  // namespace tilewright

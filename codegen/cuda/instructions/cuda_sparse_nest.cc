@@ -1,4 +1,4 @@
-// Loop nests that are sparse matrix instructions of a warp.
+// Matrix instructions of a warp with a gathered B, and the lines of sparse ones.
 #include <fmt/format.h>
 
 #include "codegen/cuda/instructions/cuda_mma.h"
@@ -8,20 +8,12 @@
 #include "ir/visitor.h"
 
 namespace tilewright {
-MmaNest match_sparse_mma(const ForNode& loop, const Instruction& row, Analyzer& known) {
-  const SparseParts p = sparse_parts_of(loop);
-  const SparseIndex index(p, known);
-  require_sparse_terms(loop, row, p, index);
-  MmaNest nest = match_mma_as(whole_sparse_nest(p, row.k, 1), row, known);
-  nest.sparse = sparse_words_of(loop, row, p, index);
-  return nest;
-}
 
 std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const Instruction& row,
                                           Analyzer& known) {
   const SparseParts p = sparse_parts_of(loop);
   if (!p.values || !is_private(p.values->buffer) || !p.places) return std::nullopt;
-  const SparseIndex at(p, known);
+  const NestIndex at(p.loops, known);
   const Buffer& of = p.places->buffer;
   const Expr &index = p.gathered->indices[0], &word = p.places->indices[0];
   auto step = as_int(simplify(at.first(in_place_of(of, Expr(1), index)) -
@@ -57,12 +49,12 @@ std::vector<std::string> sparse_mma_lines(const MmaNest& nest, CudaExpr& expr) {
   const Var in_warp("lane");
   const std::string lane = expr.bind(in_warp, "lane", kWarp), b = expr.fresh("b"),
                     f = expr.fresh("f"), g = expr.fresh("g"), e = expr.fresh("e");
-  const std::string unroll = "#pragma unroll", sums = mma_sums(nest, f, g, expr);
+  const std::string sums = mma_sums(nest, f, g, expr);
   std::vector<std::string> lines = {
       fmt::format("const int {} = threadIdx.x % 32;", lane),
       fmt::format("unsigned {}[{}], {}[{}][{}];", e, nest.a_fragments, b, nest.b_fragments,
                   nest.row->b_registers()),
-      unroll,
+      "#pragma unroll",
       fmt::format("{}{}[{}] = {};", mma_loop(f, nest.a_fragments), e, f,
                   sparse_word(nest.sparse, {{f, nest.sparse.fragment}}, expr))};
   for (int s = 0; s < nest.steps(); ++s) {
@@ -72,18 +64,11 @@ std::vector<std::string> sparse_mma_lines(const MmaNest& nest, CudaExpr& expr) {
         "*(unsigned(*)[{}])({} + ({} + {} * {}))", nest.row->a_registers(),
         expr.buffers.at(nest.a.buffer.get()),
         expr.print(simplify(nest.a.start + Expr(s * nest.sparse.next))), f, nest.a.fragment);
-    const std::vector<std::string> products = {
-        unroll,
-        mma_loop(g, nest.b_fragments) + mma_load_b(step, false, b, g, in_warp, expr),
-        unroll,
-        mma_loop(f, nest.a_fragments) + "{",
-        "  " + unroll,
-        "  " + mma_loop(g, nest.b_fragments) + "{",
-        fmt::format("    tw_mma_{}<{}>({}, {}, {}[{}], {}, {}[{}]);", nest.row->name, s, sums, a, b,
-                    g, sums, e, f),
-        "  }",
-        "}"};
-    lines.insert(lines.end(), products.begin(), products.end());
+    mma_product_lines(nest, f, g,
+                      mma_loop(g, nest.b_fragments) + mma_load_b(step, false, b, g, in_warp, expr),
+                      fmt::format("tw_mma_{}<{}>({}, {}, {}[{}], {}, {}[{}]);", nest.row->name, s,
+                                  sums, a, b, g, sums, e, f),
+                      lines);
   }
   return lines;
 }

@@ -39,11 +39,8 @@ const LoadNode* load_in_index(const LoadNode& load) {
 }  // namespace
 
 SparseParts sparse_parts_of(const ForNode& loop) {
-  SparseParts p;
-  for (const ForNode* at = &loop; at; at = at->body.as<ForNode>()) {
-    p.loops.push_back(at);
-    p.store = at->body.as<StoreNode>();
-  }
+  const LoopNest nest = loop_nest(loop);
+  SparseParts p{nest.loops, nest.body.as<StoreNode>()};
   if (!p.store) return p;
   for_each_expr(p.store->value, [&](const Expr& e) {
     auto* load = e.as<LoadNode>();
@@ -63,53 +60,6 @@ SparseParts sparse_parts_of(const ForNode& loop) {
 
 Expr in_place_of(const Buffer& buffer, const Expr& with, const Expr& e) {
   return InPlaceOf(buffer.get(), with)(e);
-}
-
-SparseIndex::SparseIndex(const SparseParts& parts, Analyzer& known) : known_(known) {
-  for (const ForNode* l : parts.loops) zero_[l->var.get()] = 0;
-}
-
-Expr SparseIndex::at(const Expr& index, const Expr& var, int64_t value) const {
-  VarMap map = zero_;
-  map[var.get()] = value;
-  return known_.simplify(substitute(index, map));
-}
-
-Expr SparseIndex::first(const Expr& index) const {
-  return known_.simplify(substitute(index, zero_));
-}
-
-std::optional<int64_t> SparseIndex::moved(const Expr& index, const Expr& var, int64_t value) const {
-  return as_int(known_.simplify(at(index, var, value) - first(index)));
-}
-
-void require_sparse_terms(const ForNode& loop, const Instruction& row, const SparseParts& p,
-                          const SparseIndex& index) {
-  const bool found = p.values && is_private(p.values->buffer) && p.places &&
-                     is_private(p.places->buffer) &&
-                     bits_of(p.places->buffer->elem) == row.index_bits;
-  if (!found) {
-    fail_mma(loop, fmt::format("it must multiply elements in registers by those at places in "
-                               "registers, {} bits each",
-                               row.index_bits));
-  }
-  const Var& r = p.terms().var;
-  const int64_t terms = int64_t{row.kept()} * row.selectors();
-  if (as_int(p.terms().extent) != terms) {
-    fail_mma(loop, fmt::format("loop '{}' must run over {} terms, those of {} instructions",
-                               r.name(), terms, row.selectors()));
-  }
-  const Expr& at = p.gathered->indices[0];
-  const Expr without = in_place_of(p.places->buffer, Expr(0), at),
-             with_one = in_place_of(p.places->buffer, Expr(1), at);
-  bool fits = as_int(simplify(index.first(with_one) - index.first(without))) == 1;
-  for (int64_t x = 0; x < terms && fits; ++x) {
-    fits = index.moved(without, r, x) == x / row.keep * row.of;
-  }
-  if (!fits) {
-    fail_mma(loop, fmt::format("'{}' is not read at the places of {} of each {} neighbours",
-                               p.gathered->buffer->name, row.keep, row.of));
-  }
 }
 
 ForNode whole_sparse_nest(const SparseParts& p, int64_t extent, int64_t step) {
@@ -142,8 +92,51 @@ ForNode whole_sparse_nest(const SparseParts& p, int64_t extent, int64_t step) {
   return *nest.as<ForNode>();
 }
 
-SparseWords sparse_words_of(const ForNode& loop, const Instruction& row, const SparseParts& p,
-                            const SparseIndex& index) {
+namespace {
+
+// Requires A's elements and their places in registers, and the innermost loop to run over k of all
+// instructions that share a word of metadata. The gathered operand must be read at `keep` of each
+// `of` neighbours. Element r stands r / keep * of further on, and a place counts once.
+void require_sparse_terms(const ForNode& loop, const Instruction& row, const SparseParts& p,
+                          const NestIndex& index) {
+  const bool found = p.values && is_private(p.values->buffer) && p.places &&
+                     is_private(p.places->buffer) &&
+                     bits_of(p.places->buffer->elem) == row.index_bits;
+  if (!found) {
+    fail_mma(loop, fmt::format("it must multiply elements in registers by those at places in "
+                               "registers, {} bits each",
+                               row.index_bits));
+  }
+  const Var& r = p.terms().var;
+  const int64_t terms = int64_t{row.kept()} * row.selectors();
+  if (as_int(p.terms().extent) != terms) {
+    fail_mma(loop, fmt::format("loop '{}' must run over {} terms, those of {} instructions",
+                               r.name(), terms, row.selectors()));
+  }
+  const Expr& at = p.gathered->indices[0];
+  const Expr without = in_place_of(p.places->buffer, Expr(0), at),
+             with_one = in_place_of(p.places->buffer, Expr(1), at);
+  bool fits = as_int(simplify(index.first(with_one) - index.first(without))) == 1;
+  for (int64_t x = 0; x < terms && fits; ++x) {
+    fits = index.moved(without, r, x) == x / row.keep * row.of;
+  }
+  if (!fits) {
+    fail_mma(loop, fmt::format("'{}' is not read at the places of {} of each {} neighbours",
+                               p.gathered->buffer->name, row.keep, row.of));
+  }
+}
+
+}  // namespace
+
+ForNode dense_nest_of(const ForNode& loop, const Instruction& row, Analyzer& known) {
+  const SparseParts p = sparse_parts_of(loop);
+  require_sparse_terms(loop, row, p, NestIndex(p.loops, known));
+  return whole_sparse_nest(p, row.k, 1);
+}
+
+SparseWords sparse_words_of(const ForNode& loop, const Instruction& row, Analyzer& known) {
+  const SparseParts p = sparse_parts_of(loop);
+  const NestIndex index(p.loops, known);
   const Expr &values = p.values->indices[0], &words = p.places->indices[0];
   const Var& r = p.terms().var;
   const int64_t terms = int64_t{row.kept()} * row.selectors();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codegen/cuda/cuda_expr.h"
+#include "codegen/cuda/instructions/cuda_product_nest.h"
 #include "ir/arith/simplify.h"
 #include "ir/stmt.h"
 #include "ir/visitor.h"
@@ -33,28 +34,6 @@ SparseParts sparse_parts_of(const ForNode& loop);
 // `e` with the load of the buffer, and a conversion of it, replaced by `with`.
 Expr in_place_of(const Buffer& buffer, const Expr& with, const Expr& e);
 
-// An index of the nest at given values of its variables, 0 for all others.
-class SparseIndex {
- public:
-  SparseIndex(const SparseParts& parts, Analyzer& known);
-  Expr at(const Expr& index, const Expr& var, int64_t value) const;
-  Expr first(const Expr& index) const;
-  // The distance that the index moves from 0 to `value` of the variable; nothing where that is no
-  // number.
-  std::optional<int64_t> moved(const Expr& index, const Expr& var, int64_t value) const;
-
- private:
-  Analyzer& known_;
-  VarMap zero_;
-};
-
-// Requires A's elements and their places in registers, and the innermost loop to run over k of all
-// instructions that share a word of metadata. The gathered operand must be read at `keep` of each
-// `of` neighbours. Element r stands r / keep * of further on, and a place counts once. Throws
-// LoweringError.
-void require_sparse_terms(const ForNode& loop, const Instruction& row, const SparseParts& parts,
-                          const SparseIndex& index);
-
 // The nest as if A were dense, with elements of the gathered operand `step` apart. The loop over k
 // runs over `extent`, that of one instruction.
 ForNode whole_sparse_nest(const SparseParts& parts, int64_t extent, int64_t step);
@@ -67,9 +46,12 @@ struct SparseWords {
   int64_t next = 0;  // the distance between elements of A for the instructions of one word
 };
 
-// Throws LoweringError where words, or elements of A, do not move with their fragments.
-SparseWords sparse_words_of(const ForNode& loop, const Instruction& row, const SparseParts& parts,
-                            const SparseIndex& index);
+// The nest of a sparse row as if A were dense. A's elements and their places must be in registers,
+// and the innermost loop must run over k of all instructions that share a word of metadata. Throws
+// LoweringError.
+ForNode dense_nest_of(const ForNode& loop, const Instruction& row, Analyzer& known);
+// Its metadata. Throws LoweringError where words, or elements of A, do not move with their fragments.
+SparseWords sparse_words_of(const ForNode& loop, const Instruction& row, Analyzer& known);
 // A lane's word: each counter times its distance further on.
 std::string sparse_word(const SparseWords& words,
                         const std::vector<std::pair<std::string, int64_t>>& further,

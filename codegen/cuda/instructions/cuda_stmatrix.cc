@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "codegen/cuda_lowering.h"
+#include "codegen/loop_nest.h"
 #include "codegen/lowering.h"
 #include "ir/visitor.h"
 #include "kernel/instructions/fragment.h"
@@ -79,14 +80,13 @@ Stmt piece_of(const std::vector<const ForNode*>& loops, int64_t number) {
 bool has_stmatrix(const GpuFacts& gpu) { return gpu.compute_capability >= kFirstCapability; }
 
 StmatrixNest match_stmatrix(const ForNode& loop, const Expr& thread, Analyzer& known) {
-  std::vector<const ForNode*> loops;
+  const auto [loops, body] = loop_nest(loop);
   int64_t matrices = 1;
-  for (const ForNode* at = &loop; at; at = at->body.as<ForNode>()) {
-    loops.push_back(at);
+  for (const ForNode* at : loops) {
     if (!is_int(at->min, 0)) fail_stmatrix(loop, "its loops must begin at 0");
     matrices *= as_int(at->extent).value_or(0);
   }
-  auto* store = loops.back()->body.as<StoreNode>();
+  auto* store = body.as<StoreNode>();
   auto* index = store && !store->predicate.defined() ? store->indices[0].as<RampNode>() : nullptr;
   bool is_pair = index && store->value.type().lanes == kPair &&
                  store->buffer->scope == Scope::Shared && bits_of(store->buffer->elem) == 16;

@@ -3,31 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda_lowering.h"
+#include "codegen/statements.h"
 #include "ir/visitor.h"
 #include "kernel/prelude/cuda_wgmma.h"
 
 namespace tilewright {
-
-std::set<const BufferNode*> read_by(const Stmt& s) {
-  std::set<const BufferNode*> read;
-  for_each_expr(s, [&](const Expr& e) {
-    if (auto* n = e.as<LoadNode>()) read.insert(n->buffer.get());
-  });
-  return read;
-}
-
-std::set<const BufferNode*> stored_by(const Stmt& s) {
-  std::set<const BufferNode*> stored;
-  for_each_stmt(s, [&](const Stmt& x) {
-    if (auto* n = x.as<StoreNode>()) stored.insert(n->buffer.get());
-  });
-  return stored;
-}
 
 bool is_wgmma_behind(const ForNode& loop) { return loop.annotations.count(kWgmmaBehindKey) != 0; }
 
@@ -82,8 +66,8 @@ std::vector<std::string> WgmmaFlight::wait_for(const Stmt& s, CudaExpr& expr) {
   }
   std::vector<std::string> lines = wait_for_first(ended, expr);
   if (is_empty() || !makes_operands_) return lines;
-  constexpr int kOperandBits = 16;     // the widest operand elements
-  std::set<const BufferNode*> inside;  // allocated in `s`: no product behind it reads them
+  constexpr int kOperandBits = 16;  // the widest operand elements
+  BufferSet inside;                 // allocated in `s`: no product behind it reads them
   for_each_stmt(s, [&](const Stmt& x) {
     if (auto* a = x.as<AllocateNode>()) inside.insert(a->buffer.get());
   });
@@ -112,10 +96,6 @@ std::vector<std::string> WgmmaFlight::wait_for_first(size_t count, CudaExpr& exp
   made_.clear();
   makes_operands_ = false;
   return lines;
-}
-
-bool meet(const std::set<const BufferNode*>& a, const std::set<const BufferNode*>& b) {
-  return std::any_of(a.begin(), a.end(), [&](const BufferNode* x) { return b.count(x) != 0; });
 }
 
 }  // namespace tilewright

@@ -16,7 +16,6 @@
 // This is the pipelining within a warpgroup of Shah et al., "FlashAttention-3", 2024.
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -37,12 +36,6 @@ std::vector<std::string> wgmma_hold_lines(const WgmmaNest& nest, CudaExpr& expr)
 
 /// "tw_wgmma_hold(…);", or another function of all packed registers of an operand.
 std::string wgmma_operand_line(const char* function, const Buffer& operand, CudaExpr& expr);
-
-/// The buffers of a statement's loads, and of its stores.
-std::set<const BufferNode*> read_by(const Stmt& s);
-std::set<const BufferNode*> stored_by(const Stmt& s);
-// Whether a buffer is in both.
-bool meet(const std::set<const BufferNode*>& a, const std::set<const BufferNode*>& b);
 
 /// Whether a statement may run while the nest's group is in flight. It must use registers alone,
 /// read no accumulator, and change neither these nor an operand A. The group of a nest that is

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 
 #include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda/instructions/cuda_mma.h"
+#include "codegen/cuda/instructions/cuda_product_nest.h"
 #include "codegen/cuda/instructions/cuda_wgmma_flight.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"
@@ -33,31 +33,20 @@ class Matcher {
     known_.bind(group_, 0, Expr(kMostGroups));
     known_.bind(warp_, 0, Expr(kWarps));
     known_.bind(lane_, 0, Expr(kWarp));
-    auto* sum = store_->value.as<BinaryNode>();
-    auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
-    auto* acc = sum ? sum->a.as<LoadNode>() : nullptr;
-    const bool is_sum =
-        product && product->op == BinaryOp::Mul && acc && acc->buffer == store_->buffer;
-    const LoadNode* x = is_sum ? load_under_casts(product->a) : nullptr;
-    const LoadNode* y = is_sum ? load_under_casts(product->b) : nullptr;
-    if (!x || !y) fail("its store must add a product of two elements");
-    const bool in_registers = is_private(x->buffer) || is_private(y->buffer);
-    if (in_registers ? !is_private(x->buffer) : !uses_var(x->indices[0], row_loop()->var)) {
-      std::swap(x, y);
+    std::optional<ProductSum> p = product_sum(store_);
+    if (!p) fail("its store must add a product of two elements");
+    const bool in_registers = p->in_registers();
+    if (in_registers ? !is_private(p->a->buffer) : !uses_var(p->a->indices[0], row_loop()->var)) {
+      std::swap(p->a, p->b);
     }
-    const Instruction& types = *nest_.row;
-    const bool typed = x->buffer->elem == types.operand && y->buffer->elem == types.b_operand() &&
-                       acc->buffer->elem == types.acc;
-    const bool shared =
-        (in_registers || x->buffer->scope == Scope::Shared) && y->buffer->scope == Scope::Shared;
-    if (!typed || !shared || !is_private(acc->buffer)) {
+    if (!p->fits(*nest_.row) || !is_private(p->sums->buffer)) {
       fail(
           "its operands must be tiles of the row's types in shared memory (A also fragments in "
           "registers), its sums private");
     }
-    take_sums(*acc);
-    nest_.a = in_registers ? registers(*x) : operand(*x, 'A');
-    nest_.b = operand(*y, 'B');
+    take_sums(*p->sums);
+    nest_.a = in_registers ? registers(*p->a) : operand(*p->a, 'A');
+    nest_.b = operand(*p->b, 'B');
     return nest_;
   }
 
@@ -72,10 +61,9 @@ class Matcher {
   size_t outer() const { return loops_.size() - 3; }
 
   void take_loops() {
-    for (const ForNode* at = &loop_; at; at = at->body.as<ForNode>()) {
-      loops_.push_back(at);
-      store_ = at->body.as<StoreNode>();
-    }
+    const LoopNest inside = loop_nest(loop_);
+    loops_ = inside.loops;
+    store_ = inside.body.as<StoreNode>();
     const bool nested = loops_.size() >= 3 && loops_.size() <= 6 && store_ &&
                         !store_->predicate.defined() && thread_.defined();
     if (!nested) fail("it must be three to six loops around one store, in one over warps");
@@ -316,29 +304,13 @@ bool leaves_wgmma_pending(const ForNode& loop) {
   return loop.annotations.count(kWgmmaPendingKey) != 0;
 }
 
-bool stores_wgmma_operands(const Stmt& kernel) {
-  std::set<const BufferNode*> stored, read;
-  for_each_stmt(kernel, [&](const Stmt& s) {
-    if (auto* store = s.as<StoreNode>()) stored.insert(store->buffer.get());
-    auto* loop = s.as<ForNode>();
-    if (!loop || !wgmma_mark(*loop)) return;
-    for_each_expr(s, [&](const Expr& e) {
-      auto* n = e.as<LoadNode>();
-      if (n && n->buffer->scope == Scope::Shared) read.insert(n->buffer.get());
-    });
-  });
-  return std::any_of(read.begin(), read.end(),
-                     [&](const BufferNode* b) { return stored.count(b) != 0; });
-}
-
 WgmmaNest match_wgmma(const ForNode& loop, const Expr& thread, Analyzer& known) {
   const Instruction& row = *wgmma_mark(loop);
-  if (row.is_sparse()) return match_sparse_wgmma(loop, row, thread, known);
-  return match_whole_wgmma(loop, thread, known);
-}
-
-WgmmaNest match_whole_wgmma(const ForNode& loop, const Expr& thread, Analyzer& known) {
-  return Matcher(loop, thread, known).match();
+  if (!row.is_sparse()) return Matcher(loop, thread, known).match();
+  const ForNode whole = dense_nest_of(loop, row, known);
+  WgmmaNest nest = Matcher(whole, thread, known).match();
+  nest.sparse = sparse_words_of(loop, row, known);
+  return nest;
 }
 
 std::vector<std::string> wgmma_issue_lines(const WgmmaNest& nest, CudaExpr& expr) {

@@ -81,18 +81,9 @@ inline constexpr const char* kWgmmaPendingKey = "wgmma_pending";
 // Whether the loop is so annotated.
 bool leaves_wgmma_pending(const ForNode& loop);
 
-// Whether threads store what loops that are marked so read from shared memory. A fence to the asynchronous proxy
-// then stands before barriers.
-bool stores_wgmma_operands(const Stmt& kernel);
-
 // `thread` is the axis of threads around. Throws LoweringError that names the loop and the
 // requirement that it misses.
 WgmmaNest match_wgmma(const ForNode& loop, const Expr& thread, Analyzer& known);
-// The same for a loop that is marked with a sparse row.
-WgmmaNest match_sparse_wgmma(const ForNode& loop, const Instruction& row, const Expr& thread,
-                             Analyzer& known);
-// The same with a dense A, whatever the loop is marked with.
-WgmmaNest match_whole_wgmma(const ForNode& loop, const Expr& thread, Analyzer& known);
 // The lines with which a warpgroup executes it; `pending` groups stay in flight behind them.
 std::vector<std::string> wgmma_lines(const WgmmaNest& nest, int pending, CudaExpr& expr);
 // The lines that end what stayed in flight.

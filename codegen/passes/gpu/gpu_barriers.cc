@@ -1,13 +1,13 @@
 // Inserts barriers where threads of a block exchange values through memory.
 #include <algorithm>
 #include <cstdlib>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "codegen/cuda/cuda_tensor_copy.h"
-#include "codegen/cuda/instructions/cuda_wgmma_flight.h"
 #include "codegen/cuda_lowering.h"
+#include "codegen/loop_nest.h"
+#include "codegen/statements.h"
 #include "ir/arith/simplify.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
@@ -15,13 +15,11 @@
 namespace tilewright {
 namespace {
 
-using Buffers = std::set<const BufferNode*>;
-
 // Accesses since the last barrier to memory that other threads see.
 struct Since {
-  Buffers written, read;
+  BufferSet written, read;
   // Asynchronous copies that were issued; they count as written once they are waited for.
-  Buffers in_flight;
+  BufferSet in_flight;
 
   void merge(const Since& other) {
     written.insert(other.written.begin(), other.written.end());
@@ -29,14 +27,6 @@ struct Since {
     in_flight.insert(other.in_flight.begin(), other.in_flight.end());
   }
 };
-
-Expr flat_index(const StoreNode& store) {
-  Expr flat = 0;
-  for (size_t d = 0; d < store.indices.size(); ++d) {
-    flat = flat * store.buffer->shape[d] + store.indices[d];
-  }
-  return flat;
-}
 
 // The loop and the loops inside it.
 std::vector<const ForNode*> nest_of(const ForNode& loop) {
@@ -80,7 +70,7 @@ bool writes_apart(const ForNode& loop, const BufferNode* buffer) {
   });
   if (stores.size() != 1) return false;
   const std::vector<const ForNode*> nest = nest_of(loop);
-  const Expr flat = flat_index(*stores[0]);
+  const Expr flat = flat_index(stores[0]->buffer, stores[0]->indices);
   // Otherwise the index may change from iteration to iteration without the digits.
   if (has_let(loop.body) || reads_memory(flat)) return false;
   Analyzer known;
@@ -107,73 +97,57 @@ bool writes_apart(const ForNode& loop, const BufferNode* buffer) {
 
 // The effects of one statement on memory that threads of a block share.
 struct Effects {
-  Buffers written, read, issued;
+  BufferSet written, read, issued;
   bool waits = false, is_barrier = false;
 };
 
 // Walks a kernel. A loop over threads is one step: `bind` has made sure that no iteration reads
 // what another one writes. No barrier is needed inside it.
-class BarrierInserter {
+class BarrierInserter : public Mutator {
  public:
-  explicit BarrierInserter(const Buffers& shared) : shared_(shared) {}
+  explicit BarrierInserter(BufferSet shared) : shared_(std::move(shared)) {}
 
-  Stmt insert(const Stmt& s) {
-    switch (s.kind()) {
-      case StmtKind::For: return in_loop(s);
-      case StmtKind::Seq: {
-        std::vector<Stmt> stmts;
-        for (const Stmt& child : s.as<SeqNode>()->stmts) stmts.push_back(insert(child));
-        return make_seq(std::move(stmts));
-      }
-      case StmtKind::If: return in_branches(*s.as<IfNode>());
-      case StmtKind::Let: {
-        auto* n = s.as<LetNode>();
-        return make_let(n->var, n->value, insert(n->body));
-      }
-      case StmtKind::Allocate: {
-        auto* n = s.as<AllocateNode>();
-        return make_allocate(n->buffer, insert(n->body));
-      }
-      default: return step(s);
+ protected:
+  using Mutator::mutate;
+  Expr mutate(const Expr& e) override { return e; }
+  Stmt mutate_store(const StoreNode&, const Stmt& s) override { return step(s); }
+  Stmt mutate_evaluate(const EvaluateNode&, const Stmt& s) override { return step(s); }
+
+  Stmt mutate_for(const ForNode& n, const Stmt& s) override {
+    bool by_threads = is_thread_axis(n.for_kind) || n.for_kind == ForKind::Warp;
+    if (by_threads || is_tensor_copy(n) || needs_none(n)) return step(s);
+    if (!is_block_axis(n.for_kind)) {
+      // The next iteration begins with the accesses that this one leaves.
+      Since before = since_;
+      mutate(n.body);
+      since_.merge(before);
     }
+    return Mutator::mutate_for(n, s);
+  }
+
+  // All threads take the same branch: nothing outside loops over threads depends on the thread.
+  Stmt mutate_if(const IfNode& n, const Stmt&) override {
+    Since before = since_;
+    Stmt then_case = mutate(n.then_case);
+    Since after = since_;
+    since_ = before;
+    Stmt else_case = mutate(n.else_case);
+    since_.merge(after);
+    return make_if(n.cond, then_case, else_case);
   }
 
  private:
-  Stmt in_loop(const Stmt& s) {
-    auto* n = s.as<ForNode>();
-    bool by_threads = is_thread_axis(n->for_kind) || n->for_kind == ForKind::Warp;
-    if (by_threads || is_tensor_copy(*n) || needs_none(*n)) return step(s);
-    if (!is_block_axis(n->for_kind)) {
-      // The next iteration begins with the accesses that this one leaves.
-      Since before = since_;
-      insert(n->body);
-      since_.merge(before);
-    }
-    return make_for(n->var, n->min, n->extent, n->for_kind, insert(n->body), n->annotations);
-  }
-
   // A loop whose iterations need no barrier between or in them needs at most one, before it.
   bool needs_none(const ForNode& n) const {
     if (is_block_axis(n.for_kind)) return false;
     BarrierInserter alone(shared_);
-    alone.insert(n.body);
+    alone(n.body);
     Since& left = alone.since_;
     std::erase_if(left.written, [&](const BufferNode* b) {
       return left.read.count(b) == 0 && writes_apart(n, b);
     });
-    alone.insert(n.body);
+    alone(n.body);
     return !alone.has_barrier_;
-  }
-
-  // All threads take the same branch: nothing outside loops over threads depends on the thread.
-  Stmt in_branches(const IfNode& n) {
-    Since before = since_;
-    Stmt then_case = insert(n.then_case);
-    Since after = since_;
-    since_ = before;
-    Stmt else_case = n.else_case.defined() ? insert(n.else_case) : Stmt();
-    since_.merge(after);
-    return make_if(n.cond, then_case, else_case);
   }
 
   Stmt step(const Stmt& s) {
@@ -205,42 +179,37 @@ class BarrierInserter {
     return e;
   }
 
-  void note(const Buffer& b, Buffers& list) const {
+  void note(const Buffer& b, BufferSet& list) const {
     if (shared_.count(b.get()) != 0) list.insert(b.get());
   }
 
-  const Buffers& shared_;
+  const BufferSet shared_;
   Since since_;
   bool has_barrier_ = false;  // or a wait
 };
 
-// Buffers through which threads of one kernel can exchange values: those that it writes. TMA copies
+// BufferSet through which threads of one kernel can exchange values: those that it writes. TMA copies
 // to shared memory have waits of their own (pipeline_tensor_copies).
-Buffers exchanged(const Stmt& kernel) {
-  Buffers buffers, brought;
+BufferSet exchanged(const Stmt& kernel) {
+  BufferSet buffers, brought;
   for_each_stmt(kernel, [&](const Stmt& s) {
     auto* n = s.as<StoreNode>();
     if (n && !is_private(n->buffer)) buffers.insert(n->buffer.get());
     auto* loop = s.as<ForNode>();
     if (!loop || !is_tensor_copy(*loop)) return;
-    for_each_stmt(loop->body, [&](const Stmt& x) {
-      auto* store = x.as<StoreNode>();
-      if (store && store->buffer->scope == Scope::Shared) brought.insert(store->buffer.get());
-    });
+    brought.merge(stored_by(s));
   });
-  for (const BufferNode* b : brought) buffers.erase(b);
+  for (const BufferNode* b : brought) {
+    if (b->scope == Scope::Shared) buffers.erase(b);
+  }
   return buffers;
 }
 
 }  // namespace
 
 Program insert_barriers(const Program& program) {
-  Program result = program;
-  result.body = map_kernels(program.body, [](const Stmt& kernel) {
-    Buffers shared = exchanged(kernel);
-    return BarrierInserter(shared).insert(kernel);
-  });
-  return result;
+  auto in_kernel = [](const Stmt& kernel) { return BarrierInserter(exchanged(kernel))(kernel); };
+  return with_body(program, map_kernels(program.body, in_kernel));
 }
 
 }  // namespace tilewright

@@ -11,6 +11,7 @@
 #include "codegen/cuda/cuda_cluster.h"
 #include "codegen/cuda/cuda_tile_order.h"
 #include "codegen/cuda_lowering.h"
+#include "codegen/statements.h"
 #include "ir/arith/simplify.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
@@ -160,15 +161,10 @@ Buffer sums_of(const Streamed& parts) {
 }
 
 Streamed take_apart(const Kernel& kernel, const ForNode& terms) {
+  Body body = body_of(kernel.loop.body);
   Streamed parts;
-  Stmt body = kernel.loop.body;
-  while (auto* a = body.as<AllocateNode>()) {
-    parts.buffers.push_back(a->buffer);
-    body = a->body;
-  }
-  std::vector<Stmt> stmts = {body};
-  if (auto* seq = body.as<SeqNode>()) stmts = seq->stmts;
-  for (const Stmt& s : stmts) {
+  parts.buffers = std::move(body.buffers);
+  for (const Stmt& s : body.stmts) {
     if (is_streamed(s)) {
       parts.terms = s.as<ForNode>();
     } else {
@@ -183,18 +179,6 @@ Streamed take_apart(const Kernel& kernel, const ForNode& terms) {
   parts.sums = sums_of(parts);
   return parts;
 }
-
-// Replaces the stores that set accumulators to 0 by others for the same elements and threads.
-class AtElements : public Mutator {
- public:
-  explicit AtElements(std::function<Stmt(const StoreNode&)> fn) : fn_(std::move(fn)) {}
-
- protected:
-  Stmt mutate_store(const StoreNode& n, const Stmt&) override { return fn_(n); }
-
- private:
-  std::function<Stmt(const StoreNode&)> fn_;
-};
 
 // Streams the accumulation of a kernel (stream-K). A unit is one iteration of its loop over k. The
 // units of all shared tiles, one tile behind the other, are cut into even shares, one per block.
@@ -243,7 +227,7 @@ class Streamer {
     std::vector<Stmt> stmts = parts_.before;
     stmts.push_back(make_for(from, first, last - first + Expr(1), ForKind::Serial, add));
     stmts.insert(stmts.end(), parts_.after.begin(), parts_.after.end());
-    Stmt body = make_if(first < last, with_buffers(make_seq(stmts)));
+    Stmt body = make_if(first < last, with_buffers(parts_.buffers, make_seq(stmts)));
     body = make_let(last, floordiv(n_.var * terms_ + terms_ - Expr(1), share_), body);
     body = make_let(first, floordiv(n_.var * terms_, share_), body);
     return make_for(n_.var, 0, shared_, n_.for_kind, body, without(n_.annotations, kPersistentKey));
@@ -267,13 +251,10 @@ class Streamer {
     return indices;
   }
 
+  // The stores that set accumulators to 0, replaced by others for the same elements and threads.
   Stmt at_elements(const std::function<Stmt(const StoreNode&)>& fn) {
-    return AtElements(fn)(make_seq(parts_.before));
-  }
-
-  Stmt with_buffers(Stmt body) const {
-    for (size_t i = parts_.buffers.size(); i-- > 0;) body = make_allocate(parts_.buffers[i], body);
-    return body;
+    return map_stores(make_seq(parts_.before),
+                      [&](const StoreNode& n, const Stmt&) { return fn(n); });
   }
 
   // The part [begin, end) of a tile along k; the whole of k gives a result.
@@ -288,7 +269,7 @@ class Streamer {
     });
     Expr is_whole = (begin <= Expr(0)) && (end >= terms_);
     stmts.push_back(make_if(is_whole, make_seq(parts_.after), keep));
-    return with_buffers(make_seq(stmts));
+    return with_buffers(parts_.buffers, make_seq(stmts));
   }
 
   const ForNode& n_;
@@ -351,11 +332,10 @@ class GridRewriter {
 }  // namespace
 
 Program persist_grids(const Program& program) {
-  Program result = program;
   GridRewriter rewriter(program.dims);
-  result.body = map_kernels(program.body, [&](const Stmt& kernel) { return rewriter(kernel); });
-  for (const Buffer& b : rewriter.partials) result.body = make_allocate(b, result.body);
-  return result;
+  Stmt body = map_kernels(program.body, [&](const Stmt& kernel) { return rewriter(kernel); });
+  for (const Buffer& b : rewriter.partials) body = make_allocate(b, body);
+  return with_body(program, body);
 }
 
 }  // namespace tilewright

@@ -1,11 +1,11 @@
 // Peeled masked iterations: one branch separates tiles that no mask touches from others.
 #include <algorithm>
 #include <map>
-#include <set>
 #include <vector>
 
 #include "codegen/cuda/cuda_masks.h"
 #include "codegen/passes/ranged_mutator.h"
+#include "codegen/statements.h"
 #include "ir/arith/interval.h"
 #include "ir/arith/steady_loads.h"
 #include "ir/compare.h"
@@ -82,10 +82,7 @@ Expr holds_throughout(const Stmt& s, const Expr& mask) {
   for_each_stmt(s, [&](const Stmt& x) {
     if (auto* loop = x.as<ForNode>()) loops[loop->var.get()] = {loop->min, loop->extent};
   });
-  std::set<const BufferNode*> stored;
-  for_each_stmt(s, [&](const Stmt& x) {
-    if (auto* store = x.as<StoreNode>()) stored.insert(store->buffer.get());
-  });
+  const BufferSet stored = stored_by(s);
   SteadyLoads steady(loops, [&](const Buffer& b) {
     return b->scope == Scope::Global && !stored.contains(b.get());
   });
@@ -158,9 +155,7 @@ class Apart : public RangedMutator {
 }  // namespace
 
 Program set_masks_apart(const Program& program) {
-  Program result = program;
-  result.body = Apart()(program.body);
-  return result;
+  return with_body(program, Apart()(program.body));
 }
 
 }  // namespace tilewright

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codegen/cuda_lowering.h"
+#include "codegen/statements.h"
 #include "ir/compare.h"
 #include "ir/visitor.h"
 
@@ -101,9 +102,7 @@ class Rewriter : public Mutator {
 }  // namespace
 
 Program scale_maxima(const Program& program) {
-  Program result = program;
-  result.body = Rewriter()(program.body);
-  return result;
+  return with_body(program, Rewriter()(program.body));
 }
 
 }  // namespace tilewright

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "codegen/cuda_lowering.h"
+#include "codegen/statements.h"
 #include "ir/call_table.h"
 #include "ir/visitor.h"
 
@@ -83,9 +84,7 @@ Stmt with_rows_apart(const Stmt& kernel) {
 }  // namespace
 
 Program pad_shared_rows(const Program& program) {
-  Program result = program;
-  result.body = map_kernels(program.body, with_rows_apart);
-  return result;
+  return with_body(program, map_kernels(program.body, with_rows_apart));
 }
 
 }  // namespace tilewright

@@ -10,6 +10,7 @@
 #include "codegen/cuda/instructions/cuda_wgmma_nest.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/passes/gpu/gpu_ring.h"
+#include "codegen/statements.h"
 #include "ir/arith/simplify.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
@@ -17,45 +18,16 @@
 namespace tilewright {
 namespace {
 
-// Whether one of two statements writes what the other one reads or writes.
-bool conflict(const Stmt& a, const Stmt& b) {
-  auto writes = [](const Stmt& s, const Buffer& buffer) {
-    bool found = false;
-    for_each_stmt(s, [&](const Stmt& x) {
-      auto* n = x.as<StoreNode>();
-      found |= n && n->buffer == buffer;
-    });
-    return found;
-  };
-  auto meets = [&](const Stmt& one, const Stmt& other) {
-    bool found = false;
-    for_each_expr(one, [&](const Expr& x) {
-      auto* n = x.as<LoadNode>();
-      found |= n && writes(other, n->buffer);
-    });
-    for_each_stmt(one, [&](const Stmt& x) {
-      auto* n = x.as<StoreNode>();
-      found |= n && writes(other, n->buffer);
-    });
-    return found;
-  };
-  return meets(a, b) || meets(b, a);
-}
-
 // Whether a wgmma of the body takes an operand from registers.
 bool multiplies_registers(const Stmt& body) {
   bool found = false;
   for_each_stmt(body, [&](const Stmt& s) {
     auto* loop = s.as<ForNode>();
     if (!loop || !wgmma_mark(*loop)) return;
-    for_each_stmt(loop->body, [&](const Stmt& inner) {
-      auto* store = inner.as<StoreNode>();
-      if (!store) return;
-      for_each_expr(store->value, [&](const Expr& e) {
-        auto* read = e.as<LoadNode>();
-        found |= read && is_private(read->buffer) && read->buffer != store->buffer;
-      });
-    });
+    const BufferSet sums = stored_by(s);
+    for (const BufferNode* b : read_by(s)) {
+      found |= b->scope != Scope::Global && b->scope != Scope::Shared && sums.count(b) == 0;
+    }
   });
   return found;
 }
@@ -69,45 +41,27 @@ struct Parts {
 
 Parts take_apart(const ForNode& loop) {
   Parts parts;
-  Stmt body = loop.body;
-  std::vector<Buffer> allocated;
-  while (auto* a = body.as<AllocateNode>()) {
-    allocated.push_back(a->buffer);
-    body = a->body;
-  }
-  std::vector<Stmt> stmts = {body};
-  if (auto* seq = body.as<SeqNode>()) stmts = seq->stmts;
-  auto is_copied = [&](const Stmt& s) {
-    bool copies = true;
-    for_each_stmt(s, [&](const Stmt& x) {
-      auto* n = x.as<StoreNode>();
-      if (n) copies &= n->buffer->scope == Scope::Shared;
-    });
-    for_each_expr(s, [&](const Expr& x) {
-      auto* n = x.as<LoadNode>();
-      if (n) copies &= n->buffer->scope == Scope::Global;
-    });
-    return copies;
+  const Body body = body_of(loop.body);
+  auto all_in = [](const BufferSet& buffers, Scope scope) {
+    return std::all_of(buffers.begin(), buffers.end(),
+                       [&](const BufferNode* b) { return b->scope == scope; });
   };
   // A copy that stands behind uses may move before them, unless they conflict.
   auto is_free = [&](const Stmt& s) {
     return std::none_of(parts.uses.begin(), parts.uses.end(),
-                        [&](const Stmt& use) { return conflict(s, use); });
+                        [&](const Stmt& use) { return depends(s, use); });
   };
-  for (const Stmt& s : stmts) {
-    (is_copied(s) && is_free(s) ? parts.copies : parts.uses).push_back(s);
+  BufferSet filled;
+  for (const Stmt& s : body.stmts) {
+    const BufferSet stored = stored_by(s);
+    const bool is_copy =
+        all_in(stored, Scope::Shared) && all_in(read_by(s), Scope::Global) && is_free(s);
+    if (is_copy) filled.insert(stored.begin(), stored.end());
+    (is_copy ? parts.copies : parts.uses).push_back(s);
   }
-  auto is_filled = [&](const Buffer& b) {
-    bool filled = false;
-    for (const Stmt& s : parts.copies) {
-      for_each_stmt(s, [&](const Stmt& x) {
-        auto* n = x.as<StoreNode>();
-        filled |= n && n->buffer == b;
-      });
-    }
-    return filled;
-  };
-  for (const Buffer& b : allocated) (is_filled(b) ? parts.copied : parts.others).push_back(b);
+  for (const Buffer& b : body.buffers) {
+    (filled.count(b.get()) != 0 ? parts.copied : parts.others).push_back(b);
+  }
   if (parts.copied.empty() || parts.uses.empty()) {
     throw LoweringError(
         fmt::format("loop '{}' is to be pipelined, but no iteration of it begins "
@@ -153,19 +107,18 @@ class Pipeliner : public Mutator {
       rings[b.get()] = ring_buffers.back();
     }
     const Expr end = simplify(n.min + n.extent);
-    auto placed = [&](const std::vector<Stmt>& stmts, const Expr& at) {
-      const Expr slot = simplify(floormod(at - n.min, Expr(stages)));
-      return in_slot(rings, slot, substitute(make_seq(stmts), VarMap{{n.var.get(), at}}));
+    auto slot = [&](const Expr& at) { return simplify(floormod(at - n.min, Expr(stages))); };
+    auto copies_of = [&](const Expr& at) {
+      const Stmt copies = substitute(make_seq(parts.copies), VarMap{{n.var.get(), at}});
+      return make_if(at < end, copied_to_slot(rings, slot(at), copies));
     };
-    auto copies_of = [&](const Expr& at) { return make_if(at < end, placed(parts.copies, at)); };
     // A slot becomes free an iteration later where a wgmma group still reads it.
     const int64_t distance = stages - (leaves_wgmma_pending(n) ? 2 : 1);
     Var ahead(n.var.name() + "_ahead");
     Stmt commit = call_statement(CallOp::AsyncCommit);
     Stmt fill = make_for(ahead, 0, distance, ForKind::Unrolled,
                          make_seq({copies_of(simplify(n.min + ahead)), commit}));
-    Stmt uses = placed(parts.uses, n.var);
-    for (size_t i = parts.others.size(); i-- > 0;) uses = make_allocate(parts.others[i], uses);
+    const Stmt uses = with_buffers(parts.others, in_slot(rings, slot(n.var), make_seq(parts.uses)));
     // Behind the barrier, all threads see the copies that were waited for. Nobody reads any more
     // the slot that the next copies go to.
     Stmt body = make_seq({call_statement(CallOp::AsyncWait, {Expr(distance - 1)}),
@@ -173,18 +126,15 @@ class Pipeliner : public Mutator {
                           commit, uses});
     Annotations notes = n.annotations;
     notes.erase(kPipelineStagesKey);
-    Stmt result = make_seq({fill, make_for(n.var, n.min, n.extent, n.for_kind, body, notes)});
-    for (size_t i = ring_buffers.size(); i-- > 0;) result = make_allocate(ring_buffers[i], result);
-    return result;
+    return with_buffers(
+        ring_buffers, make_seq({fill, make_for(n.var, n.min, n.extent, n.for_kind, body, notes)}));
   }
 };
 
 }  // namespace
 
 Program pipeline_loops(const Program& program) {
-  Program result = program;
-  result.body = Pipeliner()(program.body);
-  return result;
+  return with_body(program, Pipeliner()(program.body));
 }
 
 }  // namespace tilewright

@@ -16,7 +16,8 @@ bool is_copy(const Expr& value, ElemType elem) {
 
 class InSlot : public Mutator {
  public:
-  InSlot(const BufferMap& rings, Expr slot) : rings_(rings), slot_(std::move(slot)) {}
+  InSlot(const BufferMap& rings, Expr slot, bool copies)
+      : rings_(rings), slot_(std::move(slot)), copies_(copies) {}
 
  protected:
   Expr mutate_load(const LoadNode& n, const Expr& e) override {
@@ -30,7 +31,7 @@ class InSlot : public Mutator {
     if (it == rings_.end()) return Mutator::mutate_store(n, s);
     Expr value = mutate(n.value);
     return make_store(it->second, in_slot(n.indices), value, mutate(n.predicate),
-                      is_copy(value, n.buffer->elem));
+                      copies_ && is_copy(value, n.buffer->elem));
   }
 
  private:
@@ -42,6 +43,7 @@ class InSlot : public Mutator {
 
   const BufferMap& rings_;
   Expr slot_;
+  const bool copies_;
 };
 
 }  // namespace
@@ -53,7 +55,11 @@ Buffer ring_of(const Buffer& buffer, int64_t stages) {
 }
 
 Stmt in_slot(const BufferMap& rings, const Expr& slot, const Stmt& s) {
-  return InSlot(rings, slot)(s);
+  return InSlot(rings, slot, false)(s);
+}
+
+Stmt copied_to_slot(const BufferMap& rings, const Expr& slot, const Stmt& copies) {
+  return InSlot(rings, slot, true)(copies);
 }
 
 }  // namespace tilewright

@@ -3,23 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda/instructions/cuda_wgmma_flight.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"
+#include "codegen/statements.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
 namespace {
-
-using Buffers = std::set<const BufferNode*>;
-
-bool depends(const Stmt& a, const Stmt& b) {
-  const Buffers in_a = stored_by(a), in_b = stored_by(b);
-  return meet(in_a, in_b) || meet(in_a, read_by(b)) || meet(read_by(a), in_b);
-}
 
 enum class Product : uint8_t { None, Own, Behind };
 
@@ -82,8 +75,8 @@ std::optional<BehindIteration> take_behind(const ForNode& loop, const std::vecto
   for (const Stmt& s : passed) {
     if (depends(s, parts.late)) fail_behind(loop, "a statement before them uses its registers");
   }
-  const Buffers read = read_by(parts.late), sums = stored_by(parts.late);
-  Buffers needed = sums;  // by the group, until its wait
+  const BufferSet read = read_by(parts.late), sums = stored_by(parts.late);
+  BufferSet needed = sums;  // by the group, until its wait
   for (const Buffer& b : own) {
     if (!is_private(b) && read.count(b.get()) != 0) {
       fail_behind(

@@ -15,6 +15,7 @@
 #include "codegen/cuda/instructions/cuda_wgmma_nest.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/passes/gpu/gpu_tensor_ring.h"
+#include "codegen/statements.h"
 #include "ir/arith/simplify.h"
 #include "ir/visitor.h"
 #include "kernel/instructions/mma_rows.h"
@@ -53,6 +54,17 @@ class Computing : public Mutator {
     if (!is_tensor_copy(n)) return Mutator::mutate_for(n, s);
     const TensorCopy c = match_tensor_copy(n, known_);
     return by_first(c.repeated(store_box(load(c.shared, c.start), c.operand, c.box)));
+  }
+
+  // Nothing makes other threads wait for such a store, nor copies for its readers.
+  Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
+    if (ring_ && ring_->has(n.buffer)) {
+      throw LoweringError(
+          fmt::format("'{}' is stored to by threads, but TMA copies of loop '{}' fill it; such "
+                      "stores need a buffer of their own",
+                      n.buffer->name, ring_->loop.var.name()));
+    }
+    return s;
   }
 
   // Before others write there again, waits until TMA stores have read what threads wrote for them.
@@ -143,7 +155,7 @@ class Computing : public Mutator {
                                         simplify(n.extent - Expr(1)), n.for_kind, body, notes()),
                                late_at(last, count_of(last)), release(count_of(last))};
     Stmt all = make_seq(std::move(stmts));
-    for (size_t b = parts.kept.size(); b-- > 0;) all = make_allocate(parts.kept[b], all);
+    all = with_buffers(parts.kept, all);
     if (!known_.prove(n.extent >= Expr(1))) all = make_if(n.extent >= Expr(1), all);
     return with_first(*ring_, first, all);
   }
@@ -275,14 +287,8 @@ class KernelRewriter {
                       n.var.name(), kCopiesKey));
     }
     ring_.emplace(Ring{n, stages_of(n), *way == kByRoles, leaves_wgmma_pending(n)});
-    Stmt body = n.body;
-    std::vector<Buffer> own;  // per iteration: accumulators over its steps of k only
-    for (auto* a = body.as<AllocateNode>(); a; a = body.as<AllocateNode>()) {
-      own.push_back(a->buffer);
-      body = a->body;
-    }
-    std::vector<Stmt> stmts = {body};
-    if (auto* seq = body.as<SeqNode>()) stmts = seq->stmts;
+    // Buffers of an iteration: accumulators over its steps of k only.
+    const auto [own, stmts] = body_of(n.body);
     for (const Stmt& s : stmts) {
       auto* loop = s.as<ForNode>();
       if (loop && is_tensor_copy(*loop)) {
@@ -305,8 +311,7 @@ class KernelRewriter {
           "'{}' of '{}' and '{}' of 3 or more",
           n.var.name(), kCopiesKey, kByRoles, kPipelineStagesKey));
     }
-    Stmt uses = make_seq(std::move(ring_->uses));
-    for (size_t b = own.size(); b-- > 0;) uses = make_allocate(own[b], uses);
+    const Stmt uses = with_buffers(own, make_seq(std::move(ring_->uses)));
     ring_->uses = {uses};
     if (cluster_.blocks > 1) share_copies();
     for (const auto* copies : {&ring_->copies, &ring_->shared}) {
@@ -323,32 +328,26 @@ class KernelRewriter {
 
   // Whether lanes read copied data by themselves. `wgmma` does not count: its warps wait for it.
   bool reads_by_lanes(const Stmt& s) const {
-    if (auto* n = s.as<ForNode>()) {
-      return reads_ring(n->min) || reads_ring(n->extent) ||
-             (!wgmma_mark(*n) && reads_by_lanes(n->body));
-    }
-    if (auto* n = s.as<LetNode>()) return reads_ring(n->value) || reads_by_lanes(n->body);
-    if (auto* n = s.as<AllocateNode>()) return reads_by_lanes(n->body);
-    if (auto* n = s.as<SeqNode>()) {
-      return std::any_of(n->stmts.begin(), n->stmts.end(),
-                         [&](const Stmt& child) { return reads_by_lanes(child); });
-    }
-    if (auto* n = s.as<IfNode>()) {
-      return reads_ring(n->cond) || reads_by_lanes(n->then_case) ||
-             (n->else_case.defined() && reads_by_lanes(n->else_case));
-    }
-    return reads_ring(s);
-  }
+    class Finder : public Visitor {
+     public:
+      explicit Finder(const BufferMap& rings) : rings_(rings) {}
+      bool found = false;
 
-  // Whether any part of a statement or an expression reads the ring.
-  template <class Node>
-  bool reads_ring(const Node& node) const {
-    bool found = false;
-    for_each_expr(node, [&](const Expr& e) {
-      auto* n = e.as<LoadNode>();
-      found |= n && ring_->rings.count(n->buffer.get()) != 0;
-    });
-    return found;
+     protected:
+      void visit_for(const ForNode& n) override {
+        if (!wgmma_mark(n)) Visitor::visit_for(n);
+      }
+      void visit_load(const LoadNode& n) override {
+        found |= rings_.count(n.buffer.get()) != 0;
+        Visitor::visit_load(n);
+      }
+
+     private:
+      const BufferMap& rings_;
+    };
+    Finder finder(ring_->rings);
+    finder(s);
+    return finder.found;
   }
 
   // Finds the copies that are the same for all blocks of a cluster (multicast). All of these blocks
@@ -461,13 +460,12 @@ class KernelRewriter {
 }  // namespace
 
 Program pipeline_tensor_copies(const Program& program, const Target& target) {
-  Program result = program;
   Analyzer known;
   for (const DimVar& d : program.dims) known.bind(d.var, Interval{d.min, d.max});
-  result.body = map_kernels(program.body, [&](const Stmt& kernel) {
+  auto in_kernel = [&](const Stmt& kernel) {
     return KernelRewriter(kernel, target, known)(kernel);
-  });
-  return result;
+  };
+  return with_body(program, map_kernels(program.body, in_kernel));
 }
 
 }  // namespace tilewright

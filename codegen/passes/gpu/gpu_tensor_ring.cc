@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codegen/cuda/instructions/cuda_wgmma_flight.h"
+#include "codegen/statements.h"
 
 namespace tilewright {
 
@@ -44,11 +44,7 @@ Stmt with_counter(const Ring& ring, const Stmt& body) {
 }
 
 Stmt with_release(const Ring& ring, const Stmt& uses, const Stmt& free) {
-  if (auto* n = uses.as<AllocateNode>()) {
-    return make_allocate(n->buffer, with_release(ring, n->body, free));
-  }
-  std::vector<Stmt> stmts = {uses};
-  if (auto* seq = uses.as<SeqNode>()) stmts = seq->stmts;
+  auto [buffers, stmts] = body_of(uses);
   const auto last = std::find_if(stmts.rbegin(), stmts.rend(), [&](const Stmt& s) {
     const auto read = read_by(s);
     return std::any_of(read.begin(), read.end(),
@@ -60,7 +56,7 @@ Stmt with_release(const Ring& ring, const Stmt& uses, const Stmt& free) {
     ++next;
   }
   stmts.insert(next, free);
-  return make_seq(std::move(stmts));
+  return with_buffers(buffers, make_seq(std::move(stmts)));
 }
 
 Stmt with_lookups(const Ring& ring, Stmt body) {
@@ -71,35 +67,19 @@ Stmt with_lookups(const Ring& ring, Stmt body) {
 namespace {
 
 // The parts of a kernel that issue copies: its loops, conditions and names around them.
-class Producer {
+class Producer : public Mutator {
  public:
   explicit Producer(const Ring& ring) : ring_(ring) {}
 
-  Stmt operator()(const Stmt& s) const {
-    if (auto* n = s.as<ForNode>()) {
-      if (n == &ring_.loop) return loop();
-      Stmt body = (*this)(n->body);
-      return body.defined() ? make_for(n->var, n->min, n->extent, n->for_kind, body, n->annotations)
-                            : Stmt();
-    }
-    if (auto* n = s.as<IfNode>()) {
-      Stmt then_case = (*this)(n->then_case);
-      Stmt else_case = n->else_case.defined() ? (*this)(n->else_case) : Stmt();
-      if (then_case.defined()) return make_if(n->cond, then_case, else_case);
-      return else_case.defined() ? make_if(!n->cond, else_case) : Stmt();
-    }
-    if (auto* n = s.as<LetNode>()) {
-      Stmt body = (*this)(n->body);
-      return body.defined() ? make_let(n->var, n->value, body) : Stmt();
-    }
-    if (auto* n = s.as<AllocateNode>()) return (*this)(n->body);
-    if (!s.as<SeqNode>()) return {};
-    std::vector<Stmt> stmts;
-    for (const Stmt& child : s.as<SeqNode>()->stmts) {
-      if (Stmt kept = (*this)(child); kept.defined()) stmts.push_back(kept);
-    }
-    return stmts.empty() ? Stmt() : make_seq(std::move(stmts));
+ protected:
+  using Mutator::mutate;
+  Expr mutate(const Expr& e) override { return e; }
+  Stmt mutate_for(const ForNode& n, const Stmt& s) override {
+    return &n == &ring_.loop ? loop() : Mutator::mutate_for(n, s);
   }
+  Stmt mutate_allocate(const AllocateNode& n, const Stmt&) override { return mutate(n.body); }
+  Stmt mutate_store(const StoreNode&, const Stmt&) override { return {}; }
+  Stmt mutate_evaluate(const EvaluateNode&, const Stmt&) override { return {}; }
 
  private:
   Stmt loop() const {

@@ -1,6 +1,7 @@
 // The ring of stages of a pipelined loop with TMA copies: the code that fills it, and its counter.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -40,6 +41,12 @@ struct Ring {
     for (const TensorCopy& c : copies) sum += c.bytes();
     for (const TensorCopy& c : shared) sum += c.bytes() * cluster.blocks;
     return sum;
+  }
+  /// Whether it is a buffer that the copies fill, with stages or without.
+  bool has(const Buffer& buffer) const {
+    return std::any_of(rings.begin(), rings.end(), [&](const auto& ring) {
+      return ring.first == buffer.get() || ring.second == buffer;
+    });
   }
   Expr slot(const Expr& count) const { return simplify(floormod(count, Expr(stages))); }
   /// The code of an iteration in its slot of the rings.

@@ -5,13 +5,13 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "codegen/cuda/cuda_tensor_copy.h"
 #include "codegen/cuda/instructions/cuda_instruction.h"
 #include "codegen/cuda_lowering.h"
+#include "codegen/statements.h"
 #include "ir/arith/simplify.h"
 #include "ir/compare.h"
 #include "ir/visitor.h"
@@ -91,21 +91,6 @@ std::optional<Expr> start_of(BinaryOp op, const Type& type) {
   }
 }
 
-// Replaces one statement by another.
-class Replace : public Mutator {
- public:
-  Replace(const StoreNode* from, Stmt to) : from_(from), to_(std::move(to)) {}
-
- protected:
-  Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
-    return &n == from_ ? to_ : Mutator::mutate_store(n, s);
-  }
-
- private:
-  const StoreNode* from_;
-  Stmt to_;
-};
-
 // Redirects what a marked nest has in registers to this lane's elements: its accumulators, and an
 // operand that was brought there.
 class OwnElements : public Mutator {
@@ -180,8 +165,8 @@ std::map<ForKind, Axis> axes_of(const Stmt& kernel) {
 }
 
 // The accumulators of matrix instructions.
-std::set<const BufferNode*> sums_of_mma(const Stmt& kernel) {
-  std::set<const BufferNode*> sums;
+BufferSet sums_of_mma(const Stmt& kernel) {
+  BufferSet sums;
   for_each_stmt(kernel, [&](const Stmt& s) {
     auto* loop = s.as<ForNode>();
     if (!loop || mma_mark(*loop).empty()) return;
@@ -200,9 +185,8 @@ class Hoister : public Mutator {
   Stmt hoist(const Stmt& kernel) {
     Stmt body = mutate(kernel);
     for (size_t a = kAxes.size(); a-- > 0;) {
-      if (kAxes[a] == ForKind::BlockZ) {  // the innermost block axis: around the threads
-        for (size_t i = shared_.size(); i-- > 0;) body = make_allocate(shared_[i], body);
-      }
+      // The innermost block axis: around the threads.
+      if (kAxes[a] == ForKind::BlockZ) body = with_buffers(shared_, body);
       auto it = axes_.find(kAxes[a]);
       if (it == axes_.end()) continue;
       const Axis& axis = it->second;
@@ -335,8 +319,9 @@ class Hoister : public Mutator {
       return make_buffer(name + suffix, store.buffer->elem, {Expr(1)}, Scope::Register);
     };
     const Buffer own = in_register("_own"), all = in_register("_all");
-    Stmt terms =
-        Replace(&store, make_store(own, at, binary(step.op, load(own, at), step.term)))(update);
+    const Stmt own_step = make_store(own, at, binary(step.op, load(own, at), step.term));
+    const Stmt terms = map_stores(
+        update, [&](const StoreNode& n, const Stmt& s) { return &n == &store ? own_step : s; });
     const Expr total = binary(step.op, load(store.buffer, store.indices), load(all, at));
     in_lanes_ = true;
     Stmt result = mutate(make_store(store.buffer, store.indices, total));
@@ -362,7 +347,7 @@ class Hoister : public Mutator {
   }
 
   std::map<ForKind, Axis> axes_;
-  std::set<const BufferNode*> sums_;
+  BufferSet sums_;
   std::vector<ForKind> bound_;  // axes of the loops around
   int64_t team_ = 1;            // threads per iteration of the innermost of these
   VarMap values_;
@@ -387,10 +372,8 @@ void require_global(const Stmt& body) {
 
 Program hoist_threads(const Program& program) {
   if (program.body.as<AllocateNode>()) require_global(program.body);
-  Program result = program;
-  result.body =
-      map_kernels(program.body, [](const Stmt& kernel) { return Hoister(kernel).hoist(kernel); });
-  return result;
+  auto in_kernel = [](const Stmt& kernel) { return Hoister(kernel).hoist(kernel); };
+  return with_body(program, map_kernels(program.body, in_kernel));
 }
 
 }  // namespace tilewright

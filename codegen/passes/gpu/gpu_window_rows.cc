@@ -5,6 +5,8 @@
 #include "codegen/cuda/cuda_tensor_copy.h"
 #include "codegen/cuda/cuda_window_copy.h"
 #include "codegen/cuda_lowering.h"
+#include "codegen/loop_nest.h"
+#include "codegen/statements.h"
 #include "ir/arith/simplify.h"
 #include "ir/visitor.h"
 
@@ -38,12 +40,9 @@ class WindowRows : public Mutator {
  protected:
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
     if (!is_tensor_copy(n)) return Mutator::mutate_for(n, s);
-    std::vector<const ForNode*> loops;
-    Stmt at = s;
-    for (auto* loop = at.as<ForNode>(); loop; loop = at.as<ForNode>()) {
-      loops.push_back(loop);
-      at = loop->body;
-    }
+    const LoopNest nest = loop_nest(n);
+    const std::vector<const ForNode*>& loops = nest.loops;
+    Stmt at = nest.body;
     Stmt inner = at;
     while (auto* branch = inner.as<IfNode>()) inner = branch->then_case;
     auto* store = inner.as<StoreNode>();
@@ -74,9 +73,7 @@ class WindowRows : public Mutator {
 }  // namespace
 
 Program number_window_rows(const Program& program) {
-  Program result = program;
-  result.body = WindowRows()(program.body);
-  return result;
+  return with_body(program, WindowRows()(program.body));
 }
 
 }  // namespace tilewright

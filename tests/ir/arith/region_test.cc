@@ -217,14 +217,30 @@ TEST_F(AccessesOf, PrefetchedElementsAreNotRead) {
   EXPECT_TRUE(accesses(s).reads.empty());
 }
 
-// A ring is as large as what is read of it.
-TEST_F(AccessesOf, WhatACopyBringsIsNotRead) {
-  Buffer x = make_buffer("X", ElemType::u8, {64}), ring = make_buffer("S", ElemType::u8, {64});
+// Memory from the first element on is copied, so the whole array counts.
+TEST_F(AccessesOf, ACopyReadsAndWritesFromItsElementsOn) {
+  Buffer x = make_buffer("X", ElemType::u8, {64}), ring = make_buffer("S", ElemType::u8, {2, 32});
   Buffer barriers = make_buffer("B", ElemType::u64, {2});
   Stmt s =
       make_evaluate(call(ElemType::boolean, CallOp::BulkLoad,
-                         {load(ring, {i}), load(x, {i}), Expr(16), load(barriers, {Expr(1)})}));
-  EXPECT_EQ(describe(accesses(s).reads), "X[i + 1]; B[1 + 1]");
+                         {load(ring, {1, i}), load(x, {i}), Expr(16), load(barriers, {Expr(1)})}));
+  EXPECT_EQ(describe(accesses(s).reads), "X[0 + 64]; B[1 + 1]");
+  EXPECT_EQ(describe(accesses(s).writes), "S[0 + 2, 0 + 32]; B[1 + 1]");
+}
+
+TEST_F(AccessesOf, ATensorMapReachesItsWholeOperand) {
+  Buffer x = make_buffer("X", ElemType::f16, {64, 8}), tile = make_buffer("S", ElemType::f16, {16});
+  const std::vector<Expr> box = {i, 0, 64, 8, 2, 8};
+  std::vector<Expr> args = {load(tile, {0}), load(x, {0, 0})};
+  args.insert(args.end(), box.begin(), box.end());
+  Stmt s = make_evaluate(call(ElemType::boolean, CallOp::TensorStore, args));
+  EXPECT_EQ(describe(accesses(s).reads), "S[0 + 16]");
+  EXPECT_EQ(describe(accesses(s).writes), "X[0 + 64, 0 + 8]");
+  args = {load(tile, {0}), load(x, {0, 0}), load(make_buffer("B", ElemType::u64, {2}), {1}), 1};
+  args.insert(args.end(), box.begin(), box.end());
+  s = make_evaluate(call(ElemType::boolean, CallOp::TensorLoad, args));
+  EXPECT_EQ(describe(accesses(s).reads), "X[0 + 64, 0 + 8]; B[1 + 1]");
+  EXPECT_EQ(describe(accesses(s).writes), "S[0 + 16]; B[1 + 1]");
 }
 
 }  // namespace

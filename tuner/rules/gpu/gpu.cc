@@ -38,6 +38,14 @@ int64_t gpu_threads_for(int64_t work, int64_t most) {
   return threads;
 }
 
+std::vector<Loop> gpu_in_order(const std::vector<std::vector<Loop>>& groups) {
+  std::vector<Loop> loops;
+  for (const std::vector<Loop>& group : groups) {
+    loops.insert(loops.end(), group.begin(), group.end());
+  }
+  return loops;
+}
+
 Loop gpu_fused(RuleContext& c, const std::vector<Loop>& loops) {
   return loops.size() > 1 ? c.s.fuse(loops) : loops[0];
 }
@@ -59,12 +67,8 @@ std::vector<Loop> gpu_thread_grid(RuleContext& c, const std::vector<Loop>& loops
   }
   outer.push_back(last[0]);
   inner.push_back(last[1]);
-  std::vector<Loop> order = outer;
-  order.insert(order.end(), inner.begin(), inner.end());
-  c.s.reorder(order);
-  std::vector<Loop> grid = {gpu_fused(c, outer)};
-  grid.insert(grid.end(), inner.begin(), inner.end());
-  return grid;
+  c.s.reorder(gpu_in_order({outer, inner}));
+  return gpu_in_order({{gpu_fused(c, outer)}, inner});
 }
 
 void gpu_bind_grid(RuleContext& c, const std::vector<Loop>& grid) {

@@ -36,6 +36,8 @@ int64_t gpu_vector(RuleContext& c, const Block& block, int64_t extent);
 bool gpu_is_static(const BlockFacts& facts);
 // The least power of two, from 32 to `most`, that covers this much work.
 int64_t gpu_threads_for(int64_t work, int64_t most);
+// Groups of loops as one list.
+std::vector<Loop> gpu_in_order(const std::vector<std::vector<Loop>>& groups);
 // Fuses the loops into one.
 Loop gpu_fused(RuleContext& c, const std::vector<Loop>& loops);
 // Turns spatial loops, outermost first, into a loop over blocks and one or two loops over the

@@ -10,11 +10,6 @@
 namespace tilewright {
 namespace {
 
-bool uses(const std::vector<Expr>& indices, const IterVar& iter) {
-  return std::any_of(indices.begin(), indices.end(),
-                     [&](const Expr& e) { return uses_var(e, iter.var); });
-}
-
 bool all_plain(const BlockNode& n, const std::vector<Expr>& indices) {
   return std::all_of(indices.begin(), indices.end(),
                      [&](const Expr& e) { return plain_iterator(n, e) >= 0; });
@@ -32,7 +27,8 @@ std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block) {
   if (!all_plain(n, a) || !all_plain(n, b) || !all_plain(n, store.indices)) return std::nullopt;
   for (size_t x = 0; x < n.iters.size(); ++x) {
     const IterVar& iter = n.iters[x];
-    bool in_a = uses(a, iter), in_b = uses(b, iter), spatial = iter.kind == IterKind::Spatial;
+    bool in_a = uses_iterator(a, iter), in_b = uses_iterator(b, iter),
+         spatial = iter.kind == IterKind::Spatial;
     int* place = !spatial && in_a && in_b ? &r.k : spatial && in_a ? &r.i : &r.j;
     if (spatial && in_a && in_b) {
       r.batch.push_back(static_cast<int>(x));

@@ -17,14 +17,17 @@ constexpr int64_t kLastPartials = 16;      // partials that every thread adds it
 constexpr int64_t kRowOfThread = 64;       // elements; every thread reduces shorter rows itself
 constexpr int64_t kRowOfBlocks = 1 << 16;  // elements; long enough to divide among blocks
 
-// Fuses the reduction loops of a block.
-Loop reduction_of(RuleContext& c, const Block& block) {
+std::vector<Loop> reduction_loops(const RuleContext& c, const Block& block) {
   std::vector<Loop> reduce;
   for (const IterVar& iter : c.s.node(block).iters) {
     auto loop = iter.kind == IterKind::Reduce ? loop_of(iter) : std::nullopt;
     if (loop) reduce.push_back(*loop);
   }
-  return gpu_fused(c, reduce);
+  return reduce;
+}
+
+Loop fused_reduction(RuleContext& c, const Block& block) {
+  return gpu_fused(c, reduction_loops(c, block));
 }
 
 // The blocks of a reduction's partial results. First come those of each thread. Many of these are
@@ -52,15 +55,15 @@ ThreadPartials split_partials(RuleContext& c, const Block& block, int64_t most) 
   if (extent < kRowOfThread) return p;
   int64_t vector = gpu_vector(c, block, facts.extents[static_cast<size_t>(facts.reduce.back())]);
   int64_t threads = gpu_threads_for(extent / vector, most);
-  std::vector<Loop> loops = c.s.split(reduction_of(c, block), {-1, threads, vector});
+  std::vector<Loop> loops = c.s.split(fused_reduction(c, block), {-1, threads, vector});
   p.parts.push_back(c.s.rfactor(block, loops[1], 0));
   p.vector = vector;
   p.shuffled = threads > kWarp && wants_shuffles(c, block);
   if (p.shuffled) {
-    loops = c.s.split(reduction_of(c, block), {threads / kWarp, kWarp});
+    loops = c.s.split(fused_reduction(c, block), {threads / kWarp, kWarp});
     p.parts.push_back(c.s.rfactor(block, loops[0], 0));
   } else if (threads >= 4 * kLastPartials) {
-    loops = c.s.split(reduction_of(c, block), {-1, kLastPartials});
+    loops = c.s.split(fused_reduction(c, block), {-1, kLastPartials});
     p.parts.push_back(c.s.rfactor(block, loops[1], 0));
   }
   return p;
@@ -93,14 +96,9 @@ void finish_partial(RuleContext& c, const Block& partial, int64_t vector, bool f
   int axis = plain_iterator(n, store_of(n).indices[0]);
   if (axis < 0) return;
   auto thread = loop_of(n.iters[static_cast<size_t>(axis)]);
-  std::vector<Loop> reduce;
-  for (const IterVar& iter : n.iters) {
-    auto loop = iter.kind == IterKind::Reduce ? loop_of(iter) : std::nullopt;
-    if (loop) reduce.push_back(*loop);
-  }
   if (!thread) return;
-  std::vector<Loop> order = {*thread};
-  order.insert(order.end(), reduce.begin(), reduce.end());
+  const std::vector<Loop> reduce = reduction_loops(c, partial);
+  const std::vector<Loop> order = gpu_in_order({{*thread}, reduce});
   c.s.reorder(order);
   if (!reduce.empty() && !for_lanes) {
     Block copy = c.s.cache_write(partial, buffer, Scope::Register);
@@ -158,12 +156,8 @@ void finish_whole(RuleContext& c, const Block& block, const Loop& row, bool is_r
   } else {
     c.s.set_scope(result, Scope::Register);
   }
-  for (const IterVar& iter : c.s.node(block).iters) {
-    auto loop = iter.kind == IterKind::Reduce ? loop_of(iter) : std::nullopt;
-    if (!loop) continue;
-    c.s.decompose_reduction(block, *loop);
-    break;
-  }
+  const std::vector<Loop> reduce = reduction_loops(c, block);
+  if (!reduce.empty()) c.s.decompose_reduction(block, reduce[0]);
 }
 
 void finish(RuleContext& c, const ThreadPartials& p, const Loop& row, bool is_result) {
@@ -181,7 +175,7 @@ void finish(RuleContext& c, const ThreadPartials& p, const Loop& row, bool is_re
 void split_among_blocks(RuleContext& c, const Block& block, int64_t extent) {
   int64_t pieces = c.t.choose(block.name + ".pieces", std::vector<int64_t>{256, 128, 64, 512});
   pieces = std::min(pieces, extent / kRowOfThread);
-  std::vector<Loop> parts = c.s.split(reduction_of(c, block), {pieces, -1});
+  std::vector<Loop> parts = c.s.split(fused_reduction(c, block), {pieces, -1});
   Block partial = c.s.rfactor(block, parts[0], -1);
   gpu_row_reduction(c, partial);
   gpu_row_reduction(c, block);

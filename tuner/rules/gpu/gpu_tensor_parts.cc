@@ -120,9 +120,7 @@ void gpu_bind_lanes(RuleContext& c, const Fragment& f, const Loop& warp,
     return all;
   };
   const std::vector<Loop> lanes = loops_of({warp}, digits[0]), elements = loops_of(own, digits[1]);
-  std::vector<Loop> order = lanes;
-  order.insert(order.end(), elements.begin(), elements.end());
-  c.s.reorder(order);
+  c.s.reorder(gpu_in_order({lanes, elements}));
   c.s.bind(c.s.fuse(lanes), ForKind::ThreadX);
   for (size_t l = 0; l + 1 < elements.size(); ++l) c.s.unroll(elements[l]);
   is_vector ? c.s.vectorize(elements.back()) : c.s.unroll(elements.back());

@@ -6,6 +6,7 @@
 
 #include "base/ceil_div.h"
 #include "kernel/instructions/wgmma_rows.h"
+#include "tuner/rules/gpu/gpu_units.h"
 
 namespace tilewright {
 namespace {
@@ -45,13 +46,10 @@ std::vector<TensorTileSizes> tensor_tiles_for(int64_t m, int64_t n, int64_t k, i
     bool wide = t.m > 16 && t.m >= 2 * m, long_rows = t.n > 64 && t.n >= 2 * n;
     return !wide && !long_rows && ceil_div(m, t.m) * ceil_div(n, t.n) * batch >= gpu.sms;
   };
-  auto first = std::find_if(tiles.begin(), tiles.end(), fits);
-  if (first == tiles.end()) {
-    first = std::find_if(tiles.begin(), tiles.end(), [&](const TensorTileSizes& t) {
-      return t.n == 64 && (t.m == 32 || (t.m == 16 && m <= 16));
-    });
-  }
-  std::rotate(tiles.begin(), first, std::next(first));
+  auto is_small = [&](const TensorTileSizes& t) {
+    return t.n == 64 && (t.m == 32 || (t.m == 16 && m <= 16));
+  };
+  if (!gpu_put_first(tiles, fits)) gpu_put_first(tiles, is_small);
   return tiles;
 }
 
@@ -71,10 +69,14 @@ std::vector<TensorTileSizes> wgmma_tiles_for(int64_t m, int64_t n, int64_t batch
   auto fits = [&](const TensorTileSizes& t) {
     return ceil_div(m, t.m) * ceil_div(n, t.n) * batch >= gpu.sms;
   };
-  auto first = std::find_if(tiles.begin(), tiles.end(), fits);
-  if (first == tiles.end()) first = std::prev(tiles.end());
-  std::rotate(tiles.begin(), first, std::next(first));
+  if (!gpu_put_first(tiles, fits)) std::rotate(tiles.begin(), std::prev(tiles.end()), tiles.end());
   return tiles;
+}
+
+void put_widest_first(std::vector<TensorTileSizes>& tiles,
+                      const std::function<bool(const TensorTileSizes&)>& fills) {
+  auto is_narrow = [](const TensorTileSizes& t) { return t.n == kWarpgroupRows; };
+  if (!gpu_put_first(tiles, fills)) gpu_put_first(tiles, is_narrow);
 }
 
 std::string swapped_tile_name(const TensorTileSizes& t) {
@@ -126,15 +128,9 @@ std::vector<TensorTileSizes> wgmma_packed_tiles_for(int64_t m, int64_t n, int se
         tiles.push_back(all_rows(*rows, columns, kWeightRows));
     }
   }
-  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const TensorTileSizes& t) {
+  put_widest_first(tiles, [&](const TensorTileSizes& t) {
     return ceil_div(m, t.m) * ceil_div(n, t.n) >= gpu.sms;
   });
-  // For few rows: the tile that reads the weight in the most blocks.
-  if (first == tiles.end()) {
-    first = std::find_if(tiles.begin(), tiles.end(),
-                         [](const TensorTileSizes& t) { return t.n == kWarpgroupRows; });
-  }
-  std::rotate(tiles.begin(), first, std::next(first));
   return tiles;
 }
 

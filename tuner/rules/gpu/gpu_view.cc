@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "codegen/loop_nest.h"
 #include "ir/arith/simplify.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
@@ -17,11 +18,6 @@ namespace tilewright {
 namespace {
 
 using Iters = std::vector<int>;
-
-bool uses(const std::vector<Expr>& indices, const Expr& var) {
-  return std::any_of(indices.begin(), indices.end(),
-                     [&](const Expr& e) { return uses_var(e, var); });
-}
 
 // s if the indices use `var` only as floordiv(var, s), else 0.
 int64_t group_of(const std::vector<Expr>& indices, const Expr& var) {
@@ -53,7 +49,7 @@ std::optional<Kinds> kinds_of(const BlockNode& n, const std::vector<Expr>& a,
   for (size_t x = 0; x < n.iters.size(); ++x) {
     const IterVar& iter = n.iters[x];
     const int at = static_cast<int>(x);
-    bool in_a = uses(a, iter.var), in_b = uses(b, iter.var);
+    bool in_a = uses_iterator(a, iter), in_b = uses_iterator(b, iter);
     if (iter.kind == IterKind::Reduce) {
       if (!in_a || !in_b) return std::nullopt;
       kinds.k.push_back(at);
@@ -107,7 +103,7 @@ class ProductViewer {
     std::tie(a_, b_) = *factors;
     // The result's last index must belong to j.
     auto last = plain_iterator(node(), store_of(node()).indices.back());
-    if (last >= 0 && !uses(indices_of(node(), b_), iter(last).var)) std::swap(a_, b_);
+    if (last >= 0 && !uses_iterator(indices_of(node(), b_), iter(last))) std::swap(a_, b_);
     std::optional<Kinds> kinds = find();
     if (!kinds || !is_static_beside(kinds->batch)) return std::nullopt;
     if (size_of(kinds->i) == 1 || size_of(kinds->j) == 1 || !is_wanted()) return std::nullopt;
@@ -328,7 +324,7 @@ class ProductViewer {
     const std::vector<Expr> indices = indices_of(node(), from);
     Iters dims;
     for (int d : all()) {
-      if (uses(indices, iter(d).var)) dims.push_back(d);
+      if (uses_iterator(indices, iter(d))) dims.push_back(d);
     }
     const IndexMap map = fusing(groups, dims);
     Block copy = c_.s.reindex(block_, from);
@@ -349,10 +345,8 @@ class ProductViewer {
     const StoreNode& store = store_of(last);
     Analyzer known;
     for (const IterVar& i : last.iters) known.bind(i.var, 0, i.extent);
-    Expr row = 0;
-    for (size_t d = 0; d + 1 < store.indices.size(); ++d) {
-      row = row * store.buffer->shape[d] + store.indices[d];
-    }
+    const Expr row =
+        flat_index(store.buffer, {store.indices.begin(), std::prev(store.indices.end())});
     return plain_iterator(last, known.simplify(row)) == 0 &&
            plain_iterator(last, store.indices.back()) == 1;
   }

@@ -45,6 +45,16 @@ TEST(PipelineLoops, ACopyBehindAnUseMovesBeforeIt) {
                                                           std::string(kCopy) + kUse)));
 }
 
+// Nothing waits for a copy among the uses, so a store there stays one of the thread.
+TEST(PipelineLoops, AStoreBehindTheUsesIsNoAsynchronousCopy) {
+  const std::string text = text_after(
+      pipeline_loops,
+      pipelined("pipeline_stages: 2",
+                std::string(kCopy) + kUse + "for v in 0..64 thread_x { S[v] = A[0, v] } " + kUse));
+  EXPECT_THAT(text, HasSubstr("S[floormod((k + 1), 2), t] <-async A[(k + 1), t]"));
+  EXPECT_THAT(text, HasSubstr("S[floormod(k, 2), v] = A[0, v]"));
+}
+
 TEST(PipelineLoops, LoopsWithTensorCopiesAreLeftToTheirPass) {
   const std::string text =
       pipelined("copies: \"tensor\", pipeline_stages: 2", std::string(kCopy) + kUse);

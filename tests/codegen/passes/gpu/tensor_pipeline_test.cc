@@ -73,6 +73,19 @@ TEST(PipelineTensorCopies, RingsAreRefused) {
                 "loop that is annotated 'pipeline_stages' and 'copies'"));
 }
 
+// Threads wait for copies to a ring, and for nothing that other threads write there.
+TEST(PipelineTensorCopies, StoresToARingAreRefused) {
+  for (const char* notes : {kByThreadsOf3, kByRolesOf2}) {
+    std::string among_uses = with_ring(notes);
+    among_uses.replace(among_uses.find("for r in"), 0, "S[0, tx] = 0.0f16 ");
+    for (const std::string& body : {among_uses, with_ring(notes) + "S[0, tx] = 0.0f16 "}) {
+      EXPECT_THAT(refusal(kernel(body)),
+                  HasSubstr("'S' is stored to by threads, but TMA copies of loop 'k' fill it; such "
+                            "stores need a buffer of their own"));
+    }
+  }
+}
+
 TEST(PipelineTensorCopies, KernelsAreRefused) {
   std::string along_y = kernel(with_ring(kByThreadsOf3));
   along_y.replace(along_y.find("thread_x"), 8, "thread_y");

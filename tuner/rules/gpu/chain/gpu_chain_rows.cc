@@ -160,10 +160,7 @@ Loop ChainRows::multiply(const Block& block, const Instruction& row, int64_t spa
   inside.insert(inside.end(), j.begin(), j.end() - 1);
   inside.insert(inside.end(), {i.back(), j.back(), steps.back()});
   steps.pop_back();
-  std::vector<Loop> order = {i[0]};
-  order.insert(order.end(), steps.begin(), steps.end());
-  order.insert(order.end(), inside.begin(), inside.end());
-  c_.s.reorder(order);
+  c_.s.reorder(gpu_in_order({{i[0]}, steps, inside}));
   // Decomposed before binding: the loops of the initialization are bound differently.
   if (c_.s.node(block).init.defined()) begin(block, i[0], row);
   c_.s.bind(i[0], ForKind::Warp);

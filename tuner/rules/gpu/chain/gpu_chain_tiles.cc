@@ -6,6 +6,7 @@
 
 #include "base/ceil_div.h"
 #include "kernel/instructions/mma_rows.h"
+#include "tuner/rules/gpu/gpu_units.h"
 
 namespace tilewright {
 namespace {
@@ -44,9 +45,7 @@ std::vector<ChainTile> chain_tiles(const ChainShape& shape, std::vector<ChainTil
     return !is_useful || shape.registers(t, false) > gpu.registers_per_thread ||
            shape.bytes(t, stages, false) > gpu.shared_per_block;
   });
-  const auto first = std::find_if(tiles.begin(), tiles.end(),
-                                  [&](const ChainTile& t) { return shape.blocks(t) >= gpu.sms; });
-  if (first != tiles.end()) std::rotate(tiles.begin(), first, std::next(first));
+  gpu_put_first(tiles, [&](const ChainTile& t) { return shape.blocks(t) >= gpu.sms; });
   return tiles;
 }
 

@@ -84,105 +84,96 @@ std::vector<ChainTile> tiles_for(const Chain& chain, const GpuFacts& gpu) {
   return chain_tiles(chain.shape, tiles, 16, gpu);
 }
 
-class ProductChainKernel {
- public:
-  ProductChainKernel(RuleContext& c, const Chain& chain, std::vector<ChainTile> tiles)
-      : c_(c), chain_(chain), row_(*chain.shape.row), tiles_(std::move(tiles)) {}
-
-  void run() {
-    answers_ = choose_chain_tile(c_, chain_.first[0].block, chain_.shape, tiles_);
-    pad();
-    stage();
-    place();
-    copy_rows();
-    std::vector<Block> products;
-    for (const GpuSibling& p : chain_.first) products.push_back(p.block);
-    products.push_back(chain_.second);
-    for (const std::string& buffer : shared_) {
-      const Block copy = gpu_writer(c_.s, buffer);
-      c_.s.compute_at(copy, step_);
-      share(copy);
-    }
-    for (const Block& p : products) gpu_lay_out_sums(c_, p, row_.m);
-    rows().lay_out_operand(chain_.between, row_);
-    for (const Block& p : products) rows().multiply(p, row_);
-    rows().bind_sums(chain_.between, answers_.tile.step);
-    for (const Block& b : {init_, chain_.result}) rows().bind_sums(b, chain_.shape.columns);
-    products.push_back(chain_.between);
-    for (const Block& b : products) c_.s.set_scope(c_.s.output(b)->name, Scope::Register);
-    c_.s.annotate(tile_loop_, kSharedRowsKey, std::string(kSwizzled));
-    if (answers_.stages > 1) c_.s.annotate(step_, kPipelineStagesKey, answers_.stages);
-  }
-
- private:
-  ChainRows rows() { return {c_, answers_.tile.rows, answers_.tile.warp_rows}; }
-
-  // Pads to whole tiles, with zeros where partial tiles are multiplied.
-  void pad() {
-    const std::string a = chain_.a;
-    for (GpuSibling& p : chain_.first) {
-      chain_.a = a;
-      pad_chain_product(c_.s, p.block, {answers_.tile.rows, answers_.tile.step, row_.k},
-                        {&chain_.a, &p.b});
-      as_.push_back(chain_.a);
-    }
-    c_.s.pad_values(chain_.between, {answers_.tile.rows, answers_.tile.step});
-    pad_chain_product(c_.s, chain_.second, {answers_.tile.rows, 1, answers_.tile.step},
-                      {&chain_.d});
-  }
-
-  // Copies the operands. All first products share one copy of A, where instructions read it.
-  void stage() {
-    for (size_t p = 0; p < chain_.first.size(); ++p) {
-      const Block a = chain_copy_of(c_, chain_.first[p].block, as_[p],
-                                    answers_.in_registers ? Scope::Register : Scope::Shared);
-      if (p == 0) {
-        rows_ = a;
-      } else {
-        c_.s.deduplicate(a, rows_);
-      }
-      shared_.push_back(
-          c_.s.output(chain_copy_of(c_, chain_.first[p].block, chain_.first[p].b, Scope::Shared))
-              ->name);
-    }
-    shared_.push_back(c_.s.output(chain_copy_of(c_, chain_.second, chain_.d, Scope::Shared))->name);
-  }
-
-  // Makes a loop over row tiles, and inside it one over tiles of hidden columns.
-  void place() {
-    tile_loop_ = c_.s.split(c_.s.loops(chain_.result)[0], {-1, answers_.tile.rows})[0];
-    c_.s.compute_at(chain_.second, tile_loop_);
-    const std::vector<Loop> own = own_loops(c_.s, chain_.second);
-    const std::vector<Loop> hidden = c_.s.split(own[2], {-1, answers_.tile.step});
-    step_ = hidden[0];
-    c_.s.reorder({step_, own[0], own[1], hidden[1]});
-    init_ = c_.s.decompose_reduction(chain_.second, step_);
-    c_.s.compute_at(chain_.between, step_);
-    for (const GpuSibling& p : chain_.first) c_.s.compute_at(p.block, step_);
-    // Bound while each block still stores its results whole: disjoint tiles cannot be recognized in
-    // pieces.
-    c_.s.bind(tile_loop_, ForKind::BlockX);
-  }
-
-  // Copies the rows of A once for all hidden columns, to where instructions read them.
-  void copy_rows() {
-    c_.s.compute_at(rows_, tile_loop_);
-    answers_.in_registers ? rows().hold(rows_, row_) : share(rows_);
-  }
-
-  void share(const Block& copy) {
-    share_chain_copy(c_, copy, answers_.tile.threads(), std::numeric_limits<int64_t>::max());
-  }
-
-  RuleContext& c_;
-  Chain chain_;
-  const Instruction& row_;
-  std::vector<ChainTile> tiles_;
-  ChainAnswers answers_ = {};
-  Block init_, rows_;                     // initializes the accumulators; copies A
-  std::vector<std::string> as_, shared_;  // A as each product reads it; the other operands' tiles
-  Loop tile_loop_, step_;
+// Copies of the operands: of the rows of A, and in shared memory of the others.
+struct ChainCopies {
+  Block rows;
+  std::vector<std::string> others;
 };
+
+// Pads to whole tiles, with zeros where partial tiles are multiplied, and copies the operands. All
+// first products share one copy of A.
+ChainCopies stage_chain(RuleContext& c, Chain& chain, const ChainAnswers& answers) {
+  const ChainTile& tile = answers.tile;
+  std::vector<std::string> as;  // A as each product reads it
+  for (GpuSibling& p : chain.first) {
+    std::string a = chain.a;
+    pad_chain_product(c.s, p.block, {tile.rows, tile.step, chain.shape.row->k}, {&a, &p.b});
+    as.push_back(a);
+  }
+  c.s.pad_values(chain.between, {tile.rows, tile.step});
+  pad_chain_product(c.s, chain.second, {tile.rows, 1, tile.step}, {&chain.d});
+  auto shared = [&](const Block& product, const std::string& operand) {
+    return c.s.output(chain_copy_of(c, product, operand, Scope::Shared))->name;
+  };
+  ChainCopies staged;
+  for (size_t p = 0; p < chain.first.size(); ++p) {
+    const GpuSibling& product = chain.first[p];
+    const Block a = chain_copy_of(c, product.block, as[p],
+                                  answers.in_registers ? Scope::Register : Scope::Shared);
+    if (p == 0) {
+      staged.rows = a;
+    } else {
+      c.s.deduplicate(a, staged.rows);
+    }
+    staged.others.push_back(shared(product.block, product.b));
+  }
+  staged.others.push_back(shared(chain.second, chain.d));
+  return staged;
+}
+
+// A loop over row tiles, and inside it one over tiles of hidden columns.
+struct ChainLoops {
+  Loop tile, step;
+  Block init;  // of the second product's accumulators
+};
+
+ChainLoops place_chain(RuleContext& c, const Chain& chain, const ChainTile& tile) {
+  ChainLoops loops;
+  loops.tile = c.s.split(c.s.loops(chain.result)[0], {-1, tile.rows})[0];
+  c.s.compute_at(chain.second, loops.tile);
+  const std::vector<Loop> own = own_loops(c.s, chain.second);
+  const std::vector<Loop> hidden = c.s.split(own[2], {-1, tile.step});
+  loops.step = hidden[0];
+  c.s.reorder({loops.step, own[0], own[1], hidden[1]});
+  loops.init = c.s.decompose_reduction(chain.second, loops.step);
+  c.s.compute_at(chain.between, loops.step);
+  for (const GpuSibling& p : chain.first) c.s.compute_at(p.block, loops.step);
+  // Bound while each block still stores its results whole: disjoint tiles cannot be recognized in
+  // pieces.
+  c.s.bind(loops.tile, ForKind::BlockX);
+  return loops;
+}
+
+void build_product_chain(RuleContext& c, Chain chain, const ChainAnswers& answers) {
+  const auto& [tile, in_registers, stages] = answers;
+  const Instruction& row = *chain.shape.row;
+  const ChainCopies staged = stage_chain(c, chain, answers);
+  const auto [tiles, step, init] = place_chain(c, chain, tile);
+  const ChainRows rows(c, tile.rows, tile.warp_rows);
+  auto share = [&, threads = tile.threads()](const Block& copy) {
+    share_chain_copy(c, copy, threads, std::numeric_limits<int64_t>::max());
+  };
+  // The rows of A are copied once for all hidden columns, to where instructions read them.
+  c.s.compute_at(staged.rows, tiles);
+  in_registers ? rows.hold(staged.rows, row) : share(staged.rows);
+  for (const std::string& buffer : staged.others) {
+    const Block copy = gpu_writer(c.s, buffer);
+    c.s.compute_at(copy, step);
+    share(copy);
+  }
+  std::vector<Block> blocks;
+  for (const GpuSibling& p : chain.first) blocks.push_back(p.block);
+  blocks.push_back(chain.second);
+  for (const Block& p : blocks) gpu_lay_out_sums(c, p, row.m);
+  rows.lay_out_operand(chain.between, row);
+  for (const Block& p : blocks) rows.multiply(p, row);
+  rows.bind_sums(chain.between, tile.step);
+  for (const Block& b : {init, chain.result}) rows.bind_sums(b, chain.shape.columns);
+  blocks.push_back(chain.between);
+  for (const Block& b : blocks) c.s.set_scope(c.s.output(b)->name, Scope::Register);
+  c.s.annotate(tiles, kSharedRowsKey, std::string(kSwizzled));
+  if (stages > 1) c.s.annotate(step, kPipelineStagesKey, stages);
+}
 
 }  // namespace
 
@@ -196,7 +187,7 @@ bool gpu_product_chain(RuleContext& c) {
   // One block per row tile: with few tiles most of the chip would be idle.
   if (2 * chain->shape.blocks(tiles.front()) < gpu.sms) std::swap(ways[0], ways[1]);
   if (c.t.choose(chain->first[0].block.name + ".chain", ways) == kApart) return false;
-  ProductChainKernel(c, *chain, tiles).run();
+  build_product_chain(c, *chain, choose_chain_tile(c, chain->first[0].block, chain->shape, tiles));
   return true;
 }
 

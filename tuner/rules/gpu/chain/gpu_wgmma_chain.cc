@@ -115,10 +115,9 @@ std::optional<WgmmaChain> gpu_wgmma_chain_of(RuleContext& c, const SoftmaxChain&
   int64_t stacks = 1;
   for (int64_t extent : analyze(c.s, chain.result).extents) stacks *= extent;
   stacks /= chain.rows * chain.columns;
-  auto first = std::find_if(t.tiles.begin(), t.tiles.end(), [&](const ChainTile& tile) {
+  gpu_put_first(t.tiles, [&](const ChainTile& tile) {
     return stacks * ceil_div(chain.rows, tile.rows) >= gpu.sms;
   });
-  if (first != t.tiles.end()) std::rotate(t.tiles.begin(), first, std::next(first));
   return t;
 }
 

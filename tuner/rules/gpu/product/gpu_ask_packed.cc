@@ -167,10 +167,9 @@ class WarpQuestions {
       if (shared_bytes(plan_.tile.k, stages) <= gpu.shared_per_block) depths.push_back(stages);
     }
     if (depths.empty()) depths.push_back(1);
-    auto first = std::find_if(depths.begin(), depths.end(), [&](int64_t stages) {
+    gpu_put_first(depths, [&](int64_t stages) {
       return 2 * shared_bytes(plan_.tile.k, stages) <= gpu.shared_per_sm;
     });
-    if (first != depths.end()) std::rotate(depths.begin(), first, std::next(first));
     return depths;
   }
 

@@ -97,14 +97,8 @@ std::vector<TensorTileSizes> swapped_tiles(const RuleContext& c, const GpuProduc
       }
     }
   }
-  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const TensorTileSizes& t) {
-    return s.batch * ceil_div(s.i, t.m) * ceil_div(s.j, t.n) >= c.input.target.gpu.sms;
-  });
-  if (first == tiles.end()) {
-    first = std::find_if(tiles.begin(), tiles.end(),
-                         [](const TensorTileSizes& t) { return t.n == kWarpgroupRows; });
-  }
-  std::rotate(tiles.begin(), first, std::next(first));
+  put_widest_first(tiles,
+                   [&](const TensorTileSizes& t) { return s.tiles(t) >= c.input.target.gpu.sms; });
   return tiles;
 }
 

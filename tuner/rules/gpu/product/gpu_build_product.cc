@@ -37,14 +37,6 @@ struct Part {
 // The loops of each level of an axis, outermost first; a family of instructions lacks some levels.
 using Levels = std::vector<std::vector<Loop>>;
 
-std::vector<Loop> in_order(const Levels& levels) {
-  std::vector<Loop> loops;
-  for (const std::vector<Loop>& level : levels) {
-    loops.insert(loops.end(), level.begin(), level.end());
-  }
-  return loops;
-}
-
 // Splits a loop by the factors; no loop stands for a factor of 0.
 Levels split_levels(RuleContext& c, const Loop& loop, const std::vector<int64_t>& factors) {
   std::vector<int64_t> given = factors;
@@ -84,8 +76,8 @@ Levels split_columns(RuleContext& c, const GpuProductPlan& plan, const Loop& loo
 
 // Tiles of the result become blocks, which run down groups of tile rows (of the instruction), then
 // along them. The tiles of a cluster are neighbours.
-std::vector<Loop> grid_of(RuleContext& c, const GpuProductPlan& plan, std::vector<Loop> grid,
-                          const Loop& rows, const Loop& columns) {
+std::vector<Loop> grid_of(RuleContext& c, const GpuProductPlan& plan,
+                          const std::vector<Loop>& batch, const Loop& rows, const Loop& columns) {
   const auto [along_i, along_j] = plan.cluster;
   Loop row = rows, column = columns;
   std::vector<Loop> cluster;
@@ -102,10 +94,7 @@ std::vector<Loop> grid_of(RuleContext& c, const GpuProductPlan& plan, std::vecto
     row = group[0];
     group.erase(group.begin());
   }
-  grid.insert(grid.end(), {row, column});
-  grid.insert(grid.end(), group.begin(), group.end());
-  grid.insert(grid.end(), cluster.begin(), cluster.end());
-  return grid;
+  return gpu_in_order({batch, {row, column}, group, cluster});
 }
 
 // Splits k into tiles, groups of instructions (swizzle atoms, or what is unpacked at a time),
@@ -149,12 +138,12 @@ void tile_loops(RuleContext& c, const GpuProduct& p, const GpuProductPlan& plan,
     part.halves = Loop{Var(c.s.node(part.block).iters.back().binding).name()};
     halves = {*part.halves};
   }
-  const std::vector<Loop> warps = in_order({m[1], n[1], m[3]});
+  const std::vector<Loop> warps = gpu_in_order({m[1], n[1], m[3]});
   const Levels inside = {m[2], n[2], m[4], n[3], {k.back()}};
-  c.s.reorder(in_order(
-      {order, warps, is_wgmma ? halves : steps, is_wgmma ? steps : halves, in_order(inside)}));
-  const Loop marked =
-      gpu_first_of(c, in_order({is_wgmma ? steps : Levels::value_type{}, in_order(inside)}));
+  c.s.reorder(gpu_in_order(
+      {order, warps, is_wgmma ? halves : steps, is_wgmma ? steps : halves, gpu_in_order(inside)}));
+  const Loop marked = gpu_first_of(
+      c, gpu_in_order({is_wgmma ? steps : Levels::value_type{}, gpu_in_order(inside)}));
   const Loop tiles = gpu_fused(c, grid);
   part.loops = {tiles, k[0], steps.front(), gpu_fused(c, warps), marked};
 }
@@ -172,10 +161,10 @@ void bind_result(RuleContext& c, const GpuProductPlan& plan, const Block& block)
   if (plan.is_swapped) std::swap(row, column);
   const Levels m = split_rows(c, plan, row, 0),
                n = split_columns(c, plan, column, 0, kFragmentColumns);
-  const std::vector<Loop> warps = in_order({m[1], n[1], m[3]});
-  std::vector<Loop> fragments = in_order({m[2], n[2]});
+  const std::vector<Loop> warps = gpu_in_order({m[1], n[1], m[3]});
+  std::vector<Loop> fragments = gpu_in_order({m[2], n[2]});
   const Loop last_row = m[4][0], last_column = n[3][0];
-  c.s.reorder(in_order({warps, fragments, {last_row, last_column}}));
+  c.s.reorder(gpu_in_order({warps, fragments, {last_row, last_column}}));
   if (plan.epilogue.by_matrices) {
     const std::vector<Loop> pairs = c.s.split(fragments.back(), {-1, 2});
     fragments.back() = pairs[0];

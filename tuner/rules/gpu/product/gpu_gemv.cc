@@ -203,9 +203,7 @@ class Gemv {
     }
     std::vector<Loop> w = c_.s.split(rows, {-1, columns});
     order.push_back(w[0]);
-    std::vector<Loop> all = order;
-    all.insert(all.end(), {f, w[1], left});
-    c_.s.reorder(all);
+    c_.s.reorder(gpu_in_order({order, {f, w[1], left}}));
     grid_ = gpu_fused(c_, order);
     for (size_t p = partials_.size(); p-- > 0;) c_.s.compute_at(partials_[p], grid_);
     return {f, w[1], left};
@@ -233,13 +231,17 @@ class Gemv {
     return {loops.begin() + 1, loops.end()};
   }
 
-  // Copies to registers what threads read of an operand in an iteration of `at`. If `contiguous`,
-  // uses 16-byte vectors along the last loop.
-  void copy(const Block& b, const std::string& operand, ElemType type, bool contiguous,
-            const Loop& at) {
-    place_copy(c_.s.cache_read(b, operand, Scope::Register), type, contiguous, at);
+  // Copies to registers what threads read of both operands in an iteration of `at`. Its iterators:
+  // the result's, then k_0, the thread's position in k, k_2.
+  void copy_operands(const Block& own, const Loop& at) {
+    const BlockNode& n = node(own);
+    const Var& summed = n.iters[spatial() + 2].var;
+    const bool contiguous = uses_var(indices_of(n, r_.few).back(), summed);
+    place_copy(c_.s.cache_read(own, r_.few, Scope::Register), r_.few_type, contiguous, at);
+    place_copy(c_.s.cache_read(own, r_.stored, Scope::Register), r_.stored_type, true, at);
   }
 
+  // If `contiguous`, uses 16-byte vectors along the last loop.
   void place_copy(const Block& copy, ElemType type, bool contiguous, const Loop& at) {
     c_.s.compute_at(copy, at);
     std::vector<Loop> loops = c_.s.loops(copy);
@@ -264,10 +266,6 @@ class Gemv {
   size_t loops_to(const Block& b, const Loop& at) {
     std::vector<Loop> loops = c_.s.loops(b);
     return static_cast<size_t>(std::find(loops.begin(), loops.end(), at) - loops.begin());
-  }
-
-  bool runs_along(const Block& b, const std::string& operand, int x) {
-    return uses_var(indices_of(node(b), operand).back(), node(b).iters[static_cast<size_t>(x)].var);
   }
 
   // Products of bytes are summed four at a time, if k has no partial tile.
@@ -301,16 +299,13 @@ class Gemv {
       bind_results(std::vector<Loop>(results.end() - 2, results.end()), threads);
       sums_of_warps(block_, loops[0], loops[1], {}, loops[2]);
     }
-    if (words_) {
-      sums_of_words(partials_[0], dots);
-    } else {
-      sums_of_lanes(partials_[0], dots);
-    }
+    sums_of_lanes(partials_[0], dots);
     c_.s.bind(grid_, ForKind::BlockX);
   }
 
-  // Its iterators: the result's, then k_0, lane, k_2. A column's elements serve all vectors.
-  void sums_of_words(const Block& own, bool dots) {
+  // Its iterators: the result's, then k_0, lane, k_2. Elements that a thread makes of packed codes,
+  // a column's at a time, serve all vectors.
+  void sums_of_lanes(const Block& own, bool dots) {
     std::vector<Loop> loops = own_loops(own);
     const Loop k = loops[spatial()], f = loops[static_cast<size_t>(r_.f)];
     std::vector<Loop> w =
@@ -318,39 +313,19 @@ class Gemv {
     std::vector<Loop> lane = c_.s.split(loops[spatial() + 1], {shape_.deep, kWarpLanes});
     std::vector<Loop> terms = {loops[spatial() + 2]};
     if (dots) terms = c_.s.split(terms[0], {-1, kDotTerms});
-    std::vector<Loop> order = {w[0], lane[0], lane[1], k, w[1], f};
-    order.insert(order.end(), terms.begin(), terms.end());
-    c_.s.reorder(order);
+    std::vector<Loop> inner = {terms[0], f, w[1]};
+    if (words_) std::reverse(inner.begin(), inner.end());
+    const std::vector<Loop> of_dot(terms.begin() + 1, terms.end());
+    c_.s.reorder(gpu_in_order({{w[0], lane[0], lane[1], k}, inner, of_dot}));
     const Loop thread = c_.s.fuse({w[0], lane[0], lane[1]});
     unroll_behind(c_.s.decompose_reduction(own, k), thread);
-    place_copy(words_->few(), r_.few_type, true, k);
-    words_->place(own, {thread, k, w[1], f, terms[0]});
-    for (const Loop& l : {w[1], f, terms[0]}) c_.s.unroll(l);
-    if (dots) c_.s.annotate(terms[1], kInstructionKey, std::string(kDp4a));
-    c_.s.bind(thread, ForKind::ThreadX);
-    c_.s.set_scope(c_.s.output(own)->name, Scope::Register);
-  }
-
-  // Its iterators: the result's, then k_0, lane, k_2.
-  void sums_of_lanes(const Block& own, bool dots) {
-    std::vector<Loop> loops = own_loops(own);
-    const Loop k = loops[spatial()], term = loops[spatial() + 2],
-               f = loops[static_cast<size_t>(r_.f)];
-    std::vector<Loop> w =
-        c_.s.split(loops[static_cast<size_t>(r_.w)], {shape_.across, shape_.each});
-    std::vector<Loop> lane = c_.s.split(loops[spatial() + 1], {shape_.deep, kWarpLanes});
-    std::vector<Loop> terms = {term};
-    if (dots) terms = c_.s.split(term, {-1, kDotTerms});
-    std::vector<Loop> order = {w[0], lane[0], lane[1], k, terms[0], f, w[1]};
-    if (dots) order.push_back(terms[1]);
-    c_.s.reorder(order);
-    const Loop thread = c_.s.fuse({w[0], lane[0], lane[1]});
-    Block init = c_.s.decompose_reduction(own, k);
-    unroll_behind(init, thread);
-    const int summed = static_cast<int>(spatial()) + 2;
-    copy(own, r_.few, r_.few_type, runs_along(own, r_.few, summed), k);
-    copy(own, r_.stored, r_.stored_type, true, k);
-    for (const Loop& l : {terms[0], f, w[1]}) c_.s.unroll(l);
+    if (words_) {
+      place_copy(words_->few(), r_.few_type, true, k);
+      words_->place(own, {thread, k, w[1], f, terms[0]});
+    } else {
+      copy_operands(own, k);
+    }
+    for (const Loop& l : inner) c_.s.unroll(l);
     if (dots) c_.s.annotate(terms[1], kInstructionKey, std::string(kDp4a));
     c_.s.bind(thread, ForKind::ThreadX);
     c_.s.set_scope(c_.s.output(own)->name, Scope::Register);
@@ -362,9 +337,7 @@ class Gemv {
     std::vector<Loop> w = c_.s.split(columns, {shape_.across, shape_.each});
     std::vector<Loop> warp = {w[0]};
     if (deep) warp.push_back(*deep);
-    std::vector<Loop> order = warp;
-    order.insert(order.end(), {f, w[1], lanes});
-    c_.s.reorder(order);
+    c_.s.reorder(gpu_in_order({warp, {f, w[1], lanes}}));
     c_.s.unroll(f);
     c_.s.unroll(w[1]);
     c_.s.annotate(lanes, kInstructionKey, std::string(kShuffle));
@@ -399,9 +372,7 @@ class Gemv {
     c_.s.reverse_compute_at(out, thread);
     Block init = c_.s.decompose_reduction(own, k);
     unroll_behind(init, thread);
-    const int summed = static_cast<int>(spatial()) + 2;
-    copy(own, r_.few, r_.few_type, runs_along(own, r_.few, summed), k);
-    copy(own, r_.stored, r_.stored_type, true, k);
+    copy_operands(own, k);
     for (const Loop& l : {term, f, w[1]}) c_.s.unroll(l);
     store_sums(out, thread);
     c_.s.bind(thread, ForKind::ThreadX);

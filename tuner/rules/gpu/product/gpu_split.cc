@@ -58,15 +58,11 @@ class TermSplitter {
   // The number of result tiles; for vectors, which have kernels of their own, the number of SMs.
   int64_t tiles() {
     std::vector<std::string> inputs = inputs_of(node());
-    auto uses = [&](const std::string& operand, const IterVar& iter) {
-      std::vector<Expr> indices = indices_of(node(), operand);
-      return std::any_of(indices.begin(), indices.end(),
-                         [&](const Expr& e) { return uses_var(e, iter.var); });
-    };
     int64_t m = 1, n = 1, batch = 1;
     for (int x : facts_.spatial) {
       const IterVar& iter = node().iters[static_cast<size_t>(x)];
-      bool in_a = uses(inputs[0], iter), in_b = uses(inputs[1], iter);
+      bool in_a = uses_iterator(indices_of(node(), inputs[0]), iter),
+           in_b = uses_iterator(indices_of(node(), inputs[1]), iter);
       (in_a && in_b ? batch : in_a ? m : n) *= facts_.extents[static_cast<size_t>(x)];
     }
     if (m == 1 || n == 1) return c_.input.target.gpu.sms;
