@@ -281,9 +281,8 @@ Provider::Refusal Provider::refusal(const GraphView& graph, const Region& region
   }
   const bool narrower = is_narrower(graph, region) && options_.fallback;
   if (options_.trial) {
-    const bool part = region.nodes.size() < graph.nodes().size();
-    Refusal refused =
-        judge(path, verdict_on(graph, region, onnx, *runner, options_, seconds), part);
+    Refusal refused = judge(path, verdict_on(graph, region, onnx, *runner, options_, seconds),
+                            is_part(graph, region));
     if (!refused.empty()) return refused;
   }
   if (narrower) {
@@ -327,6 +326,7 @@ bool Provider::write_region(const GraphView& graph, const Region& region) const 
     return true;
   }
   if (!std::filesystem::exists(path)) write_file(path, onnx);
+  if (is_part(graph, region)) write_file(options_.dump + "/" + digest + ".part", {});
   std::string dims;
   for (const std::string& input : region.inputs) {
     const ValueType type = graph.type(input);

@@ -49,6 +49,10 @@ MadeInput make_input(const Runtime& runtime, const ort::MemoryInfo* memory, int3
   return made;
 }
 
+double most_time(const GraphView& graph, const Region& region) {
+  return is_part(graph, region) ? kMostTimeOfPart : kMostTime;
+}
+
 // Both sides of a trial, and their inputs at the model file's largest or least sizes.
 class Race {
  public:
@@ -121,7 +125,7 @@ class Race {
     const int runs = std::clamp(static_cast<int>(2e-3 / once), 1, 1000);
     std::vector<double> ratios;
     const auto start = Clock::now();
-    const auto close = [&] { return std::abs(median(ratios) / kMostTime - 1) < 0.05; };
+    const auto close = [&] { return std::abs(median(ratios) / most_ - 1) < 0.05; };
     while (ratios.size() < 5 || seconds_since(start) < seconds_ ||
            (close() && seconds_since(start) < 2)) {
       const bool own_first = ratios.size() % 2 == 0;
@@ -148,6 +152,7 @@ class Race {
   std::unique_ptr<InnerSession> own_;
   OwnedMemoryInfo memory_;
   double seconds_;
+  double most_ = most_time(graph_, region_);
 };
 
 Verdict try_out(const GraphView& graph, const Region& region, const std::string& onnx,
@@ -189,7 +194,7 @@ std::string key_of(const Runner& runner, const Runtime& runtime, const Options& 
 struct Trials {
   Verdict verdict;
   int count = 0;
-  bool settled() const { return count > 1 || (count == 1 && verdict.ratio <= kMostTime); }
+  bool settled(double most) const { return count > 1 || (count == 1 && verdict.ratio <= most); }
 };
 
 // Trials of this process, for folders that it may not write to.
@@ -240,7 +245,7 @@ Verdict verdict_on(const GraphView& graph, const Region& region, const Rope& onn
                    const Runner& runner, const Options& options, double seconds) {
   const std::string key = key_of(runner, graph.runtime(), options);
   const Trials known = known_trials(runner, key);
-  if (known.settled()) return known.verdict;
+  if (known.settled(most_time(graph, region))) return known.verdict;
   Verdict verdict;
   try {
     verdict = try_out(graph, region, onnx.text(), runner, options, seconds);

@@ -21,6 +21,9 @@ struct Verdict {
 // than in the graph, which no trial of the part sees.
 inline constexpr double kMostTime = 1.02;
 inline constexpr double kMostTimeOfPart = 0.98;
+inline bool is_part(const GraphView& graph, const Region& region) {
+  return region.nodes.size() < graph.nodes().size();
+}
 
 // The verdict of earlier trials on this machine, with this runtime, file and number of threads, which
 // stand beside the file; else that of a trial, which times for so many seconds at each size at least. A file that was found too slow

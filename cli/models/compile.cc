@@ -183,10 +183,12 @@ ModelProgram program_of_hits(const CompileArguments& a, ModelProgram program,
   const Wanted wanted(a, program.graph, store);
   const std::vector<size_t> misses = wanted.tuning.lacking();
   if (misses.empty()) return program;
+  require_trusted(store, wanted.tuning, a);  // else its kernels would count as none
   throw MissError(
       fmt::format("{}: {} of {} workloads of {} have no kernel here with --threads {}, and no file "
                   "was written; "
-                  "'tune-cli extract {}' writes their specs for tune; nodes:{}",
+                  "'tune-cli extract {} --no-fusion', with the same options, writes their specs "
+                  "for tune; nodes:{}",
                   a.common.db, misses.size(), wanted.uses.workloads.size(), a.model,
                   thread_count(a.common), a.model, nodes_of(program.graph, wanted.uses, misses)));
 }

@@ -157,7 +157,8 @@ void add_extract(CLI::App& app, Runners& runners) {
       ->check(CLI::IsMember({"nchw", "nhwc"}))
       ->capture_default_str()
       ->needs(nodes);
-  for (const char* name : {"--const", "--precision", "--tolerance", "--in", "--no-fusion"}) {
+  for (const char* name :
+       {"--const", "--precision", "--tolerance", "--in", "--no-fusion", "--target"}) {
     nodes->excludes(sub->get_option(name));
   }
   sub->footer(

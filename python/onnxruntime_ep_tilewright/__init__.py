@@ -95,7 +95,7 @@ def compile_model(model: Any, models: str | pathlib.Path, arguments: Sequence[st
     folder = pathlib.Path(models)
     folder.mkdir(parents=True, exist_ok=True)
     program = tune_cli or _tune_cli()
-    made = []
+    parts = []
     while True:
         with tempfile.TemporaryDirectory(prefix="tilewright-") as dump:
             _dump(model, folder, dump, alone, graph_optimization_level)
@@ -103,9 +103,10 @@ def compile_model(model: Any, models: str | pathlib.Path, arguments: Sequence[st
             without = set()
             for region in regions:
                 file = folder / (region.stem + ".tw")
-                without |= _compile([program, "compile", str(region), "-o", str(file), *arguments])
-                if file.is_file():
-                    made.append(file)
+                lacking = _compile([program, "compile", str(region), "-o", str(file), *arguments])
+                without |= lacking
+                if not lacking and region.with_suffix(".part").is_file():
+                    parts.append(file)
         if alone or not without:
             break
         without -= _excluded(folder)
@@ -114,8 +115,14 @@ def compile_model(model: Any, models: str | pathlib.Path, arguments: Sequence[st
                                f"a kernel that {folder / 'exclude'} names already; expected an empty folder")
         with open(folder / "exclude", "a", encoding="utf-8") as list_of_names:
             list_of_names.writelines(name + "\n" for name in sorted(without))
-    if made and (alone or _excluded(folder)):
-        keep_winners(model, folder, made, _threads(arguments), graph_optimization_level)
+    if parts:
+        keep_winners(model, folder, parts, _threads(arguments), graph_optimization_level)
+    elif not any(folder.glob("*.tw")):
+        name = "the model" if isinstance(model, bytes) else model
+        print(f"{folder}: no file, since no node of {name} has a kernel for these threads; the provider's option "
+              "dump=DIR writes what could be compiled, and 'tune-cli extract DIR/DIGEST.onnx' its specs for tune. Then remove "
+              f"{folder / 'exclude'}, which names the nodes that stay away",
+              file=sys.stderr)
     return sorted(folder.glob("*.tw"))
 
 

@@ -428,7 +428,7 @@ class Hits(ProviderTest):
 
     def test_parts_are_kept_as_long_as_the_whole_model_is_not_slower(self):
         files = [self.models / f"{name}.tw" for name in "abcd"]
-        for ratios, kept in (([0.9], "abc"), ([1.1, 1.0], "a"), ([1.1, 1.1], "")):
+        for ratios, kept in (([2, 0.9], "abc"), ([2, 1.1, 1.0], "a"), ([2, 1.1, 1.1], "")):
             for file, part in zip(files, (0.5, 0.6, 0.97, 0.99)):
                 file.write_text("")
                 parts._verdicts(file).write_text(f"key 2 0\nkey {part} 0\n")
@@ -439,6 +439,31 @@ class Hits(ProviderTest):
             self.assertEqual(len(list(self.models.glob("*.trials"))), len(kept))
             self.assertRegex(lines[0], f": {len(kept)} of 4 files of parts make the model faster and are kept")
 
+    def test_parts_stay_where_nothing_can_be_timed(self):
+        strings = helper.make_node("Identity", ["x"], ["y"])
+        ports = [helper.make_tensor_value_info(name, TensorProto.STRING, [2]) for name in "xy"]
+        model = helper.make_model(helper.make_graph([strings], "strings", ports[:1], ports[1:]),
+                                  opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+        file = self.models / "a.tw"
+        for given, why in ((model, r"input 'x' is tensor\(string\)"), (dense(), "input 'x' has open sizes")):
+            file.write_text("")
+            with captured() as lines:
+                parts.keep_winners(given, self.models, [file], 1, None)
+            self.assertTrue(file.is_file())
+            self.assertRegex(lines[-1], "is not timed with its parts, and all of them are kept: " + why)
+
+    def test_a_part_that_nobody_could_try_stays(self):
+        file = self.models / "a.tw"
+        file.write_text("")
+        with mock.patch.object(parts._Race, "ratio", lambda _: 0.9), captured():
+            parts.keep_winners(dense(0, 2), self.models, [file], 1, None)
+        self.assertTrue(file.is_file())
+
+    def test_a_whole_graph_is_no_part(self):
+        self.tuned("matmul:m=2,n=64,k=64,epilogue=[bias]")
+        self.hits_of(dense(1, 2))
+        self.keep_winners.assert_not_called()
+
     def test_a_race_takes_every_type_and_no_open_sizes(self):
         ports = [helper.make_tensor_value_info(*port) for port in (
             ("x", TensorProto.FLOAT16, [3]), ("b", TensorProto.BOOL, [3]), ("i", TensorProto.INT64, [3]),
@@ -448,7 +473,8 @@ class Hits(ProviderTest):
                                   opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
         with captured():
             self.assertGreater(parts._Race(model, self.models, 1, None).ratio(), 0)
-            self.assertIsNone(parts._Race(dense(), self.models, 1, None).inputs)
+            with self.assertRaises(parts._Untimed):
+                parts._Race(dense(), self.models, 1, None)
 
     def test_a_part_of_a_graph_has_to_win(self):
         self.tuned("matmul:m=2,n=64,k=64,epilogue=[bias]", "matmul:m=2,n=64,k=64,epilogue=[bias,relu]")
@@ -468,7 +494,7 @@ class Hits(ProviderTest):
         self.tuned("softmax:m=3,n=5")
         done = self.compiled(dense(0, 2))
         self.assertEqual(done.returncode, 7)
-        self.assertRegex(done.stderr, r"^\S+models: no file, since no node of \S+model.onnx has a kernel; 'tune-cli extract .*\n$")
+        self.assertRegex(done.stderr, r"^\S+models: no file, since no node of \S+model.onnx has a kernel for these threads; .*tune-cli extract DIR/.*\n$")
         self.assertEqual(list(self.models.glob("*.tw")), [])
 
     def test_a_database_that_does_not_exist(self):

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 
 namespace tilewright {

@@ -188,7 +188,7 @@ class BarrierInserter : public Mutator {
   bool has_barrier_ = false;  // or a wait
 };
 
-// BufferSet through which threads of one kernel can exchange values: those that it writes. TMA copies
+// Buffers through which threads of one kernel can exchange values: those that it writes. TMA copies
 // to shared memory have waits of their own (pipeline_tensor_copies).
 BufferSet exchanged(const Stmt& kernel) {
   BufferSet buffers, brought;
