@@ -307,8 +307,11 @@ TEST_F(ProviderTest, NodesAreDumpedOneByOne) {
   ASSERT_EQ(create(), "");
   ASSERT_EQ(capability(), "");
   EXPECT_EQ(stand_in.log.size(), 2u);
-  const std::filesystem::directory_iterator files(folder.path("dump"));
-  EXPECT_EQ(std::distance(begin(files), end(files)), 2);
+  std::multiset<std::string> kinds;  // each node is a part of the graph, which an empty file says
+  for (const auto& file : std::filesystem::directory_iterator(folder.path("dump"))) {
+    kinds.insert(file.path().extension());
+  }
+  EXPECT_EQ(kinds, (std::multiset<std::string>{".onnx", ".onnx", ".part", ".part"}));
 }
 
 TEST_F(ProviderTest, FailuresOfTheRuntimeComeBackAsStatuses) {
