@@ -180,9 +180,10 @@ TEST_F(CompileHits, NamesTheNodesWithoutAKernel) {
   const Digests before = stored("k.db");
   const Ran ran = hits();
   EXPECT_EQ(ran.code, 7);
-  EXPECT_THAT(ran.err,
-              HasSubstr("k.db: 2 of 3 workloads of m.onnx have no kernel here with "
-                        "--threads 1, and no file was written; 'tune-cli extract m.onnx'"));
+  EXPECT_THAT(
+      ran.err,
+      HasSubstr("k.db: 2 of 3 workloads of m.onnx have no kernel here with "
+                "--threads 1, and no file was written; 'tune-cli extract m.onnx --no-fusion'"));
   EXPECT_THAT(ran.err, HasSubstr("\n  make_s: "));
   EXPECT_THAT(ran.err, HasSubstr("\n  make_y: softmax:m=4,n=8"));
   EXPECT_THAT(ran.err, Not(HasSubstr("make_a")));
