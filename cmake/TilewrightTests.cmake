@@ -311,10 +311,12 @@ endif()
 
 # The execution provider on PyPI's ONNX Runtime, which loads no library with a sanitizer.
 if(TARGET tune-cli AND TARGET provider_session AND NOT TILEWRIGHT_SANITIZE)
-  add_test(NAME foreign.onnxruntime COMMAND ${Python3_EXECUTABLE}
-    ${PROJECT_SOURCE_DIR}/tests/foreign/onnxruntime_test.py $<TARGET_FILE:tune-cli>)
-  set_tests_properties(foreign.onnxruntime PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77
-    ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python;PROVIDER_SESSION=$<TARGET_FILE:provider_session>")
+  foreach(test onnxruntime onnxruntime_hits)
+    add_test(NAME foreign.${test} COMMAND ${Python3_EXECUTABLE}
+      ${PROJECT_SOURCE_DIR}/tests/foreign/${test}_test.py $<TARGET_FILE:tune-cli>)
+    set_tests_properties(foreign.${test} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77
+      ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python;PROVIDER_SESSION=$<TARGET_FILE:provider_session>")
+  endforeach()
 endif()
 
 # The backend of ggml in ggml's scheduler, where llama.cpp is (scripts/llama/install).
@@ -350,7 +352,7 @@ endif()
 
 # ctest begins with the costliest: a long test at the end would leave the other processors idle.
 # Seconds, roughly; those of earlier runs in this folder count, too.
-foreach(cost foreign.llama:90 foreign.onnxruntime:60 python.packages:50 foreign.cute:45 scripts.gpu_check:20 install.find_package:15 scripts.syntax:12
+foreach(cost foreign.llama:90 foreign.onnxruntime:60 foreign.onnxruntime_hits:20 python.packages:50 foreign.cute:45 scripts.gpu_check:20 install.find_package:15 scripts.syntax:12
     python.tune:12 scripts.fuzz:9 scripts.spec_page:8 words.check_of_the_checks:8 docs.json_schemas:8)
   string(REPLACE ":" ";" cost ${cost})
   list(GET cost 0 test)

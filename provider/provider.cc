@@ -252,7 +252,7 @@ Provider::Refusal Provider::judge(const std::string& path, const Verdict& verdic
   }
   const std::string time =
       path + " takes " + percent(verdict.ratio) + " of the CPU provider's time";
-  const double most = part ? kMostTimeOfPart : kMostTime;
+  const double most = most_time(part);
   if (verdict.ratio > most) {
     const std::string limit =
         part ? ", of which a part of a graph takes " + percent(most) + " at most" : "";

@@ -49,10 +49,6 @@ MadeInput make_input(const Runtime& runtime, const ort::MemoryInfo* memory, int3
   return made;
 }
 
-double most_time(const GraphView& graph, const Region& region) {
-  return is_part(graph, region) ? kMostTimeOfPart : kMostTime;
-}
-
 // Both sides of a trial, and their inputs at the model file's largest or least sizes.
 class Race {
  public:
@@ -152,7 +148,7 @@ class Race {
   std::unique_ptr<InnerSession> own_;
   OwnedMemoryInfo memory_;
   double seconds_;
-  double most_ = most_time(graph_, region_);
+  double most_ = most_time(is_part(graph_, region_));
 };
 
 Verdict try_out(const GraphView& graph, const Region& region, const std::string& onnx,
@@ -245,7 +241,7 @@ Verdict verdict_on(const GraphView& graph, const Region& region, const Rope& onn
                    const Runner& runner, const Options& options, double seconds) {
   const std::string key = key_of(runner, graph.runtime(), options);
   const Trials known = known_trials(runner, key);
-  if (known.settled(most_time(graph, region))) return known.verdict;
+  if (known.settled(most_time(is_part(graph, region)))) return known.verdict;
   Verdict verdict;
   try {
     verdict = try_out(graph, region, onnx.text(), runner, options, seconds);

@@ -31,11 +31,11 @@ struct ModelWorkloads {
   size_t nodes = 0;
 };
 
-// Those that `compile` asks the database for: of the nodes of a program, and of the bodies of its loops. `path` names
+// The workloads that `compile` asks the database for: of the nodes of a program, and of the bodies of its loops. `path` names
 // the model in messages. Throws UsageError for a program without workloads.
 ModelWorkloads program_workloads(const graph::Graph& graph, const std::string& path);
 
-// Those of single nodes, each with the functions that follow it: what a kernel alone computes of the model.
+// The workloads of single nodes, each with the functions that follow it: what a kernel alone computes of the model.
 // Throws UsageError for dimensions that are missing or unknown, and for a model without workloads.
 ModelWorkloads model_workloads(const onnx::Model& model, const std::map<std::string, DimSize>& dims,
                                const onnx::LayerOptions& options);

@@ -30,14 +30,6 @@ void add_layer(const onnx::Layer& layer, std::map<std::string, size_t>* places,
   if (!layer.note.empty() && !noted) w.notes.push_back(layer.note);
 }
 
-void add_counts(ModelWorkloads* all) {
-  for (ModelWorkload& w : all->workloads) {
-    Json spec = Json::parse(w.spec);
-    spec["count"] = w.count;
-    w.spec = spec.dump();
-  }
-}
-
 void require_workloads(const ModelWorkloads& all, const std::string& path) {
   if (all.workloads.empty()) {
     const std::string why =
@@ -71,10 +63,10 @@ ModelWorkloads program_workloads(const graph::Graph& graph, const std::string& p
   for (ModelWorkload& w : all.workloads) {
     Json spec = Json::parse(w.workload.canonical);
     spec["name"] = w.nodes[0];
+    spec["count"] = w.count;
     w.spec = spec.dump();
     w.workload.label = w.nodes[0];
   }
-  add_counts(&all);
   require_workloads(all, path);
   return all;
 }
@@ -89,7 +81,11 @@ ModelWorkloads model_workloads(const onnx::Model& model, const std::map<std::str
   all.nodes = model.nodes.size();
   std::map<std::string, size_t> places;
   for (const onnx::Layer& layer : layers.layers) add_layer(layer, &places, &all.workloads);
-  add_counts(&all);
+  for (ModelWorkload& w : all.workloads) {
+    Json spec = Json::parse(w.spec);
+    spec["count"] = w.count;
+    w.spec = spec.dump();
+  }
   for (const onnx::LeftOut& l : layers.left_out) {
     all.left_out.push_back({l.node->label(), l.node->full_op(), l.reason});
   }

@@ -93,7 +93,7 @@ std::string CExpr::print(const Expr& e) {
     case ExprKind::Load: return load_text(*e.as<LoadNode>());
     case ExprKind::Ramp: {
       auto* n = e.as<RampNode>();
-      // What is loaded is printed once: masks compare ramps of ramps, and text grows with each lane.
+      // Loads are printed once: masks compare ramps of ramps, and text grows with each lane.
       if (reads_memory(n->base) || reads_memory(n->stride)) {
         const std::string numbers = print(ramp(Expr(0), Expr(1), e.type().lanes));
         return fmt::format("({} + {} * {})", splat(print(n->base), e.type()),

@@ -1,7 +1,6 @@
 #include "ir/arith/knowledge.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "ir/arith/order.h"
 #include "ir/predicates.h"
@@ -81,7 +80,7 @@ void Knowledge::learn_not_positive(const Linear& form) {
 const Linear* Knowledge::definition_of(const Expr& var) const {
   auto it = vars_.find(var.get());
   if (it == vars_.end()) return nullptr;
-  const auto& [lower, upper] = std::tie(it->second.lower, it->second.upper);
+  const std::optional<Linear>&lower = it->second.lower, &upper = it->second.upper;
   if (!lower || !upper || !same(*lower, *upper)) return nullptr;
   // A name keeps what memory held when it was given.
   const bool reads =

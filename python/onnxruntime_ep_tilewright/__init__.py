@@ -127,7 +127,7 @@ def compile_model(model: Any, models: str | pathlib.Path, arguments: Sequence[st
 
 
 def _threads(arguments: Sequence[str]) -> int:
-    """What `--threads` says; 0, which is all, without it."""
+    """The number of `--threads`; 0, which is all, without it."""
     text = " ".join(map(str, arguments))
     found = re.search(r"--threads[ =](\d+)", text)
     return int(found[1]) if found else 0

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 _MOST = 1.0  # a run with the parts, over one without
-_MOST_OF_PART = 0.98  # as the provider has it: kMostTimeOfPart in provider/trial.h
+_MOST_OF_PART = 0.98  # as the provider has it: most_time in provider/trial.h
 _SECONDS, _ROUNDS = 1, 40  # of a race, at least
 _MOST_SECONDS, _LEAST_ROUNDS = 20, 5  # a slow model has fewer rounds
 
@@ -19,7 +19,7 @@ def keep_winners(model: Any, folder: pathlib.Path, files: list[pathlib.Path], th
     without. A model that cannot be timed keeps its files, and so does a part without a verdict of the provider."""
     try:
         race = _Race(model, folder, threads, level)
-        race.ratio()  # the provider judges each part meanwhile, and those that seem slow once more below
+        race.judge()  # a session tries each part; that of the next line tries those once more that seem slow
         ratio = race.ratio()
     except _Untimed as why:
         print(f"{folder}: the model is not timed with its parts, and all of them are kept: {why}", file=sys.stderr)
@@ -100,8 +100,13 @@ class _Race:
                 raise _Untimed(f"input '{port.name}' is {port.type}")
         return inputs
 
+    def judge(self) -> None:
+        """Lets the provider try its files."""
+        self._session(True)
+
     def ratio(self) -> float:
-        """Of the first quartiles, which other work on the processors moves the least."""
+        """The time with the provider over that without: first quartiles, which other work on the processors moves the
+        least."""
         sessions = (self.before, self._session(True))
         seconds: tuple[list[float], list[float]] = ([], [])
         started = time.perf_counter()

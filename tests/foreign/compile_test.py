@@ -47,12 +47,12 @@ class Compiled(unittest.TestCase):
         return {result["workload"] for result in json.loads(done.stdout)["results"]}
 
     def stored(self, database: str) -> set[str]:
-        """Those that a database has."""
+        """The digests that a database has."""
         with contextlib.closing(sqlite3.connect(self.folder / database)) as connection:
             return {row[0] for row in connection.execute("select hash from workloads")}
 
     def outputs(self, path: pathlib.Path, inputs: dict, options=()) -> list[np.ndarray]:
-        """Of a file that the model is compiled to, from kernels of the workloads that extract writes."""
+        """The digests of a file that the model is compiled to, from kernels of the workloads that extract writes."""
         before = self.stored("k.db") if (self.folder / "k.db").exists() else set()
         self.tune_cli("compile", path, "-o", "m.tw", "--db", "k.db", "--trials", "0", "--threads", "1", "--quiet",
                       *options)

@@ -4,159 +4,25 @@ CPU provider, and what the provider does where something is missing, wrong, slow
 usage: onnxruntime_test.py TUNE_CLI
 With TILEWRIGHT_NODE_TESTS=1 every node test of onnx is run, else each 25th."""
 import collections
-import contextlib
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
-import unittest
-import warnings
-from unittest import mock
 
-from support import enter, main
-
-enter()
-warnings.filterwarnings("ignore")
+from provider_support import LIBRARY, TUNE_CLI, ProviderTest, captured, dense, on_cpu, rows, session, with_foreign_node
+from support import main
 
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 import onnxruntime as ort  # noqa: E402
 import onnxruntime_ep_tilewright as package  # noqa: E402
-import onnxruntime_ep_tilewright._parts as parts  # noqa: E402
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx import TensorProto, helper  # noqa: E402
 from onnx.backend.test.case.node import collect_testcases  # noqa: E402
 
 PACKAGES = pathlib.Path(onnx.__file__).parents[1]
-LIBRARY = package.get_library_path()
-TUNE_CLI = ""
 PLAIN = ("float32", "float16", "float64", "int64", "int32", "int8", "uint8", "bool")
-
-
-@contextlib.contextmanager
-def captured():
-    """The lines that the process writes to standard error meanwhile; the runtime writes its log there."""
-    lines: list[str] = []
-    with tempfile.TemporaryFile() as file:
-        sys.stderr.flush()
-        saved = os.dup(2)
-        os.dup2(file.fileno(), 2)
-        try:
-            yield lines
-        finally:
-            os.dup2(saved, 2)
-            os.close(saved)
-            file.seek(0)
-            lines += file.read().decode(errors="replace").splitlines()
-
-
-def session(model, /, threads=1, whole=False, level=2, config=(), **options) -> ort.InferenceSession:
-    """With the provider; `whole` fails where a node is left to the CPU provider."""
-    settings = ort.SessionOptions()
-    settings.intra_op_num_threads = threads
-    settings.log_severity_level = level
-    for key, value in config:
-        settings.add_session_config_entry(key, value)
-    if whole:
-        settings.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    own = {name: str(value) for name, value in options.items()}
-    settings.add_provider_for_devices([package.register()], {"threads": str(threads), **own})
-    return ort.InferenceSession(model if isinstance(model, bytes) else str(model), settings)
-
-
-def on_cpu(model, inputs: dict) -> list[np.ndarray]:
-    settings = ort.SessionOptions()
-    settings.log_severity_level = 3
-    return ort.InferenceSession(model if isinstance(model, bytes) else str(model), settings,
-                                providers=["CPUExecutionProvider"]).run(None, inputs)
-
-
-def dense(seed=0, batch="batch", size=64) -> bytes:
-    """y = relu(x W + b)"""
-    random = np.random.default_rng(seed)
-    weight = numpy_helper.from_array(random.standard_normal((size, size)).astype(np.float32), "w")
-    bias = numpy_helper.from_array(random.standard_normal(size).astype(np.float32), "b")
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Add", ["m", "b"], ["s"]),
-             helper.make_node("Relu", ["s"], ["y"])]
-    ports = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [batch, size])] for name in "xy"]
-    graph = helper.make_graph(nodes, "dense", *ports, [weight, bias])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return model.SerializeToString()
-
-
-def rows(count: int, size=64) -> dict:
-    return {"x": np.random.default_rng(count).standard_normal((count, size)).astype(np.float32)}
-
-
-def log_of(model, **options) -> str:
-    """The provider's lines as a session is created."""
-    with captured() as lines:
-        session(model, level=1, **options)
-    return "\n".join(line for line in lines if "Tilewright" in line)
-
-
-# A process that has nothing but the runtime, and fails where a node is left to the CPU provider.
-ALONE = """
-import sys
-import numpy as np
-import onnxruntime as ort
-library, folder, trial = sys.argv[1:]
-ort.register_execution_provider_library("tilewright", library)
-device, = [one for one in ort.get_ep_devices() if one.ep_name == "TilewrightExecutionProvider"]
-settings = ort.SessionOptions()
-settings.intra_op_num_threads = 1
-settings.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-settings.add_provider_for_devices([device], {"models": folder + "/models", "threads": "1", "trial": trial})
-made = ort.InferenceSession(folder + "/alone.onnx", settings)
-np.save(folder + "/y.npy", made.run(None, {"x": np.load(folder + "/x.npy")})[0])
-"""
-
-
-class ProviderTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.models = self.folder / "models"
-        self.models.mkdir()
-        # Parts of small models are slower or not by chance; Hits tests what becomes of them.
-        patch = mock.patch.object(package, "keep_winners")
-        self.keep_winners = patch.start()
-        self.addCleanup(patch.stop)
-
-    def dumped(self, model, **options) -> list[pathlib.Path]:
-        """The regions of a model that have no model file yet."""
-        before = set(self.folder.glob("dump/*.onnx"))
-        with captured():
-            session(model, models=self.models, dump=self.folder / "dump", **options)
-        return sorted(set(self.folder.glob("dump/*.onnx")) - before)
-
-    def compile_one(self, region: pathlib.Path, *options) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [TUNE_CLI, "compile", region, "-o", self.models / (region.stem + ".tw"), "--db", self.folder / "k.db",
-             "--trials", "0", "--threads", "1", "--quiet", *options], capture_output=True, text=True, check=False)
-
-    def compile(self, model, *options) -> list[pathlib.Path]:
-        files = []
-        for region in self.dumped(model):
-            done = self.compile_one(region, *options)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            files.append(self.models / (region.stem + ".tw"))
-        return files
-
-    def alone(self, model: bytes, trial: int, count=2, size=64, env=(), **options) -> subprocess.CompletedProcess:
-        (self.folder / "alone.onnx").write_bytes(model)
-        np.save(self.folder / "x.npy", rows(count, size)["x"])
-        return subprocess.run([sys.executable, "-c", ALONE, LIBRARY, str(self.folder), str(trial)], capture_output=True,
-                              text=True, check=False, env={**os.environ, **dict(env)}, **options)
-
-    def expect_same(self, model, inputs: dict, made: ort.InferenceSession, tolerance=1e-4):
-        for got, want in zip(made.run(None, inputs), on_cpu(model, inputs), strict=True):
-            self.assertEqual((got.shape, got.dtype), (want.shape, want.dtype))
-            largest = np.abs(want.astype(float)).max()
-            self.assertLess(np.abs(got.astype(float) - want.astype(float)).max(), tolerance * largest)
 
 
 class Models(ProviderTest):
@@ -311,17 +177,6 @@ class Absence(ProviderTest):
         self.assertLess(np.abs(np.load(self.folder / "y.npy") - want).max(), 1e-4 * np.abs(want).max())
 
 
-def with_foreign_node() -> onnx.ModelProto:
-    """A dense layer whose last node is an operator without a kernel."""
-    model = onnx.load_from_string(dense(0, 2))
-    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
-    node = model.graph.node[2]
-    node.op_type, node.domain = "Normalizer", "ai.onnx.ml"
-    del node.attribute[:]
-    node.attribute.append(helper.make_attribute("norm", "L2"))
-    return model
-
-
 class Package(ProviderTest):
     """The functions of onnxruntime_ep_tilewright besides register()."""
 
@@ -385,157 +240,6 @@ class Package(ProviderTest):
         with self.assertRaises(subprocess.CalledProcessError) as raised, captured():
             package.compile_model(dense(), self.models, ["--trials", "0"], tune_cli=TUNE_CLI)
         self.assertIn("batch", raised.exception.stderr)
-
-
-class Hits(ProviderTest):
-    """Kernels that a database has, and no others."""
-
-    def tuned(self, *specs):
-        done = subprocess.run([TUNE_CLI, "tune", *specs, "--trials", "2", "--threads", "1", "--quiet", "--db",
-                               self.folder / "k.db"], capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
-
-    def hits_of(self, model: bytes) -> list[pathlib.Path]:
-        with captured():
-            return package.compile_model(model, self.models, ["--hits", "--threads", "1", "--quiet", "--db",
-                                                              str(self.folder / "k.db")], tune_cli=TUNE_CLI)
-
-    def compiled(self, model: bytes, *options) -> subprocess.CompletedProcess:
-        path = self.folder / "model.onnx"
-        path.write_bytes(model)
-        return subprocess.run(
-            [sys.executable, "-m", "onnxruntime_ep_tilewright", path, self.models, "--hits", "--threads", "1", "--db",
-             self.folder / "k.db", *options], capture_output=True, text=True, check=False,
-            env={**os.environ, "PATH": f"{pathlib.Path(TUNE_CLI).resolve().parent}:{os.environ['PATH']}"})
-
-    def test_nodes_with_hits_run_here_and_the_others_stay(self):
-        model = onnx.load_from_string(dense(0, 2))
-        model.graph.node[2].output[0] = "r"
-        model.graph.node.append(helper.make_node("Softmax", ["r"], ["y"], name="rows"))
-        text = model.SerializeToString()
-        self.tuned("matmul:m=2,n=64,k=64,epilogue=[bias,relu]")
-        file, = self.hits_of(text)
-        self.keep_winners.assert_called_once_with(text, self.models, [file], 1, None)
-        self.assertEqual((self.models / "exclude").read_text(), "rows\n")
-        with captured() as lines:
-            made = session(text, models=self.models, trial=0, level=1)
-        self.assertRegex("\n".join(lines), "Tilewright: claimed 1 of 1 regions, and 0 nodes alone")
-        self.expect_same(text, rows(2), made)
-        with self.assertRaises(Exception), captured():
-            session(text, models=self.models, trial=0, whole=True)
-        self.assertEqual(self.hits_of(text), [file], "nothing is left to do")
-        self.keep_winners.assert_called_once()
-
-    def test_parts_are_kept_as_long_as_the_whole_model_is_not_slower(self):
-        files = [self.models / f"{name}.tw" for name in "abcd"]
-        for ratios, kept in (([2, 0.9], "abc"), ([2, 1.1, 1.0], "a"), ([2, 1.1, 1.1], "")):
-            for file, part in zip(files, (0.5, 0.6, 0.97, 0.99)):
-                file.write_text("")
-                parts._verdicts(file).write_text(f"key 2 0\nkey {part} 0\n")
-            others = iter(ratios)
-            with mock.patch.object(parts._Race, "ratio", lambda _: next(others)), captured() as lines:
-                parts.keep_winners(dense(0, 2), self.models, files, 1, None)
-            self.assertEqual([file.stem for file in sorted(self.models.glob("*.tw"))], list(kept))
-            self.assertEqual(len(list(self.models.glob("*.trials"))), len(kept))
-            self.assertRegex(lines[0], f": {len(kept)} of 4 files of parts make the model faster and are kept")
-
-    def test_parts_stay_where_nothing_can_be_timed(self):
-        strings = helper.make_node("Identity", ["x"], ["y"])
-        ports = [helper.make_tensor_value_info(name, TensorProto.STRING, [2]) for name in "xy"]
-        model = helper.make_model(helper.make_graph([strings], "strings", ports[:1], ports[1:]),
-                                  opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
-        file = self.models / "a.tw"
-        for given, why in ((model, r"input 'x' is tensor\(string\)"), (dense(), "input 'x' has open sizes")):
-            file.write_text("")
-            with captured() as lines:
-                parts.keep_winners(given, self.models, [file], 1, None)
-            self.assertTrue(file.is_file())
-            self.assertRegex(lines[-1], "is not timed with its parts, and all of them are kept: " + why)
-
-    def test_a_part_that_nobody_could_try_stays(self):
-        file = self.models / "a.tw"
-        file.write_text("")
-        with mock.patch.object(parts._Race, "ratio", lambda _: 0.9), captured():
-            parts.keep_winners(dense(0, 2), self.models, [file], 1, None)
-        self.assertTrue(file.is_file())
-
-    def test_a_whole_graph_is_no_part(self):
-        self.tuned("matmul:m=2,n=64,k=64,epilogue=[bias]")
-        self.hits_of(dense(1, 2))
-        self.keep_winners.assert_not_called()
-
-    def test_a_race_takes_every_type_and_no_open_sizes(self):
-        ports = [helper.make_tensor_value_info(*port) for port in (
-            ("x", TensorProto.FLOAT16, [3]), ("b", TensorProto.BOOL, [3]), ("i", TensorProto.INT64, [3]),
-            ("y", TensorProto.FLOAT16, [3]), ("j", TensorProto.INT64, [3]))]
-        nodes = [helper.make_node("Where", ["b", "x", "x"], ["y"]), helper.make_node("Neg", ["i"], ["j"])]
-        model = helper.make_model(helper.make_graph(nodes, "types", ports[:3], ports[3:]),
-                                  opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
-        with captured():
-            self.assertGreater(parts._Race(model, self.models, 1, None).ratio(), 0)
-            with self.assertRaises(parts._Untimed):
-                parts._Race(dense(), self.models, 1, None)
-
-    def test_a_part_of_a_graph_has_to_win(self):
-        self.tuned("matmul:m=2,n=64,k=64,epilogue=[bias]", "matmul:m=2,n=64,k=64,epilogue=[bias,relu]")
-        part = "1 nodes run as before, since .* takes 101% of .* here, of which a part of a graph takes 98% at most"
-        for model, slower in ((with_foreign_node().SerializeToString(), part), (dense(1, 2), "claimed 1 of 1 regions")):
-            shutil.rmtree(self.models)
-            file, = self.hits_of(model)
-            with captured():
-                session(model, models=self.models)
-            verdicts = self.models / (file.name + ".trials")
-            key, _, difference = verdicts.read_text().splitlines()[0].split()
-            for ratio, said in ((0.97, "claimed 1 of 1 regions"), (1.01, slower)):
-                verdicts.write_text(f"{key} {ratio} {difference}\n" * 2)
-                self.assertRegex(log_of(model, models=self.models), said)
-
-    def test_without_hits_there_is_one_line(self):
-        self.tuned("softmax:m=3,n=5")
-        done = self.compiled(dense(0, 2))
-        self.assertEqual(done.returncode, 7)
-        self.assertRegex(done.stderr, r"^\S+models: no file, since no node of \S+model.onnx has a kernel for these threads; .*tune-cli extract DIR/.*\n$")
-        self.assertEqual(list(self.models.glob("*.tw")), [])
-
-    def test_a_database_that_does_not_exist(self):
-        done = self.compiled(dense(0, 2))
-        self.assertEqual(done.returncode, 5)
-        self.assertRegex(done.stderr, r"^tune-cli: there is no database '\S+k.db'; 'tune-cli tune SPEC --db FILE' makes one\n$")
-
-
-class Trials(ProviderTest):
-    def log_of(self, model, **options) -> str:
-        with captured() as lines:
-            session(model, models=self.models, level=1, **options)
-        return "\n".join(line for line in lines if "Tilewright" in line)
-
-    def test_wrong_outputs_are_found_out(self):
-        right, = self.compile(dense(1, 2))
-        wrong, = self.compile(dense(2, 2))
-        shutil.copyfile(right, wrong)
-        self.assertRegex(self.log_of(dense(2, 2)), "run as before, since .* has outputs that differ .* by [0-9.e-]+ of their")
-        with self.assertRaises(Exception), captured():
-            session(dense(2, 2), models=self.models, whole=True)
-
-    def test_a_slow_file_is_not_used_and_its_verdict_is_kept(self):
-        model = dense(0, 128, 256)
-        region, = self.dumped(model)
-        done = self.compile_one(region, "--target=generic")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(self.log_of(model), r"takes \d{3,}% of the CPU provider's time here; tune it longer")
-        verdicts = self.models / (region.stem + ".tw.trials")
-        key, ratio, difference = verdicts.read_text().split()
-        self.assertGreater(float(ratio), 1.02)
-        self.assertLess(float(difference), 1e-4)
-        # Other work may have disturbed the trial, so there is a second one, and no third.
-        for _ in range(2):
-            self.assertRegex(self.log_of(model), "CPU provider's time here")
-            self.assertEqual(len(verdicts.read_text().splitlines()), 2)
-        # The next process believes the file.
-        verdicts.write_text(f"{key} 0.5 {difference}\n")
-        done = self.alone(model, trial=1, count=128, size=256)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(len(verdicts.read_text().splitlines()), 1)
 
 
 class Lives(ProviderTest):
@@ -610,5 +314,4 @@ class Lives(ProviderTest):
 
 
 if __name__ == "__main__":
-    TUNE_CLI = sys.argv.pop()
     main()

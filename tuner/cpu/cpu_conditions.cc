@@ -65,7 +65,7 @@ Expr CpuCodeCounter::condition_of_term(const Expr& value) {
 
 // The share of the executions in which such a term is not left out.
 double CpuCodeCounter::share_of_term(const Expr& cond) {
-  // Where unrolled copies take turns, branches still cost as much as they leave out.
+  // Branches on which unrolled copies take turns still cost as much as they leave out.
   bool alternates = false;
   for_each_expr(cond, [&](const Expr& e) {
     auto* n = e.as<BinaryNode>();

@@ -204,13 +204,10 @@ class CycleCounter {
 
   CpuCycles of_loop(const ForNode& n, const Draws& draws) {
     if (n.for_kind == ForKind::Unrolled) return of_unrolled(n, draws);
-    const double extent = iterations_.enter(n, draws);
+    const double extent = iterations_.draw(n, draws);
     CpuCycles cycles;
     cycles.add_control(extent <= 0 ? 1 : kEntry + (extent > kLearntTrips ? core_.mispredict : 0));
-    if (extent <= 0) {
-      iterations_.leave();
-      return cycles;
-    }
+    if (extent <= 0) return cycles;
     const bool parallel = n.for_kind == ForKind::Parallel;
     loops_.push_back({static_cast<int>(loops_.size()), extent, parallel});
     table_.loop(n.var, loops_.back().bit);
@@ -223,7 +220,6 @@ class CycleCounter {
       cycles.add_control(parallel ? rounds * kIndices + kCall : rounds * kIteration);
     }
     loops_.pop_back();
-    iterations_.leave();
     return cycles;
   }
 

@@ -35,35 +35,39 @@ int64_t enumerated(const ForNode& n) {
   return runs && extent > 1 && extent <= kFewIterations && has_conditions(n.body) ? extent : 1;
 }
 
-// Finds the loops that are enumerated, and the largest number of combinations around a statement.
-class Combinations : public Visitor {
+}  // namespace
+
+// Finds each loop's place in the draws, and the largest number of combinations around a statement.
+class Iterations::Places : public Visitor {
  public:
   int64_t most = 1;
-  std::unordered_map<const ForNode*, int64_t> loops;
+  std::unordered_map<const ForNode*, Place> found;
 
  protected:
   void visit_for(const ForNode& n) override {
-    const int64_t extent = enumerated(n);
-    if (extent > 1) loops[&n] = extent;
-    const bool fits = now_ * extent <= kMostDraws;
+    if (n.for_kind == ForKind::Unrolled) return Visitor::visit_for(n);
+    const int64_t extent = enumerated(n), outer = now_;
+    const bool fits = extent > 1 && outer * extent <= kMostDraws;
+    found[&n] = {depth_, outer, fits ? extent : 1};
     if (fits) now_ *= extent;
     most = std::max(most, now_);
+    ++depth_;
     Visitor::visit_for(n);
-    if (fits) now_ /= extent;
+    --depth_;
+    now_ = outer;
   }
 
  private:
   int64_t now_ = 1;
+  size_t depth_ = 0;
 };
 
-}  // namespace
-
 Iterations::Iterations(const Program& nest) {
-  Combinations combinations;
-  combinations(nest.body);
-  enumerated_ = std::move(combinations.loops);
-  const int64_t rounds = (kFewDraws + combinations.most - 1) / combinations.most;
-  values_.resize(static_cast<size_t>(rounds * combinations.most));
+  Places places;
+  places(nest.body);
+  const int64_t rounds = (kFewDraws + places.most - 1) / places.most;
+  values_.resize(static_cast<size_t>(rounds * places.most));
+  places_ = std::move(places.found);
   for (IndexValues& v : values_) {
     for (const DimVar& d : nest.dims) v.set(d.var, d.max);
   }
@@ -75,17 +79,13 @@ Iterations::Draws Iterations::all() const {
   return all;
 }
 
-double Iterations::enter(const ForNode& loop, const Draws& draws) {
+double Iterations::draw(const ForNode& loop, const Draws& draws) {
   // Square roots of numbers without square factors are independent.
   static constexpr double kSteps[] = {1.4142135623730951, 1.7320508075688772, 2.23606797749979,
                                       2.6457513110645907, 3.3166247903553998, 3.605551275463989,
                                       4.123105625617661,  4.358898943540674,  4.795831523312719};
-  const double step = kSteps[around_.size() % std::size(kSteps)];
-  const auto found = enumerated_.find(&loop);
-  const int64_t outer = around_.empty() ? 1 : around_.back();
-  const int64_t few = found == enumerated_.end() ? 1 : found->second;
-  const bool fits = few > 1 && outer * few <= static_cast<int64_t>(values_.size());
-  around_.push_back(fits ? outer * few : outer);
+  const Place& place = places_.at(&loop);
+  const double step = kSteps[place.depth % std::size(kSteps)];
   double sum = 0;
   for (int d : draws) {
     IndexValues& v = values_[static_cast<size_t>(d)];
@@ -93,7 +93,7 @@ double Iterations::enter(const ForNode& loop, const Draws& draws) {
     double part = (d + 1) * step;
     part -= std::floor(part);
     const int64_t drawn = static_cast<int64_t>(part * static_cast<double>(extent));
-    v.set(loop.var, v.at(loop.min) + (fits ? d / outer % few : drawn));
+    v.set(loop.var, v.at(loop.min) + (place.extent > 1 ? d / place.outer % place.extent : drawn));
     sum += static_cast<double>(extent);
   }
   return sum / static_cast<double>(draws.size());

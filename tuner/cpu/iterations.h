@@ -18,15 +18,15 @@ class Iterations {
  public:
   using Draws = std::vector<int>;
 
-  // `nest`: all loops are entered from it. Dynamic dimensions are at their maximum.
+  // `nest`: all loops are of it. Dynamic dimensions are at their maximum.
   explicit Iterations(const Program& nest);
 
   Draws all() const;
   const IndexValues& at(int draw) const { return values_[static_cast<size_t>(draw)]; }
 
-  // Enters a loop: gives each draw a value of its variable. Returns the average extent.
-  double enter(const ForNode& loop, const Draws& draws);
-  void leave() { around_.pop_back(); }
+  // Gives each draw a value of the variable of a loop of the nest, which is not unrolled. Returns the average
+  // extent.
+  double draw(const ForNode& loop, const Draws& draws);
   // Enters a copy of an unrolled loop's body, whose variable has the given distance from its first value.
   void set(const ForNode& loop, int64_t distance);
   void define(const LetNode& let);
@@ -35,9 +35,15 @@ class Iterations {
   std::pair<Draws, Draws> parted(const Expr& condition, const Draws& draws) const;
 
  private:
+  // A loop inside `depth` others, which enumerate `outer` combinations, enumerates `extent` values; 1: it is drawn.
+  struct Place {
+    size_t depth;
+    int64_t outer, extent;
+  };
+  class Places;
+
   std::vector<IndexValues> values_;
-  std::unordered_map<const ForNode*, int64_t> enumerated_;  // loops, with their iterations
-  std::vector<int64_t> around_;  // combinations that loops around the statement enumerate
+  std::unordered_map<const ForNode*, Place> places_;
 };
 
 }  // namespace tilewright

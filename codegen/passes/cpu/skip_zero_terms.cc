@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "codegen/lowering.h"
 #include "ir/compare.h"
@@ -84,7 +85,9 @@ bool same_mask(const LoadNode& load, const StoreNode& store) {
 struct SumLanes {
   const BufferNode* buffer;
   int64_t begin, end;
-  bool operator==(const SumLanes&) const = default;
+  bool operator<(const SumLanes& o) const {
+    return std::tie(buffer, begin, end) < std::tie(o.buffer, o.begin, o.end);
+  }
   bool overlaps(const SumLanes& o) const {
     return buffer == o.buffer && begin < o.end && o.begin < end;
   }
@@ -119,20 +122,15 @@ std::vector<SumLanes> places_of(const std::vector<Stmt>& stmts) {
       if (auto* store = inner.as<StoreNode>()) written.insert(store->buffer.get());
     });
   }
-  std::map<std::pair<const BufferNode*, int64_t>, SumLanes> known;
   std::vector<SumLanes> places;
   for (const Stmt& s : stmts) {
     const auto place = place_of(s, written);
     if (!place) return {};
-    known.try_emplace({place->buffer, place->begin}, *place);
     places.push_back(*place);
   }
-  for (auto it = known.begin(); it != known.end() && std::next(it) != known.end(); ++it) {
-    if (it->second.overlaps(std::next(it)->second)) return {};
-  }
-  for (const SumLanes& p : places) {
-    if (!(known.at({p.buffer, p.begin}) == p)) return {};
-  }
+  const std::set<SumLanes> known(places.begin(), places.end());
+  const auto overlap = [](const SumLanes& a, const SumLanes& b) { return a.overlaps(b); };
+  if (std::ranges::adjacent_find(known, overlap) != known.end()) return {};
   return places;
 }
 
@@ -199,10 +197,10 @@ class ZeroTermSkipper : public Mutator {
       std::vector<Stmt> stmts;
     };
     std::vector<Group> groups;
-    std::map<std::pair<const BufferNode*, int64_t>, size_t> last;  // group that adds to a place
+    std::map<SumLanes, size_t> last;  // group that adds to a place
     for (size_t i = 0; i < stmts.size(); ++i) {
       const Conjuncts own = movable(stmts[i]);
-      size_t& at = last.try_emplace({places[i].buffer, places[i].begin}, 0).first->second;
+      size_t& at = last[places[i]];
       while (at < groups.size() && !same_conditions(groups[at].conditions, own)) ++at;
       if (at == groups.size()) groups.push_back({own, {}});
       groups[at].stmts.push_back(stmts[i]);

@@ -83,7 +83,7 @@ class ExtractProgram : public Cli {
     for (const Json& result : said["results"]) digests.insert(result["workload"]);
     return digests;
   }
-  // Those of the program that compile prints.
+  // The digests of the program that compile prints.
   Digests of_program(const std::string& arguments) {
     const Ran ran = run("compile " + arguments + " --text");
     EXPECT_EQ(ran.code, 0) << ran.err;
@@ -92,7 +92,7 @@ class ExtractProgram : public Cli {
     for (const Workload& w : uses.workloads) digests.insert(w.hash());
     return digests;
   }
-  // Those for which the database has kernels.
+  // The digests for which the database has kernels.
   Digests stored(const std::string& db) {
     const auto store = database::Store::open(dir_ / db, database::Mode::ReadOnly);
     Digests digests;
@@ -144,7 +144,7 @@ TEST_F(ExtractProgram, RangesHaveTheWorkloadsOfTheirPrograms) {
   EXPECT_EQ(extracted("m.onnx --dim batch=1..8"), of_program("m.onnx --dim batch=1..8"));
 }
 
-// What a search finds for these specs is all that a model needs.
+// Kernels of these specs are all that a model needs.
 TEST_F(ExtractProgram, CompileTakesWhatWasTuned) {
   write("q.onnx", Qdq{test::kUint8, true, true}.bytes());
   ASSERT_EQ(run("extract q.onnx -o specs.json").code, 0);

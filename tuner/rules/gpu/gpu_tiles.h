@@ -34,7 +34,7 @@ std::vector<TensorTileSizes> wgmma_tiles_for(int64_t m, int64_t n, int64_t batch
 inline constexpr int64_t kWeightRows = 16;  // rows of a weight fragment: columns n of the weight
 inline constexpr int64_t kFewRows = 32;     // rows of a result that is small beside the weight
 
-// Of tiles with swapped operands, from the widest on, puts the first one that `fills` the chip first.
+// Puts the first tile that `fills` the chip first, of tiles with swapped operands from the widest on.
 // If there is none: the tile that reads the weight in the most blocks.
 void put_widest_first(std::vector<TensorTileSizes>& tiles,
                       const std::function<bool(const TensorTileSizes&)>& fills);
