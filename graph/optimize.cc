@@ -13,8 +13,32 @@
 #include "graph/winograd.h"
 
 namespace tilewright::graph {
+namespace {
 
-void optimize(Graph* graph, Processor processor) {
+// The passes behind the choice of layouts.
+void finish(Graph* graph, Processor processor) {
+  if (processor == Processor::Cpu) use_winograd(graph);
+  simplify_reads(graph);
+  multiply_by_inverses(graph);
+  drop_subnormals(graph);
+  share_workloads(graph);
+}
+
+// The sum over the nodes. Asks for all of them, also where one is not known.
+std::optional<double> seconds_of(Graph graph, Processor processor, const Seconds& seconds) {
+  finish(&graph, processor);
+  std::optional<double> sum = 0;
+  for (const Node& node : graph.nodes) {
+    if (!node.is_workload()) continue;
+    const std::optional<double> own = seconds(node.spec);
+    sum = sum && own ? std::optional(*sum + *own) : std::nullopt;
+  }
+  return sum;
+}
+
+}  // namespace
+
+void optimize(Graph* graph, Processor processor, const Seconds& seconds) {
   if (!graph->states.empty()) return;
   use_views(graph);
   fuse(graph);
@@ -22,13 +46,11 @@ void optimize(Graph* graph, Processor processor) {
   while (fold_moves(graph) + fuse(graph) > 0) {
   }
   join_products(graph);
-  use_channels_last(graph);
-  if (processor == Processor::Cpu) use_winograd(graph);
-  simplify_reads(graph);
-  multiply_by_inverses(graph);
-  drop_subnormals(graph);
-  share_workloads(graph);
-  change_bodies(graph, [&](Loop* loop) { optimize(&loop->body, processor); });
+  GraphSeconds of_graph;
+  if (seconds) of_graph = [&](Graph g) { return seconds_of(std::move(g), processor, seconds); };
+  use_channels_last(graph, of_graph);
+  finish(graph, processor);
+  change_bodies(graph, [&](Loop* loop) { optimize(&loop->body, processor, seconds); });
 }
 
 }  // namespace tilewright::graph

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
 
 #include "graph/graph.h"
 
@@ -11,10 +14,13 @@ namespace tilewright::graph {
 // limited by memory sooner, and its matrix instructions gain more than fewer multiplications do.
 enum class Processor : uint8_t { Cpu, Gpu };
 
+// Seconds that a workload takes, by its spec; nothing where they are not known.
+using Seconds = std::function<std::optional<double>(const std::string& spec)>;
+
 // Views, fusion of functions, attention, and moves folded into their readers, until nothing changes; then
 // joined products, layouts, inverses of numbers and shared workloads. The meaning of the graph stays the same
 // but for the order of roundings. Graphs with states stay as they are, since passes know no order of reads
-// and writes.
-void optimize(Graph* graph, Processor processor = Processor::Cpu);
+// and writes. `seconds` chooses layouts (layouts/choice.h): it is asked for the workloads of each sum in each layout.
+void optimize(Graph* graph, Processor processor = Processor::Cpu, const Seconds& seconds = {});
 
 }  // namespace tilewright::graph

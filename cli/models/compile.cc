@@ -16,6 +16,7 @@
 #include "cli/models/model_error.h"
 #include "cli/models/model_program.h"
 #include "cli/models/narrowing.h"
+#include "cli/models/timed_layouts.h"
 #include "cli/models/tuning.h"
 #include "cli/output/output_file.h"
 #include "cli/output/progress.h"
@@ -23,6 +24,7 @@
 #include "graph/plan.h"
 #include "graph/sizes.h"
 #include "runtime/error.h"
+#include "runtime/machine/timer.h"
 #include "serving/models/stored_model.h"
 
 namespace tilewright::cli {
@@ -160,27 +162,34 @@ int report_lacking(const CompileArguments& a, const graph::Graph& graph, const U
 
 // The workloads of a program, as its database has them.
 struct Wanted {
-  Wanted(const CompileArguments& a, const graph::Graph& graph, database::Store& store)
-      : uses(uses_of(graph)), arguments(tuning_arguments(a)), tuning(arguments, uses, store) {}
+  Wanted(TuningArguments a, const graph::Graph& graph, database::Store& store)
+      : uses(uses_of(graph)), arguments(std::move(a)), tuning(arguments, uses, store) {}
   Uses uses;
   TuningArguments arguments;
   Tuning tuning;
 };
 
-// The program whose workloads all have kernels in the database: that behind all passes, or the nodes as the model
-// has them, which are the specs that a user tunes one by one. Throws MissError that names the nodes without any.
+// The program whose workloads all have kernels in the database: that behind all passes, with layouts by times or by
+// estimates, or the nodes as the model has them, which are the specs that a user tunes one by one. Throws MissError
+// that names the nodes without any.
 ModelProgram program_of_hits(const CompileArguments& a, ModelProgram program,
                              database::Store& store) {
-  const Wanted fused(a, program.graph, store);
+  const TuningArguments arguments = tuning_arguments(a);
+  const Wanted fused(arguments, program.graph, store);
   if (fused.uses.workloads.empty()) {
     throw MissError(fmt::format("{}: no file was written, since no kernel runs; nodes:{}", a.model,
                                 views_of(program.graph)));
+  }
+  graph::Graph timed = with_timed_layouts(a, program, store);
+  if (Wanted(arguments, timed, store).tuning.lacking().empty()) {
+    program.graph = std::move(timed);
+    return program;
   }
   if (fused.tuning.lacking().empty()) return program;
   ProgramArguments plain = a;
   plain.no_fusion = true;
   program = read_model_program(plain);
-  const Wanted wanted(a, program.graph, store);
+  const Wanted wanted(arguments, program.graph, store);
   const std::vector<size_t> misses = wanted.tuning.lacking();
   if (misses.empty()) return program;
   require_trusted(store, wanted.tuning, a);  // else its kernels would count as none
@@ -219,10 +228,21 @@ int run_compile(const CompileArguments& a) {
   require_writable_folder(a.out, "-o");  // tuning takes long
   database::Store store = database::Store::open(
       a.common.db, a.hits ? database::Mode::ReadOnly : database::Mode::Create);
-  if (a.hits) program = program_of_hits(a, std::move(program), store);
+  TuningArguments arguments = tuning_arguments(a);
+  if (a.hits) {
+    program = program_of_hits(a, std::move(program), store);
+  } else {
+    const double started = steady_seconds();
+    if (time_layouts(a, program, arguments, store)) return note_interruption(a);
+    program.graph = with_timed_layouts(a, program, store);
+    // A limit that is all used up is still one.
+    if (arguments.seconds > 0) {
+      arguments.seconds = std::max(1e-3, arguments.seconds - (steady_seconds() - started));
+    }
+  }
   const auto& [model, narrowing, graph] = program;
   const graph::Plan plan = graph::plan_memory(graph);
-  Wanted wanted(a, graph, store);
+  Wanted wanted(arguments, graph, store);
   const Uses& uses = wanted.uses;
   Tuning& tuning = wanted.tuning;
   require_trusted(store, tuning, a);

@@ -10,7 +10,6 @@
 #include "graph/decoder/import_decoder.h"
 #include "graph/import_onnx.h"
 #include "graph/interpret.h"
-#include "graph/optimize.h"
 #include "graph/program.h"
 #include "graph/sizes.h"
 #include "models/onnx/external.h"
@@ -85,16 +84,6 @@ graph::Graph read_graph(const ProgramArguments& a, const onnx::StandIns& stand_i
   return graph;
 }
 
-graph::Graph optimized(graph::Graph graph, const ProgramArguments& a, const Narrowing& narrowing) {
-  narrowing.apply(&graph);
-  const bool is_gpu = Target::parse(a.common.target).is_cuda();
-  if (!a.no_fusion) {
-    graph::optimize(&graph, is_gpu ? graph::Processor::Gpu : graph::Processor::Cpu);
-  }
-  graph::verify(graph);
-  return graph;
-}
-
 }  // namespace
 
 void add_program(CLI::App& command, ProgramArguments& a) {
@@ -113,6 +102,17 @@ void add_program(CLI::App& command, ProgramArguments& a) {
       ->take_all();
   add_narrowing(command, a.narrowing);
   command.add_flag("--no-fusion", a.no_fusion, "Keep functions of elements as nodes of their own");
+}
+
+graph::Graph optimized(graph::Graph graph, const ProgramArguments& a, const Narrowing& narrowing,
+                       const graph::Seconds& seconds) {
+  narrowing.apply(&graph);
+  const bool is_gpu = Target::parse(a.common.target).is_cuda();
+  if (!a.no_fusion) {
+    graph::optimize(&graph, is_gpu ? graph::Processor::Gpu : graph::Processor::Cpu, seconds);
+  }
+  graph::verify(graph);
+  return graph;
 }
 
 ModelProgram read_model_program(const ProgramArguments& a) {

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/models/narrowing.h"
 #include "graph/graph.h"
+#include "graph/optimize.h"
 
 namespace tilewright::cli {
 
@@ -26,6 +27,10 @@ struct ModelProgram {
   Narrowing narrowing;
   graph::Graph graph;  // behind all passes: the nodes that run
 };
+
+// The model narrowed and behind all passes. `seconds` chooses its layouts, or estimates do. Throws GraphError.
+graph::Graph optimized(graph::Graph model, const ProgramArguments& arguments,
+                       const Narrowing& narrowing, const graph::Seconds& seconds = {});
 
 // Throws UsageError for options that do not fit, FileError for files that cannot be read, GraphError for nodes
 // without a kernel, and ToleranceError.

@@ -76,14 +76,20 @@ double Tuning::seconds() const {
   return sum;
 }
 
-bool Tuning::run() {
-  const double started = steady_seconds();
+bool Tuning::answer(double seconds) {
   TuneOptions first;
   first.trials = 1;
+  first.seconds = seconds;
   first.search.population = 0;
   first.measures_default = false;
   first.finalists = a_.offline ? 1 : 0;
   tune_at(lacking(), first, Goal::FirstAnswers);
+  return interrupted_;
+}
+
+bool Tuning::run() {
+  const double started = steady_seconds();
+  answer(0);
   TuneOptions fallback;
   fallback.trials = a_.offline ? kFallbackTrials : 1;
   tune_at(lacking(), fallback, Goal::FirstAnswers);

@@ -40,6 +40,8 @@ class Tuning {
 
   // Returns whether it was interrupted.
   bool run();
+  // First answers alone, in about so many seconds at most; 0: no limit. Returns whether it was interrupted.
+  bool answer(double seconds);
   // The workloads without any kernel: no candidate was right, and neither was the default.
   std::vector<size_t> lacking() const;
   // Seconds of all nodes, one after another, each by the best kernel of its workload. None is lacking.

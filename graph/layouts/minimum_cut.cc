@@ -11,7 +11,9 @@ void TwoSides::add(size_t item, int64_t on_first, int64_t on_second) {
   add_arcs(item, sink(), on_first, 0);
 }
 
-void TwoSides::add_apart(size_t a, size_t b, int64_t cost) { add_arcs(a, b, cost, cost); }
+void TwoSides::add_apart(size_t a, size_t b, int64_t b_last, int64_t a_last) {
+  add_arcs(a, b, b_last, a_last);
+}
 
 void TwoSides::add_arcs(size_t from, size_t to, int64_t forward, int64_t backward) {
   arcs_of_[from].push_back(arcs_.size());

@@ -16,7 +16,8 @@ class TwoSides {
   explicit TwoSides(size_t items) : arcs_of_(items + 2) {}
 
   void add(size_t item, int64_t on_first, int64_t on_second);
-  void add_apart(size_t a, size_t b, int64_t cost);
+  // `b_last`: of `a` on the first side and `b` on the second; `a_last`: the other way around.
+  void add_apart(size_t a, size_t b, int64_t b_last, int64_t a_last);
   // Whether each item is on the second side. All that may be on the first at equal cost are. Called once.
   std::vector<bool> choose();
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -61,7 +62,7 @@ inline void expect_near(const Graph& before, const Graph& after) {
 }
 
 // A copy of the graph after a pass that changes so many things: the same outputs, but for roundings.
-inline Graph after_pass(int (*pass)(Graph*), const Graph& before, int expected) {
+inline Graph after_pass(const std::function<int(Graph*)>& pass, const Graph& before, int expected) {
   Graph after = before;
   EXPECT_EQ(pass(&after), expected) << to_string(after);
   expect_near(before, after);

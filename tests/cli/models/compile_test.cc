@@ -104,6 +104,49 @@ TEST_F(Compile, ChoosesKernelsByTheirTimesInsideTheModel) {
   EXPECT_FALSE(fs::exists(dir_ / "big.tw.other"));
 }
 
+// A search measures first answers in each layout, and the fastest ones are taken: also by a later command.
+TEST_F(Compile, ChoosesLayoutsByTheTimesOfKernels) {
+  OnnxFile file;
+  file.input("x", {1, 16, 6, 6});
+  file.floats("w", {16, 16, 3, 3}, std::vector<float>(16 * 16 * 9, 0.1f));
+  file.node("Conv", {"x", "w"}, {"p"}, {test::wholes("pads", {1, 1, 1, 1})});
+  file.node("Conv", {"p", "w"}, {"q"}, {test::wholes("pads", {1, 1, 1, 1})});
+  file.node("GlobalMaxPool", {"q"}, {"y"}).output("y");
+  write("c.onnx", file.bytes());
+  const std::string compile = "compile c.onnx --db k.db --threads 1 --quiet -o c.tw ";
+  ASSERT_EQ(run(compile + "--trials 1").code, 0);
+  const auto is_first = [](const std::string& spec) {
+    return spec.find("nchw") != std::string::npos;
+  };
+  const auto convolutions_first = [&] {
+    const Json nodes = run("explain c.tw --threads 1 --json").json()["nodes"];
+    return std::ranges::count_if(nodes, [&](const Json& n) { return is_first(n["spec"]); });
+  };
+  // A later search finds such times.
+  const auto find = [&](bool first, double seconds) {
+    auto store = database::Store::open(dir_ / "k.db", database::Mode::ReadWrite);
+    for (database::Record r : store.records({.verdict = database::Verdict::Valid}).records) {
+      if (is_first(r.workload_canonical) != first || r.artifact_hash.empty()) continue;
+      r.confirmed = true;
+      r.is_default = false;
+      r.samples = {seconds};
+      r.best_seconds = r.median_seconds = seconds;
+      r.created = database::now_microseconds();
+      r.id = database::content_hash(r);
+      store.insert(r);
+    }
+  };
+  find(true, 1e-9);
+  find(false, 1e-3);
+  ASSERT_EQ(run(compile + "--trials 0").code, 0);
+  EXPECT_EQ(convolutions_first(), 2);
+  find(false, 1e-12);
+  ASSERT_EQ(run(compile + "--trials 0").code, 0);
+  EXPECT_EQ(convolutions_first(), 0);
+  ASSERT_EQ(run(compile + "--hits").code, 0);
+  EXPECT_EQ(convolutions_first(), 0);
+}
+
 TEST_F(Compile, MakesAFileThatRuns) {
   Ran ran = run(kCompile + "-o m.tw --trials 0 --json");
   ASSERT_EQ(ran.code, 0) << ran.err;
