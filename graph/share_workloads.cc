@@ -58,15 +58,19 @@ std::optional<Text> expression_of(const Node& node) {
   return typed_text_of(node);
 }
 
+std::optional<std::string> blank_spec(const Node& node) {
+  std::optional<Text> text = expression_of(node);
+  if (!text) return std::nullopt;
+  for (const Number& number : numbers_of(&*text)) *number.at = number_syntax(1);
+  const auto blank = node_of(std::move(*text), "", node.output);
+  return blank ? std::optional(blank->spec) : std::nullopt;
+}
+
 // The nodes whose texts are the same but for their numbers.
 std::map<std::string, std::vector<size_t>> nodes_by_blank(const Graph& graph) {
   std::map<std::string, std::vector<size_t>> groups;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    std::optional<Text> text = expression_of(graph.nodes[n]);
-    if (!text) continue;
-    for (const Number& number : numbers_of(&*text)) *number.at = number_syntax(1);
-    const auto blank = node_of(std::move(*text), "", graph.nodes[n].output);
-    if (blank) groups[blank->spec].push_back(n);
+    if (const auto blank = blank_spec(graph.nodes[n])) groups[*blank].push_back(n);
   }
   return groups;
 }
@@ -122,6 +126,8 @@ std::optional<Node> with_constants(Graph* graph, const Node& node,
 }
 
 }  // namespace
+
+std::string spec_without_numbers(const Node& node) { return blank_spec(node).value_or(node.spec); }
 
 int share_workloads(Graph* graph) {
   int count = 0;

@@ -1,6 +1,8 @@
 // Nodes that differ in numbers alone become nodes of one workload.
 #pragma once
 
+#include <string>
+
 #include "graph/graph.h"
 
 namespace tilewright::graph {
@@ -15,5 +17,9 @@ namespace tilewright::graph {
 // Numbers that all of them have in common stay where they are. Returns the number of workloads that went
 // away.
 int share_workloads(Graph* graph);
+
+// The node's spec with 1 in the place of each number that it calculates with: nodes that differ in these alone share
+// a workload. The spec itself for what is no expression.
+std::string spec_without_numbers(const Node& node);
 
 }  // namespace tilewright::graph

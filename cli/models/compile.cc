@@ -180,7 +180,7 @@ ModelProgram program_of_hits(const CompileArguments& a, ModelProgram program,
     throw MissError(fmt::format("{}: no file was written, since no kernel runs; nodes:{}", a.model,
                                 views_of(program.graph)));
   }
-  graph::Graph timed = with_timed_layouts(a, program, store);
+  graph::Graph timed = with_timed_layouts(a, program, store, Lacking::Avoided);
   if (Wanted(arguments, timed, store).tuning.lacking().empty()) {
     program.graph = std::move(timed);
     return program;
@@ -234,7 +234,7 @@ int run_compile(const CompileArguments& a) {
   } else {
     const double started = steady_seconds();
     if (time_layouts(a, program, arguments, store)) return note_interruption(a);
-    program.graph = with_timed_layouts(a, program, store);
+    program.graph = with_timed_layouts(a, program, store, Lacking::Estimated);
     // A limit that is all used up is still one.
     if (arguments.seconds > 0) {
       arguments.seconds = std::max(1e-3, arguments.seconds - (steady_seconds() - started));

@@ -1,5 +1,6 @@
 #include "cli/models/timed_layouts.h"
 
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -8,7 +9,8 @@
 namespace tilewright::cli {
 namespace {
 
-constexpr double kShare = 0.25;  // of the time limit, for first answers in other layouts
+constexpr double kForbidden = 1e3;  // seconds, of what is not there
+constexpr double kShare = 0.33;     // of the time limit, for first answers in other layouts
 
 bool is_chosen_by_time(const ProgramArguments& a, const ModelProgram& program,
                        const database::Store& store) {
@@ -24,12 +26,22 @@ struct StoredTimes {
     const Workload workload = parse_workload(spec);
     const auto record = lookup.best_fact(store, workload);
     if (record && !record->offline) return record->median_seconds;
-    if (asked.insert(workload.canonical).second) lacking.push_back(workload);
-    return std::nullopt;
+    if (asked.insert(workload.canonical).second && !has_failed(workload))
+      lacking.push_back(workload);
+    return otherwise;
+  }
+
+  // A first answer that was wrong once is not tried by each command.
+  bool has_failed(const Workload& workload) const {
+    const auto tried =
+        store.records({.workload_hash = workload.hash(), .target_hash = lookup.identity.hash});
+    return std::ranges::any_of(tried.records,
+                               [&](const auto& r) { return r.threads == lookup.threads; });
   }
 
   const Lookup& lookup;
   const database::Store& store;
+  std::optional<double> otherwise = {};  // seconds of what the database lacks
   std::vector<Workload> lacking = {};
   std::set<std::string> asked = {};  // canonical texts of `lacking`
 };
@@ -37,10 +49,11 @@ struct StoredTimes {
 }  // namespace
 
 graph::Graph with_timed_layouts(const ProgramArguments& a, const ModelProgram& program,
-                                const database::Store& store) {
+                                const database::Store& store, Lacking lacking) {
   if (!is_chosen_by_time(a, program, store)) return program.graph;
   const Lookup lookup(a.common);
   StoredTimes times{lookup, store};
+  if (lacking == Lacking::Avoided) times.otherwise = kForbidden;
   return optimized(program.model, a, program.narrowing, std::ref(times));
 }
 

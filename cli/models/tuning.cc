@@ -121,10 +121,12 @@ bool Tuning::is_tuned(const Workload& w) const {
   if (best.record && best.record->offline) {
     return std::ranges::any_of(tried.records, [&](const auto& r) { return is_of_a_search(r); });
   }
-  const auto found = std::ranges::count_if(tried.records, [&](const database::Record& r) {
-    return !r.is_default && !r.offline && !r.confirmed && r.threads == lookup_.threads;
-  });
-  return found > 1 || (found == 0 && best.record && !best.record->is_default);
+  std::set<std::string> found;  // one that fails twice is one
+  for (const database::Record& r : tried.records) {
+    if (!r.is_default && !r.offline && !r.confirmed && r.threads == lookup_.threads)
+      found.insert(r.sketch + r.config);
+  }
+  return found.size() > 1 || (found.empty() && best.record && !best.record->is_default);
 }
 
 bool Tuning::is_of_a_search(const database::Record& predicted) const {

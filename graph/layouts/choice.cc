@@ -11,6 +11,7 @@
 
 #include "graph/layouts/minimum_cut.h"
 #include "graph/layouts/rewrite.h"
+#include "graph/share_workloads.h"
 #include "graph/statements.h"
 
 namespace tilewright::graph {
@@ -19,7 +20,7 @@ namespace {
 using ops::Syntax;
 using Kind = LayoutRole::Kind;
 
-// Estimates, in nanoseconds. Only their proportions count.
+// Estimates, in nanoseconds, of one core.
 constexpr double kOperation = 0.01;   // of a product that channels share
 constexpr double kLone = 0.1;         // of a sum within a channel
 constexpr double kSaved = 0.2;        // of a sum's time, with the channels last
@@ -31,36 +32,27 @@ constexpr int64_t kNever = int64_t{1} << 50;
 
 double copy_cost(const Value& v) { return 2 * kByte * static_cast<double>(v.bytes()); }
 
-// Costs of a node, in nanoseconds.
+// Costs of a node in nanoseconds, by the layouts of its output and of what it reads.
 struct NodeCosts {
-  double first = 0, last = 0;  // with all values in this layout
-  // What reading a value in the other layout adds, by value: for an output with its channels first, and last.
-  std::map<size_t, std::pair<double, double>> apart;
+  double first = 0, last = 0;  // all in this layout
+  // By value: that one alone last, and that one alone first.
+  std::map<size_t, std::pair<double, double>> across;
 };
 
 // Costs by rules of thumb.
 class Estimates {
  public:
-  Estimates(const Graph& graph, const std::vector<bool>& maps) : graph_(graph), maps_(maps) {}
+  explicit Estimates(const Graph& graph) : graph_(graph) {}
 
-  NodeCosts of(const Node& node, const Text& text) const {
+  // `fixed`: what is read with its channels first in any case.
+  NodeCosts of(const Text& text, const std::vector<size_t>& reads,
+               const std::vector<size_t>& fixed) const {
     NodeCosts costs;
     costs.first = saved(text);
-    for (const auto& [name, value] : node.operands) {
-      if (!maps_[value]) continue;
-      const double apart = apart_cost(text, value);
-      costs.apart[value] = {apart, apart};
-    }
-    return costs;
-  }
-
-  // A view of whole channels is a copy with its channels last.
-  NodeCosts of_channels(const Node& node) const {
-    NodeCosts costs;
-    costs.last = copy_cost(graph_.values[node.output]);
-    for (size_t part : node.parts()) {
-      const double apart = copy_cost(graph_.values[part]);
-      costs.apart[part] = {apart, apart};
+    for (size_t value : fixed) costs.last += across_cost(text, value);
+    for (size_t value : reads) {
+      const double more = across_cost(text, value);
+      costs.across[value] = {costs.first + more, costs.last + more};
     }
     return costs;
   }
@@ -104,7 +96,7 @@ class Estimates {
   }
 
   // The cost of reading an operand in the other layout.
-  double apart_cost(const Text& text, size_t value) const {
+  double across_cost(const Text& text, size_t value) const {
     const auto other = [&](const Stage& stage) {
       bool reads = false;
       walk(&stage.statement.value,
@@ -131,42 +123,18 @@ class Estimates {
   }
 
   const Graph& graph_;
-  const std::vector<bool>& maps_;
 };
 
 // Costs by the seconds of graphs of one node each.
 class Times {
  public:
-  Times(const Graph& graph, const GraphSeconds& seconds) : graph_(graph), seconds_(seconds) {}
+  Times(const Graph& graph, const std::vector<bool>& maps, const GraphSeconds& seconds)
+      : graph_(graph), maps_(maps), seconds_(seconds) {}
 
-  // Asks for the node in each layout alone.
-  void ask(const Node& node, const std::vector<bool>& maps) {
-    nanoseconds(node, maps, false, {});
-    nanoseconds(node, maps, true, {});
-  }
-
-  // Puts what is known in the place of estimates: the costs of both layouts, and then those of reads across them.
-  // Returns whether the first are known.
-  bool improve(const Node& node, const std::vector<bool>& maps, NodeCosts* costs) {
-    const auto first = nanoseconds(node, maps, false, {}), last = nanoseconds(node, maps, true, {});
-    const bool known = first && last;
-    if (known) std::tie(costs->first, costs->last) = std::tie(*first, *last);
-    for (auto& [value, apart] : costs->apart) {
-      if (!maps[node.output] && costs->apart.size() == 1) break;  // the other layout is across it
-      const auto of_first = nanoseconds(node, maps, false, value);
-      const auto of_last = nanoseconds(node, maps, true, value);
-      // A cut takes no cost under 0.
-      if (known && of_first) apart.first = std::max(0.0, *of_first - *first);
-      if (known && of_last) apart.second = std::max(0.0, *of_last - *last);
-    }
-    return known;
-  }
-
- private:
-  // Of the node alone, with all values in one layout but the one that is `apart`.
-  std::optional<double> nanoseconds(const Node& node, const std::vector<bool>& maps, bool last,
-                                    std::optional<size_t> apart) {
-    const std::string key = key_of(node, last, apart);
+  // The nanoseconds of the node alone, with these values last.
+  std::optional<double> of(const Node& node, const std::set<size_t>& last) {
+    if (!seconds_) return std::nullopt;
+    const std::string key = key_of(node, last);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
     Graph alone;
     Node copy = node;
@@ -176,7 +144,7 @@ class Times {
       const auto [place, fresh] = places.emplace(value, alone.values.size());
       if (fresh) {
         alone.add(graph_.values[value]);
-        chosen.push_back(maps[value] && last != (value == apart));
+        chosen.push_back(maps_[value] && last.contains(value));
       }
       return place->second;
     };
@@ -194,21 +162,41 @@ class Times {
     return known_[key] = seconds ? std::optional(*seconds * 1e9) : std::nullopt;
   }
 
+  // The nanoseconds of a copy with its channels first of a value that has them last.
+  std::optional<double> of_copy(size_t value) {
+    if (!seconds_) return std::nullopt;
+    const std::string key = "copy " + text_of_value(value);
+    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    Graph alone;
+    alone.inputs = alone.outputs = {alone.add(graph_.values[value])};
+    std::optional<double> seconds;
+    if (store_channels_last(&alone, layout_roles(alone), {true})) {
+      seconds = seconds_(std::move(alone));
+    }
+    return known_[key] = seconds ? std::optional(*seconds * 1e9) : std::nullopt;
+  }
+
+ private:
+  std::string text_of_value(size_t value) const {
+    const Value& v = graph_.values[value];
+    return fmt::format("{}[{}]{}", to_string(v.elem), fmt::join(v.shape, ","),
+                       v.constant ? "c" : "");
+  }
+
   // Nodes that differ in the names of values and in constants alone take as long.
-  std::string key_of(const Node& node, bool last, std::optional<size_t> apart) const {
-    std::string key =
-        fmt::format("{} [{}] {} {}", node.spec, fmt::join(graph_.values[node.output].shape, ","),
-                    node.first, last);
+  std::string key_of(const Node& node, const std::set<size_t>& last) const {
+    std::string key = fmt::format("{} {} {} {}", node.spec, node.first, text_of_value(node.output),
+                                  last.contains(node.output));
     std::map<size_t, size_t> places;
     for (const auto& [name, value] : node.operands) {
-      const Value& v = graph_.values[value];
-      key += fmt::format(" {}={}[{}]{}{}", name, places.emplace(value, places.size()).first->second,
-                         fmt::join(v.shape, ","), v.constant ? "c" : "", value == apart ? "a" : "");
+      key += fmt::format(" {}={}{}{}", name, places.emplace(value, places.size()).first->second,
+                         text_of_value(value), last.contains(value) ? "l" : "");
     }
     return key;
   }
 
   const Graph& graph_;
+  const std::vector<bool>& maps_;
   const GraphSeconds& seconds_;
   std::map<std::string, std::optional<double>> known_;
 };
@@ -216,65 +204,160 @@ class Times {
 class Chooser {
  public:
   Chooser(const Graph& graph, const LayoutRoles& roles, const GraphSeconds& seconds)
-      : graph_(graph), roles_(roles), estimates_(graph, roles.maps), times_(graph, seconds),
-        is_timed_(seconds != nullptr), sides_(graph.values.size()) {}
+      : graph_(graph), roles_(roles), estimates_(graph), times_(graph, roles.maps, seconds),
+        free_(roles.maps.size(), false), copied_(roles.maps.size(), false),
+        copies_(roles.maps.size(), 0), sides_(roles.maps.size()) {
+    for (size_t n = 0; n < roles.nodes.size(); ++n) note_values(n);
+    for (size_t v : graph.outputs) copied_[v] = true;
+    for (size_t v = 0; v < copies_.size(); ++v) copies_[v] += copied_[v] ? 1 : 0;
+    std::map<std::string, std::set<std::string>> specs;
+    for (const Node& node : graph.nodes) specs[spec_without_numbers(node)].insert(node.spec);
+    for (const auto& [blank, own] : specs) {
+      if (own.size() > 1) shared_.insert(own.begin(), own.end());
+    }
+  }
 
   std::vector<bool> run() {
-    const std::vector<bool>& maps = roles_.maps;
-    std::vector<bool> made(maps.size(), false), copied(maps.size(), false);
     // What tells the most is asked for first: the time for answers may end.
-    for (size_t n = 0; is_timed_ && n < roles_.nodes.size(); ++n) {
-      if (takes_time(roles_.nodes[n])) times_.ask(graph_.nodes[n], maps);
-    }
-    for (size_t n = 0; n < roles_.nodes.size(); ++n) {
-      const Node& node = graph_.nodes[n];
-      const LayoutRole& role = roles_.nodes[n];
-      made[node.output] = role.kind == Kind::Text || role.kind == Kind::Channels;
-      if (made[node.output]) add_node(node, role);
-      for (const auto& [name, value] : node.operands) {
-        if (role.kind == Kind::Fixed) copied[value] = true;
+    for (size_t n = 0; n < roles_.nodes.size(); ++n) ask(n);
+    for (size_t n = 0; n < roles_.nodes.size(); ++n) add_node(n);
+    for (size_t v = 0; v < free_.size(); ++v) {
+      if (!free_[v]) {
+        sides_.add(v, 0, kNever);
+      } else if (copied_[v]) {
+        add_last(v, copy_cost_of(v));
       }
     }
-    for (size_t v : graph_.outputs) copied[v] = true;
-    for (size_t v = 0; v < maps.size(); ++v) {
-      if (maps[v] && !made[v]) sides_.add(v, 0, kNever);
-      if (maps[v] && copied[v]) sides_.add(v, 0, std::llround(copy_cost(graph_.values[v])));
-    }
     std::vector<bool> last = sides_.choose();
-    for (size_t v = 0; v < maps.size(); ++v) last[v] = last[v] && maps[v];
+    for (size_t v = 0; v < free_.size(); ++v) last[v] = last[v] && free_[v];
     return last;
   }
 
  private:
-  // Functions of elements take as long in either layout.
-  static bool takes_time(const LayoutRole& role) {
+  void note_values(size_t n) {
+    const Node& node = graph_.nodes[n];
+    const Kind kind = roles_.nodes[n].kind;
+    if (kind == Kind::Text || kind == Kind::Channels) free_[node.output] = roles_.maps[node.output];
+    for (const auto& [name, value] : node.operands) {
+      if (kind == Kind::Fixed) copied_[value] = true;
+      if (is_join(n)) ++copies_[value];
+    }
+  }
+
+  bool is_join(size_t n) const {
+    return roles_.nodes[n].kind == Kind::Channels && graph_.nodes[n].parts().size() > 1;
+  }
+
+  // Functions of elements take as long in either layout. A node whose numbers will be those of a workload that it
+  // shares with others (share_workloads.h) has another spec then.
+  bool is_timed(size_t n) const {
+    const LayoutRole& role = roles_.nodes[n];
+    if (shared_.contains(graph_.nodes[n].spec)) return false;
     return role.kind == Kind::Channels ||
            (role.text && !std::ranges::all_of(role.text->stages, &Stage::is_function));
   }
 
-  void add_node(const Node& node, const LayoutRole& role) {
-    NodeCosts costs = role.text ? estimates_.of(node, *role.text) : estimates_.of_channels(node);
-    const bool known = is_timed_ && takes_time(role) && times_.improve(node, roles_.maps, &costs);
-    if (roles_.maps[node.output]) {
-      add(node.output, costs);
-    } else if (known && costs.apart.size() == 1) {
-      sides_.add(costs.apart.begin()->first, std::llround(costs.first), std::llround(costs.last));
+  // Feature maps that the node reads: those that have either layout, or the others.
+  std::vector<size_t> reads_of(size_t n, bool free = true) const {
+    std::set<size_t> reads;
+    for (const auto& [name, value] : graph_.nodes[n].operands) {
+      if (roles_.maps[value] && free_[value] == free) reads.insert(value);
     }
+    return {reads.begin(), reads.end()};
   }
 
-  void add(size_t output, const NodeCosts& costs) {
-    sides_.add(output, std::llround(costs.first), std::llround(costs.last));
-    for (const auto& [value, apart] : costs.apart) {
-      sides_.add_apart(value, output, std::llround(apart.second), std::llround(apart.first));
+  std::set<size_t> all_last(size_t n) const {
+    const std::vector<size_t> reads = reads_of(n);
+    std::set<size_t> last(reads.begin(), reads.end());
+    if (free_[graph_.nodes[n].output]) last.insert(graph_.nodes[n].output);
+    return last;
+  }
+
+  void ask(size_t n) {
+    const std::set<size_t> last = all_last(n);
+    if (!is_timed(n) || last.empty()) return;
+    times_.of(graph_.nodes[n], {});
+    times_.of(graph_.nodes[n], last);
+  }
+
+  // A value that several nodes may want copied is copied once.
+  double copy_cost_of(size_t value) {
+    const double once = times_.of_copy(value).value_or(copy_cost(graph_.values[value]));
+    return once / std::max(1, copies_[value]);
+  }
+
+  void add_node(size_t n) {
+    const Node& node = graph_.nodes[n];
+    const LayoutRole& role = roles_.nodes[n];
+    const std::vector<size_t> reads = reads_of(n);
+    if (role.kind != Kind::Text && role.kind != Kind::Channels) return;
+    if (reads.empty() && !free_[node.output]) return;
+    NodeCosts costs;
+    if (role.text) {
+      costs = estimates_.of(*role.text, reads, reads_of(n, false));
+    } else {
+      costs.last = copy_cost(graph_.values[node.output]);
+      for (size_t part : reads) {
+        const double copy = is_join(n) ? copy_cost_of(part) : copy_cost(graph_.values[part]);
+        costs.across[part] = {copy, costs.last + copy};
+      }
     }
+    NodeCosts timed = costs;
+    const bool known = is_timed(n) && improve(n, &timed);
+    // By estimates, nodes that make no map read either layout.
+    if (known || free_[node.output]) add(node.output, known ? timed : costs);
+  }
+
+  // Puts what is known in the place of estimates. Returns whether both layouts are.
+  bool improve(size_t n, NodeCosts* costs) {
+    const Node& node = graph_.nodes[n];
+    const std::set<size_t> last = all_last(n);
+    const auto first_time = times_.of(node, {}), last_time = times_.of(node, last);
+    for (auto& [value, across] : costs->across) {
+      std::optional<double> one_last, one_first;
+      if (!is_join(n)) {
+        std::set<size_t> others = last;
+        others.erase(value);
+        one_last = times_.of(node, {value});
+        one_first = times_.of(node, others);
+      }
+      across.first = one_last.value_or(across.first - costs->first + first_time.value_or(0));
+      across.second = one_first.value_or(across.second - costs->last + last_time.value_or(0));
+    }
+    costs->first = first_time.value_or(0);
+    costs->last = last_time.value_or(0);
+    return first_time && last_time;
+  }
+
+  // With one value x that is read, and y made, by which are last: c() + (c(x) - c())[x] + (c(x, y) - c(x))[y] +
+  // (c(y) + c(x) - c() - c(x, y))[y, not x]. A cut takes no last term under 0; values that are read add up.
+  void add(size_t output, const NodeCosts& costs) {
+    double reads = 0;
+    for (const auto& [value, across] : costs.across) {
+      const double more = across.first - costs.first;
+      reads += more;
+      add_last(value, more);
+      if (!free_[output]) continue;
+      const double apart = across.second + across.first - costs.first - costs.last;
+      sides_.add_apart(value, output, std::llround(std::max(0.0, apart)), 0);
+    }
+    if (free_[output]) add_last(output, costs.last - costs.first - reads);
+  }
+
+  // Costs of a value with its channels last beside first.
+  void add_last(size_t value, double more) {
+    sides_.add(value, std::llround(std::max(0.0, -more)), std::llround(std::max(0.0, more)));
   }
 
   const Graph& graph_;
   const LayoutRoles& roles_;
   const Estimates estimates_;
   Times times_;
-  const bool is_timed_;
-  TwoSides sides_;  // channels first, and last
+  std::vector<bool> free_;        // by value: whether either layout is possible
+  std::vector<bool> copied_;      // by value: whether something always reads its channels first
+  std::vector<int> copies_;       // by value: the readers that may want a copy
+  std::set<std::string> shared_;  // specs that are not the program's
+  TwoSides sides_;                // channels first, and last
 };
 
 }  // namespace

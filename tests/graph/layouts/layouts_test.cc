@@ -247,6 +247,41 @@ TEST(GraphLayouts, CountReadsOfTheOtherLayoutByTheirTimes) {
   EXPECT_THAT(shape_of(few, "q"), ElementsAre(1, 5, 6, 64));
 }
 
+// The layout of an input stays: what its reader takes with another output is known exactly.
+TEST(GraphLayouts, CountReadsOfInputsAsTheyAre) {
+  Net net = products();
+  net.line(product("p", "x", "w", "b"));
+  net.line("\"y\": " + expr("1, 64", "Y[i, j] max= Q[i, j, h, w]",
+                            "dims.i=1,dims.j=64,dims.h=5,dims.w=6", "Q=\"p\""));
+  Seconds seconds;
+  seconds.of(false, false) = 8;
+  seconds.of(true, false) = 5;
+  seconds.of(true, true) = 10;
+  with_layouts(net.line("output \"y\"").graph(), 1, seconds.function());
+}
+
+// Nodes whose numbers alone differ share a workload with other constants: their own specs are not asked for.
+TEST(GraphLayouts, AskNothingOfWorkloadsThatWillBeShared) {
+  Net net;
+  net.line("input \"x\": f32[1, 64, 5, 6]").constant("w", {64, 64, 3, 3});
+  for (const char* const node : {"p q 0.5", "q r 0.25"}) {
+    const std::string from(1, node[0]), to(1, node[2]), factor(node + 4);
+    net.line(
+        "\"" + to + "\": " +
+        expr("1, 64, 5, 6",
+             "T[n, c, h, w] += X[n, k, h, w] * W[c, k, 0, 0]; Y[n, c, h, w] = T[n, c, h, w] * " +
+                 factor,
+             "dims.n=1,dims.c=64,dims.h=5,dims.w=6,dims.k=64,shapes.W=[64,64,3,3]",
+             "X=\"" + (from == "p" ? "x" : from) + "\", W=\"w\""));
+  }
+  net.line("\"y\": " + expr("1, 64", "Y[i, j] max= Q[i, j, h, w]",
+                            "dims.i=1,dims.j=64,dims.h=5,dims.w=6", "Q=\"r\""));
+  Seconds seconds;
+  Graph graph = net.line("output \"y\"").graph();
+  use_channels_last(&graph, seconds.function());
+  EXPECT_EQ(seconds.asked, 2) << "the maximum alone";
+}
+
 TEST(GraphLayouts, AskForAllTimesWhereSomeAreNotKnown) {
   Seconds seconds;
   seconds.of(false, false) = 0;
