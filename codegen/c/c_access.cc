@@ -247,6 +247,7 @@ std::string CExpr::stored_text(const LoadNode& n) {
   if (!c.variables.empty()) return c.as_stored ? element(n.buffer, index) : "";
   auto* r = index.as<RampNode>();
   if (packed(n.type.elem) || !r || !is_int(r->stride, 1)) return "";
+  if (std::string name = held(n); !name.empty()) return name;
   const std::string at = fmt::format("&{}", element(n.buffer, r->base));
   if (!n.predicate.defined()) {
     return fmt::format("*(const {}*)({})", prelude_.memory_type(n.type.elem, n.type.lanes), at);
@@ -298,7 +299,7 @@ std::string CExpr::dot_text(const CallNode& n) {
   const Type a = n.args[1].type(), b = n.args[2].type();
   auto by_value = [&](size_t i) {
     auto* load = n.args[i].as<LoadNode>();
-    return load && !buffers.at(load->buffer.get()).variables.empty();
+    return load && (!buffers.at(load->buffer.get()).variables.empty() || !held(*load).empty());
   };
   const bool each = DotShape::of(n.type, a, b)->each;
   const bool values[] = {each && by_value(1), by_value(2)};
@@ -313,6 +314,7 @@ std::string CExpr::operand_address(const Expr& operand, bool by_value) {
   auto* load = operand.as<LoadNode>();
   Expr start = load && !load->predicate.defined() ? start_of(load->indices[0]) : Expr();
   if (!start.defined()) throw LoweringError("an operand of dot is no load of neighbours");
+  if (std::string name = by_value ? held(*load) : ""; !name.empty()) return name;
   return (by_value ? "" : "&") + element(load->buffer, start);
 }
 

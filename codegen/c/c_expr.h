@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "codegen/c/c_tiles.h"
@@ -50,9 +51,16 @@ class CExpr {
   std::vector<std::string> open_pointers(const std::vector<const StoreNode*>& stores);
   void close_pointers() {
     pointers_.clear();
+    held_.clear();
     factors_.clear();
     tile_operands_.forget();
   }
+  // Declares registers for vectors that two or three of these stores load from one place; `loop` is the one
+  // right around them, null if there is none. GCC would load such a vector for each use: for a value that
+  // memory holds as well its register allocator prefers memory (REG_EQUIV, ira.c). The result has the
+  // declarations that go before each store. Printing uses the registers until close_pointers().
+  std::vector<std::vector<std::string>> open_loads(const std::vector<const StoreNode*>& stores,
+                                                   const ForNode* loop);
   // Statements that fetch weights before they are read, by the annotation kFetchAhead of the innermost of these loops.
   // They go to the front of its body.
   std::vector<std::string> fetches_ahead(const std::vector<const ForNode*>& loops);
@@ -71,6 +79,12 @@ class CExpr {
     std::set<int64_t> lines;
   };
 
+  // Buffer, text of the first index, lanes.
+  using LoadKey = std::tuple<const BufferNode*, std::string, int>;
+
+  bool fills_register(const LoadNode& n) const;
+  LoadKey key_of(const LoadNode& n);
+  std::string held(const LoadNode& n);  // the register of open_loads(), or ""
   std::vector<WeightLines> weights_read(const ForNode& loop);
   std::string immediate(const Expr& e);
   std::string spread_text(const BroadcastNode& n);
@@ -117,6 +131,7 @@ class CExpr {
   std::map<const ExprNode*, std::string> vars_;
   // (buffer, text of the index without its constant) -> pointer
   std::map<std::pair<const BufferNode*, std::string>, std::string> pointers_;
+  std::map<LoadKey, std::string> held_;
   // (buffer, text of the index) of codes -> texts of the factors that these stores multiply them
   // with
   std::map<std::pair<const BufferNode*, std::string>, std::set<std::string>> factors_;

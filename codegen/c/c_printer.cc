@@ -144,8 +144,12 @@ void FunctionPrinter::seq_stmt(const SeqNode& n) {
       continue;
     }
     for (const std::string& declaration : expr_.open_pointers(run)) line(declaration);
+    const auto loads = expr_.open_loads(run, loops_.empty() ? nullptr : loops_.back());
     for (size_t k = 0; k < run.size();) {
       const size_t values = count_long_values(run, k);
+      for (size_t v = k; v < k + std::max<size_t>(values, 1); ++v) {
+        for (const std::string& declaration : loads[v]) line(declaration);
+      }
       if (values < 2) {
         store_stmt(*run[k++]);
         continue;

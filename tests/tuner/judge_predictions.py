@@ -34,7 +34,7 @@ def geomean(values: list[float]) -> float:
 
 def both(row: dict) -> float:
     """As judged_scores() in tuner/search/ranker.cc, and kPromise in tuner/search/search.cc."""
-    return row["predicted"] * math.exp(0.5 * row["score"]) / (1.2 if row["first"] else 1)
+    return row["predicted"] * math.exp(0.5 * row["score"]) / (1.1 if row["first"] else 1)
 
 
 JUDGES = {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "ir/arith/interval.h"
 #include "ir/arith/simplify.h"
@@ -11,7 +12,8 @@
 namespace tilewright {
 namespace {
 
-constexpr double kCacheLine = 64;        // bytes of a cache line
+constexpr int64_t kLine = 64;            // bytes of a cache line
+constexpr int64_t kSets = 64;            // that a line's place in its page tells apart
 constexpr double kUnboundedExtent = 64;  // extent of an unbounded size
 constexpr double kUsable = 0.8;          // of a cache: not everything that passes is old
 constexpr double kPageBytes = 4096;      // bytes
@@ -23,6 +25,7 @@ using Amounts = std::array<double, kLevels>;
 
 struct Touched {
   double bytes = 0;  // in whole lines
+  double room = 0;   // bytes of a cache whose sets are filled as much as the fullest one
   double pages = 0;
   bool written = false;
 };
@@ -32,6 +35,13 @@ double total(const Footprint& f, size_t level) {
   double amount = 0;
   for (const auto& [buffer, touched] : f) amount += level < kCaches ? touched.bytes : touched.pages;
   return amount;
+}
+
+// Whether all of it stays in a cache of this size. Lines that are a power of two apart share few sets.
+bool stays(const Footprint& f, size_t level, double cache) {
+  if (total(f, level) > kUsable * cache) return false;
+  return level == kCaches ||
+         std::ranges::all_of(f, [&](const auto& entry) { return entry.second.room <= cache; });
 }
 
 // The same with what is written counted twice; a page is looked up once.
@@ -55,7 +65,7 @@ class TrafficFinder {
     const Part all = find(body);
     CpuTraffic result;
     for (size_t level = 0; level < kLevels; ++level) {
-      if (total(all.touched, level) <= kUsable * caches_[level]) continue;
+      if (stays(all.touched, level, caches_[level])) continue;
       (level < kCaches ? result.bytes[level] : result.pages) = all.traffic[level];
     }
     return result;
@@ -76,6 +86,7 @@ class TrafficFinder {
   // The box that a statement touches of a buffer, as lines and pages of its longest contiguous runs.
   Touched touched_of(const BufferRegion& r) {
     double run = bits_of(r.buffer->elem) / 8.0, rows = 1, stride = run, pages = 0;
+    int64_t apart = 0;  // bytes that divide all distances between runs
     bool whole = true;
     for (size_t d = r.region.size(); d-- > 0;) {
       const double extent = std::max(1.0, largest(r.region[d].extent));
@@ -85,16 +96,22 @@ class TrafficFinder {
         pages = std::max(1.0, run / kPageBytes);
       } else {
         rows *= extent;
+        if (extent > 1) apart = std::gcd(apart, static_cast<int64_t>(stride));
         pages =
             stride >= kPageBytes ? pages * extent : std::max(pages, extent * stride / kPageBytes);
       }
       stride *= largest(r.buffer->shape[d]);
     }
-    return {rows * std::ceil(run / kCacheLine) * kCacheLine, pages};
+    const double lines = std::ceil(run / kLine), bytes = rows * lines * kLine;
+    // Runs begin in `period` of the sets.
+    const int64_t period = kLine * kSets / std::gcd(kLine * kSets, apart);
+    const double sets = std::min<double>(kSets, lines * static_cast<double>(period));
+    return {bytes, bytes * kSets / sets, pages};
   }
 
   static void add(Touched& all, const Touched& more) {
     all.bytes = std::max(all.bytes, more.bytes);
+    all.room = std::max(all.room, more.room);
     all.pages = std::max(all.pages, more.pages);
   }
 
@@ -139,7 +156,7 @@ class TrafficFinder {
     known_.bind(n.var, n.min, n.extent);
     const Part body = find(n.body);
     for (size_t level = 0; level < kLevels; ++level) {
-      const bool fits = total(body.touched, level) <= kUsable * caches_[level];
+      const bool fits = stays(body.touched, level, caches_[level]);
       part.traffic[level] = fits ? moved(part.touched, level) : extent * body.traffic[level];
     }
     return part;
@@ -153,7 +170,7 @@ class TrafficFinder {
       for (size_t level = 0; level < kLevels; ++level) sum[level] += p.traffic[level];
     }
     for (size_t level = 0; level < kLevels; ++level) {
-      const bool fits = total(part.touched, level) <= kUsable * caches_[level];
+      const bool fits = stays(part.touched, level, caches_[level]);
       part.traffic[level] = fits ? moved(part.touched, level) : sum[level];
     }
     return part;
