@@ -25,6 +25,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options("SHELL:--param ggc-min-heapsize=1000000")
 endif()
 
+# A group includes its sources by their paths. With none in __FILE__, objects do not depend on the folder of the
+# clone, and ccache answers across clones.
+add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+
 # tilewright_group(NAME SOURCE…): a unity build compiles these together, and nothing else with them.
 function(tilewright_group name)
   set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP ${name})

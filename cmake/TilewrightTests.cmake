@@ -13,8 +13,6 @@ target_link_libraries(tw_test_support PUBLIC GTest::gtest GTest::gmock)
 target_compile_definitions(tw_test_support
   PUBLIC TILEWRIGHT_BINARY_DIR="${PROJECT_BINARY_DIR}"
   PRIVATE TILEWRIGHT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-# A group includes its sources by their paths. With none in __FILE__, ccache answers across clones.
-target_compile_options(tw_test_support PUBLIC -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 add_library(tw_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/main.cc)
 target_link_libraries(tw_test_main PUBLIC GTest::gtest)
 

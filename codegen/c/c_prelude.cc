@@ -302,6 +302,8 @@ std::string by_value(std::string code, const std::string& operand) {
     size_t at = code.find(from);
     TW_ASSERT(at != std::string::npos, "the code of an intrinsic has no '" + from + "'");
     code.replace(at, from.size(), to);
+    TW_ASSERT(code.find(from) == std::string::npos,
+              "the code of an intrinsic has '" + from + "' twice");
   };
   replace("const void* " + operand, type + " " + operand);
   replace("*(const " + type + "*)" + operand, operand);

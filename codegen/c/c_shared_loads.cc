@@ -13,14 +13,14 @@
 namespace tilewright {
 namespace {
 
-constexpr size_t kMostUses =
-    3;  // from the fourth use on GCC keeps a vector in a register by itself
+// From the fourth use on GCC keeps a vector in a register by itself.
+constexpr size_t kMostUses = 3;
 constexpr size_t kTemporaries = 2;  // registers
 
 // Appends the loads that the value of a store reads in any case, and combines without a conversion.
 void find_operands(const Expr& e, std::vector<const LoadNode*>& found) {
   if (auto* n = e.as<LoadNode>()) {
-    found.push_back(n);
+    if (!is_float(n->type.elem) || bits_of(n->type.elem) >= 32) found.push_back(n);
   } else if (auto* n = e.as<BinaryNode>()) {
     find_operands(n->a, found);
     find_operands(n->b, found);
@@ -28,8 +28,11 @@ void find_operands(const Expr& e, std::vector<const LoadNode*>& found) {
     const auto shape = DotShape::of(n->type, n->args[1].type(), n->args[2].type());
     if (!shape || shape->is_tile()) return;
     find_operands(n->args[0], found);
-    if (shape->each) find_operands(n->args[1], found);
-    find_operands(n->args[2], found);
+    // The instruction converts factors itself.
+    for (size_t factor : {1, 2}) {
+      const auto* load = n->args[factor].as<LoadNode>();
+      if (load != nullptr && (factor == 2 || shape->each)) found.push_back(load);
+    }
   }
 }
 
@@ -72,9 +75,12 @@ std::vector<std::vector<std::string>> CExpr::open_loads(const std::vector<const 
     if (!buffers.at(n.buffer.get()).variables.empty()) {
       accumulators.insert({n.buffer.get(), element(n.buffer, n.indices[0])});
     }
-    for_each_expr(n.value, [&](const Expr& e) {
+    const auto count = [&](const Expr& e) {
       if (auto* load = e.as<LoadNode>(); load && fills_register(*load)) ++all[key_of(*load)];
-    });
+    };
+    for_each_expr(n.value, count);
+    for (const Expr& index : n.indices) for_each_expr(index, count);
+    if (n.predicate.defined()) for_each_expr(n.predicate, count);
     if (n.predicate.defined()) continue;
     std::vector<const LoadNode*> operands;
     find_operands(n.value, operands);

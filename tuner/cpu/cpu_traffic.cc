@@ -25,7 +25,8 @@ using Amounts = std::array<double, kLevels>;
 
 struct Touched {
   double bytes = 0;  // in whole lines
-  double room = 0;   // bytes of a cache whose sets are filled as much as the fullest one
+  double room =
+      0;  // bytes of a cache with lines as many in each set as in those where the runs lie
   double pages = 0;
   bool written = false;
 };
@@ -87,6 +88,7 @@ class TrafficFinder {
   Touched touched_of(const BufferRegion& r) {
     double run = bits_of(r.buffer->elem) / 8.0, rows = 1, stride = run, pages = 0;
     int64_t apart = 0;  // bytes that divide all distances between runs
+    bool known = true;  // whether the distance of runs is the same at all sizes
     bool whole = true;
     for (size_t d = r.region.size(); d-- > 0;) {
       const double extent = std::max(1.0, largest(r.region[d].extent));
@@ -96,11 +98,12 @@ class TrafficFinder {
         pages = std::max(1.0, run / kPageBytes);
       } else {
         rows *= extent;
-        if (extent > 1) apart = std::gcd(apart, static_cast<int64_t>(stride));
+        if (extent > 1) apart = known ? std::gcd(apart, static_cast<int64_t>(stride)) : 1;
         pages =
             stride >= kPageBytes ? pages * extent : std::max(pages, extent * stride / kPageBytes);
       }
       stride *= largest(r.buffer->shape[d]);
+      known = known && as_int(r.buffer->shape[d]) && stride < 0x1p62;
     }
     const double lines = std::ceil(run / kLine), bytes = rows * lines * kLine;
     // Runs begin in `period` of the sets.

@@ -21,7 +21,8 @@ struct CpuTraffic {
 //
 // The estimate is that of "A data locality optimizing algorithm" (Wolf and Lam, PLDI 1991). Where the
 // body of a loop fits a cache, the loop loads what it touches once; else the body's loads repeat. Whole
-// cache lines count, and what a buffer's lines fill of their sets has to fit, too. The table of addresses is a cache of pages. A program that fits a cache finds its operands there from the run before.
+// cache lines count, and the fullest set has to hold each buffer's lines. The table of addresses is a cache of
+// pages. A program that fits a cache finds its operands there from the run before.
 CpuTraffic traffic_of(const Program& nest, const Target& target, int threads);
 
 }  // namespace tilewright

@@ -42,15 +42,16 @@ TEST(SharedLoads, AreHeldInRegistersOfTheTarget) {
   EXPECT_EQ(held_in(c_of(tile_of(3), "generic")), 0u);
 }
 
-// Two rows of Y by 16 columns, each a sum of `value`, which may read X and Z of 16 elements.
+// Two rows of Y by 16 columns, each a sum of `value`, which may read X and Z of 16 elements, and A of one per row.
 Program two_rows(const std::string& value) {
-  return parse_program(R"(program p(X: f32[16] input, Z: f32[16] output, Y: f32[2, 16] output) {
+  return parse_program(
+      R"(program p(X: f32[16] input, A: f32[2] input, Z: f32[16] output, Y: f32[2, 16] output) {
   block root() {
     for r in 0..2 unrolled {
       for j in 0..16 vectorized {
         block a(v: spatial 2 = r, w: spatial 16 = j) {
           Y[v, w] = )" +
-                       value + R"(
+      value + R"(
           Z[w] = 1.0f32
         }
       }
@@ -66,12 +67,31 @@ TEST(SharedLoads, OfWhatIsNotStoredMeanwhile) {
 
 // A guard may keep the load within its array.
 TEST(SharedLoads, OfChoicesStay) {
-  const Program p = two_rows("select((v > 0), X[w], 0.0f32)");
+  const Program p = two_rows("select((A[v] > 0.0f32), X[w], 0.0f32)");
+  EXPECT_THAT(c_of(p), testing::HasSubstr("A[1]"));  // the choice is one of the run
+  EXPECT_EQ(held_in(c_of(p)), 0u);
+}
+
+// The mask of an earlier store reads the vector, too.
+TEST(SharedLoads, OfAConditionStay) {
+  const Program p =
+      parse_program(R"(program p(X: f32[16] input, Z: f32[2, 16] output, Y: f32[2, 16] output) {
+  block root() {
+    for r in 0..2 unrolled {
+      for j in 0..16 vectorized {
+        block a(v: spatial 2 = r, w: spatial 16 = j) {
+          Z[v, w] = 1.0f32 if (X[w] > 0.0f32)
+          Y[v, w] = X[w] + 2.0f32
+        }
+      }
+    }
+  }
+})");
   EXPECT_EQ(held_in(c_of(p)), 0u);
 }
 
 TEST(SharedLoads, OfALaterUseThatIsGuardedStay) {
-  const Program p = two_rows("X[w] + select((v > 0), X[w], 0.0f32)");
+  const Program p = two_rows("X[w] + select((A[v] > 0.0f32), X[w], 0.0f32)");
   EXPECT_EQ(held_in(c_of(p)), 0u);
 }
 
