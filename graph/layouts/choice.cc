@@ -201,9 +201,9 @@ class Times {
   std::map<std::string, std::optional<double>> known_;
 };
 
-class Chooser {
+class LayoutChooser {
  public:
-  Chooser(const Graph& graph, const LayoutRoles& roles, const GraphSeconds& seconds)
+  LayoutChooser(const Graph& graph, const LayoutRoles& roles, const GraphSeconds& seconds)
       : graph_(graph), roles_(roles), estimates_(graph), times_(graph, roles.maps, seconds),
         free_(roles.maps.size(), false), copied_(roles.maps.size(), false),
         copies_(roles.maps.size(), 0), sides_(roles.maps.size()) {
@@ -364,7 +364,7 @@ class Chooser {
 
 std::vector<bool> choose_layouts(const Graph& graph, const LayoutRoles& roles,
                                  const GraphSeconds& seconds) {
-  return Chooser(graph, roles, seconds).run();
+  return LayoutChooser(graph, roles, seconds).run();
 }
 
 }  // namespace tilewright::graph

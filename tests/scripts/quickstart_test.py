@@ -52,7 +52,7 @@ class Quickstart(unittest.TestCase):
         code, calls, said = self.quickstart("--trials", "9")
         self.assertEqual(code, 0, said)
         self.assertEqual(calls[0], "deps --debian --tune --peers")
-        self.assertEqual(self.targets(calls), ["tune-cli", "peers"])
+        self.assertEqual(self.targets(calls), ["tune-cli tw_serving", "peers"])
         self.assertTrue(all("--preset quick " in call for call in calls if "--preset" in call))
         self.assertIn("peer_onednn ", calls)
         self.assertFalse([call for call in calls if call.startswith("peer_ggml")])
@@ -88,13 +88,13 @@ class Quickstart(unittest.TestCase):
         code, calls, said = self.quickstart("--no-peers")
         self.assertEqual(code, 0, said)
         self.assertEqual(calls[0], "deps --debian --tune")
-        self.assertEqual(self.targets(calls), ["tune-cli"])
+        self.assertEqual(self.targets(calls), ["tune-cli tw_serving"])
         self.assertFalse([call for call in calls if call.startswith("peer_")])
 
     def test_without_packages_nothing_is_fetched(self):
         calls = self.quickstart("--no-deps")[1]
         self.assertFalse([c for c in calls if c.startswith(("deps", "peer_"))])
-        self.assertEqual(self.targets(calls), ["tune-cli", "peers"])
+        self.assertEqual(self.targets(calls), ["tune-cli tw_serving", "peers"])
 
     def test_it_goes_on_without_a_peer_that_cannot_be_fetched(self):
         self.program("scripts/peer_onednn", "echo no network >&2; exit 4")
