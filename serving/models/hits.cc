@@ -1,0 +1,96 @@
+#include "serving/models/hits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "graph/import_onnx.h"
+#include "graph/interpret.h"
+#include "graph/loops/loops.h"
+#include "graph/optimize.h"
+#include "graph/sizes.h"
+#include "models/onnx/model.h"
+
+namespace tilewright::serving {
+namespace {
+
+void require_fixed_sizes(const onnx::Model& model) {
+  for (const onnx::DeclaredValue& input : model.inputs) {
+    const bool fixed = input.shape && std::ranges::all_of(*input.shape, [](const auto& size) {
+                         return size.number.has_value();
+                       });
+    if (fixed) continue;
+    throw ServingError(
+        TW_ERROR_ARGUMENT,
+        fmt::format("input '{}' has open sizes; hits are looked for at fixed ones", input.name));
+  }
+}
+
+// The model as it says, with what depends on constants alone computed.
+graph::Graph program_of(std::string_view bytes) {
+  const onnx::Model model = onnx::read_model(bytes, "the model");
+  require_fixed_sizes(model);
+  try {
+    graph::Graph program = graph::import_onnx(model, {});
+    graph::verify(program);
+    graph::fold_constants(&program);
+    return program;
+  } catch (const graph::UnmappedError& e) {
+    throw MissingHits(e.what(), e.nodes);
+  }
+}
+
+// Throws MissingHits that names the nodes of these specs, and tells of the first one.
+[[noreturn]] void throw_missing(const graph::Graph& program,
+                                const std::vector<ReportLine>& misses) {
+  std::map<std::string, const ReportLine*> lines;
+  for (const ReportLine& line : misses) lines.emplace(line.spec, &line);
+  std::set<std::string> nodes;
+  graph::for_each_node(program, [&](const graph::Graph& around, const graph::Node& node, double) {
+    if (!node.is_workload()) return;
+    if (lines.contains(graph::ranged(around, node).spec)) nodes.insert(node.label);
+  });
+  const ReportLine& first = misses.front();
+  const std::string next = first.command.empty() ? "" : "; this would tune it: " + first.command;
+  throw MissingHits(fmt::format("{} workloads have no kernel that was tuned for them here; the "
+                                "first is {}: {}{}",
+                                misses.size(), first.spec, first.reason, next),
+                    std::move(nodes));
+}
+
+void require_workloads(const graph::Graph& program) {
+  std::set<std::string> nodes;
+  for (const graph::Node& node : program.nodes) {
+    if (node.is_workload() || node.is_loop()) return;
+    nodes.insert(node.label);
+  }
+  throw MissingHits("no kernel would run: its nodes are views", std::move(nodes));
+}
+
+}  // namespace
+
+std::unique_ptr<Model> model_of_hits(Library& library, std::string_view onnx,
+                                     PrepareOptions options) {
+  const graph::Graph plain = program_of(onnx);
+  graph::Graph fused = plain;
+  graph::optimize(&fused);
+  require_workloads(fused);
+  StoredModel source(std::move(fused));
+  if (!library.misses(options, source.index().facts()).empty()) {
+    source = StoredModel(plain);
+    const std::vector<ReportLine> misses = library.misses(options, source.index().facts());
+    if (!misses.empty()) throw_missing(plain, misses);
+  }
+  for (SpecFacts& spec : source.index().facts()) options.specs.push_back(std::move(spec.text));
+  std::unique_ptr<Prepared> prepared = library.prepare(options);
+  std::vector<ReportLine> unloaded;
+  for (const ReportLine& line : prepared->report()) {
+    if (line.outcome != TW_HIT) unloaded.push_back(line);
+  }
+  if (!unloaded.empty()) throw_missing(source.graph(), unloaded);
+  return std::make_unique<Model>(std::move(source), std::move(prepared));
+}
+
+}  // namespace tilewright::serving
