@@ -95,6 +95,16 @@ std::vector<Region> regions_of(const GraphView& graph, const std::set<std::strin
   return regions;
 }
 
+std::optional<Region> whole_of(const GraphView& graph) {
+  Region whole;
+  for (const NodeView& node : graph.nodes()) {
+    if (node.holds_graphs) return std::nullopt;
+    whole.nodes.push_back(&node);
+  }
+  find_border(graph, {}, whole);
+  return whole;
+}
+
 std::vector<Region> nodes_of(const GraphView& graph, const Region& region) {
   std::vector<Region> alone;
   const std::set<std::string> wanted =
