@@ -18,7 +18,14 @@ namespace {
 
 // Numbers of fields, by message.
 enum ModelField { kIrVersion = 1, kProducer = 2, kGraph = 7, kOperatorSet = 8 };
-enum GraphField { kNode = 1, kGraphName = 2, kInitializer = 5, kInput = 11, kOutput = 12 };
+enum GraphField {
+  kNode = 1,
+  kGraphName = 2,
+  kInitializer = 5,
+  kInput = 11,
+  kOutput = 12,
+  kValueInfo = 13
+};
 enum NodeField {
   kNodeInput = 1,
   kNodeOutput = 2,
@@ -294,6 +301,13 @@ Rope onnx_of(const GraphView& graph, const Region& region, const std::vector<Con
   }
   add_bytes(nodes, kGraphName, "region");
   nodes += borders(graph, region);
+  // The runtime infers no types of what a context gives.
+  for (const Context& context : contexts) {
+    for (const std::string& output : context.region->outputs) {
+      if (std::ranges::find(region.outputs, output) != region.outputs.end()) continue;
+      add_bytes(nodes, kValueInfo, value_message(output, graph.type(output)));
+    }
+  }
 
   Rope inner;  // the graph
   inner.add(std::move(nodes));

@@ -126,6 +126,40 @@ TEST_F(RegionTest, ItsDigestFollowsConstantsAndShapes) {
   EXPECT_NE(digest(), first);
 }
 
+// The part reads what stands between its nodes, and its first output is another node's input alone.
+TEST_F(RegionTest, ContextsStandBehindWhatTheyReadWithTheTypesOfTheirOutputs) {
+  FakeValue weight{ort::kF32, {3}, std::vector<char>(12, 1)};
+  auto *x = value("x"), *w = value("w", {3}), *m = value("m"), *v = value("v"), *t = value("t"),
+       *y = value("y");
+  w->constant = &weight;
+  y->is_output = true;
+  graph.node("Mul", {x, w}, {m});
+  graph.node("Exp", {v}, {t});
+  graph.node("Add", {m, t}, {y});
+  regions();
+  const Region whole = *whole_of(*view);
+  Region part{{whole.nodes[0], whole.nodes[2]}, {"x", "t"}, {"w"}, {"y"}};
+  const std::string text = onnx_of(*view, whole, {{&part, "kernels"}}).text();
+  const onnx::Model model = onnx::read_model(text, "contexts.onnx");
+  ASSERT_EQ(model.nodes.size(), 2u);
+  EXPECT_EQ(model.nodes[0].op, "Exp");
+  EXPECT_EQ(model.nodes[1].full_op(), "com.microsoft.EPContext");
+  EXPECT_THAT(model.nodes[1].inputs, ElementsAre("x", "t"));
+  EXPECT_EQ(model.nodes[1].text("ep_cache_context", ""), "kernels");
+  EXPECT_THAT(model.constants, IsEmpty());
+  EXPECT_THAT(model.values, IsEmpty());
+
+  Region first{{whole.nodes[0]}, {"x"}, {"w"}, {"m"}};
+  const std::string other = onnx_of(*view, whole, {{&first, "kernels"}}).text();
+  const onnx::Model typed = onnx::read_model(other, "contexts.onnx");
+  ASSERT_EQ(typed.values.size(), 1u);
+  EXPECT_EQ(typed.values[0].name, "m");
+  EXPECT_EQ(typed.values[0].shape->size(), 2u);
+
+  Region second{{whole.nodes[1]}, {"v", "y"}, {}, {"t"}};
+  EXPECT_THROW(onnx_of(*view, whole, {{&second, "a circle"}}), ProviderError);
+}
+
 std::vector<OwnedValue> values(const Runtime& runtime, FakeValue& value) {
   std::vector<OwnedValue> all;
   all.emplace_back(runtime, reinterpret_cast<ort::Value*>(&value));
