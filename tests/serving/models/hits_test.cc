@@ -103,8 +103,6 @@ TEST_F(ServingHits, LesserKernelsAreMisses) {
     EXPECT_EQ(open(db.path(), onnx), TW_ERROR_MISS);
     EXPECT_THAT(missing, ElementsAre("make_y"));
   }
-  Database db{{.threads = 2}};
-  EXPECT_EQ(open(db.path(), onnx, 2), TW_OK) << tw_last_error();
 }
 
 TEST_F(ServingHits, KernelsOfAnUntrustedDatabaseAreMisses) {
