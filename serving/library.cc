@@ -217,8 +217,8 @@ std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options,
   return prepared;
 }
 
-std::vector<ReportLine> Library::misses(const PrepareOptions& options,
-                                        const std::vector<SpecFacts>& specs) {
+std::vector<ReportLine> Library::look_up(const PrepareOptions& options,
+                                         const std::vector<SpecFacts>& specs) {
   const Device device = device_for(options);
   std::vector<ReportLine> lines;
   for (const SpecFacts& spec : specs) {
@@ -227,11 +227,14 @@ std::vector<ReportLine> Library::misses(const PrepareOptions& options,
     Box box;
     for (const Dim& d : spec.dims) box.push_back({d.max, d.max});
     const std::vector<Candidate> found = candidates(table_, request, box);
-    if (!found.empty() && found.front().outcome == TW_HIT) continue;
     ReportLine line;
-    line.spec = spec.text;
-    line.reason = found.empty() ? miss_reason(table_, request) : found.front().reason;
-    line.command = command_for(table_, request, line.reason);
+    if (!found.empty()) {
+      line = line_of(request, found.front(), box);
+    } else {
+      line.spec = spec.text;
+      line.reason = miss_reason(table_, request);
+    }
+    if (line.outcome != TW_HIT) line.command = command_for(table_, request, line.reason);
     lines.push_back(std::move(line));
   }
   return lines;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "graph/import_onnx.h"
@@ -69,20 +71,52 @@ void require_workloads(const graph::Graph& program) {
   throw MissingHits("no kernel would run: its nodes are views", std::move(nodes));
 }
 
+// The kernels of one database for one request.
+struct Lookup {
+  Library& library;
+  const PrepareOptions& options;
+  std::map<std::string, std::optional<double>> known = {};
+
+  // The lines that are no hits.
+  std::vector<ReportLine> misses(const StoredModel& source) const {
+    std::vector<ReportLine> lines = library.look_up(options, source.index().facts());
+    std::erase_if(lines, [](const ReportLine& line) { return line.outcome == TW_HIT; });
+    return lines;
+  }
+  // The time of a hit, when it was tuned.
+  std::optional<double> operator()(const std::string& spec) {
+    const auto [place, fresh] = known.try_emplace(spec);
+    if (fresh) {
+      const ReportLine line =
+          library.look_up(options, {facts_of(spec, parse_workload(spec))}).front();
+      if (line.outcome == TW_HIT && line.seconds > 0) place->second = line.seconds;
+    }
+    return place->second;
+  }
+};
+
+// The program whose workloads are all hits: behind all passes, with layouts by times of kernels or by estimates, or
+// node by node. Throws MissingHits.
+StoredModel program_of_hits(const graph::Graph& plain, Lookup& lookup) {
+  for (const graph::Seconds& seconds : {graph::Seconds(std::ref(lookup)), graph::Seconds()}) {
+    graph::Graph fused = plain;
+    graph::optimize(&fused, graph::Processor::Cpu, seconds);
+    require_workloads(fused);
+    StoredModel source(std::move(fused));
+    if (lookup.misses(source).empty()) return source;
+  }
+  StoredModel source(plain);
+  const std::vector<ReportLine> misses = lookup.misses(source);
+  if (!misses.empty()) throw_missing(plain, misses);
+  return source;
+}
+
 }  // namespace
 
 std::unique_ptr<Model> model_of_hits(Library& library, std::string_view onnx,
                                      PrepareOptions options) {
-  const graph::Graph plain = program_of(onnx);
-  graph::Graph fused = plain;
-  graph::optimize(&fused);
-  require_workloads(fused);
-  StoredModel source(std::move(fused));
-  if (!library.misses(options, source.index().facts()).empty()) {
-    source = StoredModel(plain);
-    const std::vector<ReportLine> misses = library.misses(options, source.index().facts());
-    if (!misses.empty()) throw_missing(plain, misses);
-  }
+  Lookup lookup{library, options};
+  StoredModel source = program_of_hits(program_of(onnx), lookup);
   for (SpecFacts& spec : source.index().facts()) options.specs.push_back(std::move(spec.text));
   std::unique_ptr<Prepared> prepared = library.prepare(options);
   std::vector<ReportLine> unloaded;
