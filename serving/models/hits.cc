@@ -98,13 +98,20 @@ struct Lookup {
 // The program whose workloads are all hits: behind all passes, with layouts by times of kernels or by estimates, or
 // node by node. Throws MissingHits.
 StoredModel program_of_hits(const graph::Graph& plain, Lookup& lookup) {
-  for (const graph::Seconds& seconds : {graph::Seconds(std::ref(lookup)), graph::Seconds()}) {
-    graph::Graph fused = plain;
-    graph::optimize(&fused, graph::Processor::Cpu, seconds);
-    require_workloads(fused);
-    StoredModel source(std::move(fused));
-    if (lookup.misses(source).empty()) return source;
+  const auto fused = [&](const graph::Seconds& seconds) {
+    graph::Graph program = plain;
+    graph::optimize(&program, graph::Processor::Cpu, seconds);
+    require_workloads(program);
+    return StoredModel(std::move(program));
+  };
+  StoredModel estimated = fused({});
+  const size_t misses_of_it = lookup.misses(estimated).size();
+  // The choice by times takes long, and a database without any of these kernels hardly has the others.
+  if (misses_of_it < estimated.index().facts().size()) {
+    StoredModel timed = fused(std::ref(lookup));
+    if (lookup.misses(timed).empty()) return timed;
   }
+  if (misses_of_it == 0) return estimated;
   StoredModel source(plain);
   const std::vector<ReportLine> misses = lookup.misses(source);
   if (!misses.empty()) throw_missing(plain, misses);
