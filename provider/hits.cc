@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "serving/models/hits_interface.h"
+
 namespace tilewright::provider {
 namespace {
 

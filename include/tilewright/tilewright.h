@@ -10,8 +10,9 @@
  *   tw_pack_weights(kernel, named, 1, NULL, &weights);
  *   tw_launch(kernel, &launch);              // each time
  *
- * Errors. Each function that can fail returns a status; TW_OK is 0. The text of what went wrong stays with the
- * thread until its next failure: tw_last_error(). Nothing throws, and out parameters are written on success alone.
+ * Errors. Each function that can fail returns a status; TW_OK is 0. The text of what went wrong
+ * stays with the thread until its next failure: tw_last_error(). Nothing throws, and out
+ * parameters are written on success alone.
  *
  * Versions. Each struct that a caller fills begins with its own size: TW_INIT(struct) sets it and
  * makes everything else 0, which stands for the default. A library that is older than its caller
@@ -31,7 +32,7 @@
 #include "tilewright/dlpack.h"
 
 /* Goes up when something is added; what is there keeps its meaning and its layout. */
-#define TW_INTERFACE_VERSION 6
+#define TW_INTERFACE_VERSION 5
 
 #define TW_API __attribute__((visibility("default")))
 #ifdef __cplusplus
@@ -77,7 +78,8 @@ TW_API uint32_t tw_interface_version(void) TW_NOEXCEPT;
 
 /* --- Opening ---------------------------------------------------------------------------------- */
 
-/* A database as it was when it was opened. The file is not used any more: it may be replaced or deleted. */
+/* A database as it was when it was opened. The file is not used any more: it may be replaced or
+ * deleted. */
 typedef struct tw_library tw_library;
 
 typedef struct tw_launch_event { /* a launch on a CPU that has ended; since version 5 */
@@ -106,10 +108,11 @@ typedef struct tw_open_options {
   void* launched_user;
 } tw_open_options;
 
-/* Reads the database at `path`, of this or an older version, and never writes to it. `options` may be null. Rows
- * that are damaged are passed over. Kernels are machine code: those of a file that others than this user and root
- * may write, and those that were merged into it, are misses, unless they are signed by a key of `trust` or the
- * file is pinned (docs/security.md). A process may be forked meanwhile: fork waits until the file was read. */
+/* Reads the database at `path`, of this or an older version, and never writes to it. `options` may
+ * be null. Rows that are damaged are passed over. Kernels are machine code: those of a file that
+ * others than this user and root may write, and those that were merged into it, are misses, unless
+ * they are signed by a key of `trust` or the file is pinned (docs/security.md). A process may be
+ * forked meanwhile: fork waits until the file was read. */
 TW_API tw_status tw_open(const char* path, const tw_open_options* options,
                          tw_library** library) TW_NOEXCEPT;
 TW_API void tw_close(tw_library* library) TW_NOEXCEPT;
@@ -227,8 +230,9 @@ TW_API size_t tw_dim_count(const tw_kernel* kernel) TW_NOEXCEPT;
 /* `dim->struct_size` must be set. */
 TW_API tw_status tw_dim_at(const tw_kernel* kernel, size_t index, tw_dim* dim) TW_NOEXCEPT;
 
-/* How an axis of an operand follows from the dynamic dimensions: floor((offset + sum of factors[d] * size of
- * dimension d) / divisor). So that a caller knows the shape of an output before there is one. Since version 2. */
+/* How an axis of an operand follows from the dynamic dimensions:
+ * floor((offset + sum of factors[d] * size of dimension d) / divisor). So that a caller knows the
+ * shape of an output before there is one. Since version 2. */
 typedef struct tw_extent {
   size_t struct_size;
   const int64_t* factors; /* of the first dimensions of tw_dim_at(); those of the others are 0 */
@@ -252,8 +256,9 @@ TW_API tw_status tw_workspace_bytes(const tw_kernel* kernel, int32_t threads,
 typedef struct tw_executor {
   size_t struct_size;
   int32_t threads; /* workers that may run at once, at least 1 */
-  /* Runs body(closure, begin, end, worker) over disjoint ranges that together make [0, n), with 0 <= worker <
-   * threads and never two at once with one worker number, and returns when all are done. Must not throw. */
+  /* Runs body(closure, begin, end, worker) over disjoint ranges that together make [0, n), with
+   * 0 <= worker < threads and never two at once with one worker number, and returns when all are
+   * done. Must not throw. */
   void (*parallel_for)(void* pool, int64_t n,
                        void (*body)(void* closure, int64_t begin, int64_t end, int32_t worker),
                        void* closure);
@@ -298,8 +303,9 @@ TW_API const char* tw_kernel_identity(const tw_kernel* kernel) TW_NOEXCEPT;
 
 /* --- Files of weights -------------------------------------------------------------------------- */
 
-/* A safetensors or GGUF file, or the index of several safetensors files. Its header was checked whole; its data
- * is mapped and touched only when it is asked for. Many threads may read one file. Since version 4. */
+/* A safetensors or GGUF file, or the index of several safetensors files. Its header was checked whole;
+ * its data is mapped and touched only when it is asked for. Many threads may read one file. Since
+ * version 4. */
 typedef struct tw_weight_file tw_weight_file;
 
 /* Opens the file at `path`; an index names files beside itself (model.safetensors.index.json). A file
@@ -324,8 +330,9 @@ TW_API size_t tw_stored_tensor_count(const tw_weight_file* file) TW_NOEXCEPT;
 TW_API tw_status tw_stored_tensor_at(const tw_weight_file* file, size_t index,
                                      tw_stored_tensor* tensor) TW_NOEXCEPT;
 
-/* A quantized layer of a file: GPTQ, AWQ, compressed-tensors, or a tensor of a GGUF file in blocks. It counts as a
- * matrix [k, n] whose groups of rows share a scale. Texts live as long as the tw_weight_file. Since version 4. */
+/* A quantized layer of a file: GPTQ, AWQ, compressed-tensors, or a tensor of a GGUF file in blocks. It
+ * counts as a matrix [k, n] whose groups of rows share a scale. Texts live as long as the
+ * tw_weight_file. Since version 4. */
 typedef struct tw_stored_layer {
   size_t struct_size;
   const char* name;    /* what the names of its tensors begin with: "layers.0.q_proj" */
@@ -370,8 +377,9 @@ TW_API void tw_free_operands(tw_operands* operands) TW_NOEXCEPT;
  * tw_launch take them. They live as long as the tw_operands. */
 TW_API size_t tw_operands_count(const tw_operands* operands) TW_NOEXCEPT;
 TW_API const tw_named_tensor* tw_operands_tensors(const tw_operands* operands) TW_NOEXCEPT;
-/* For a layer in act-order that is read as it is stored: row r of OPERAND is row order[r] of the layer. So column c of
- * the other factor (A) has to be column order[c] of the caller's. k numbers; null: rows are in their own order. */
+/* For a layer in act-order that is read as it is stored: row r of OPERAND is row order[r] of the layer.
+ * So column c of the other factor (A) has to be column order[c] of the caller's. k numbers; null: rows
+ * are in their own order. */
 TW_API const int64_t* tw_operands_order(const tw_operands* operands, size_t* count) TW_NOEXCEPT;
 
 /* --- Launching -------------------------------------------------------------------------------- */
@@ -419,14 +427,6 @@ typedef struct tw_model_options {
  * names all of them; a node that a lesser kernel serves is logged. */
 TW_API tw_status tw_model_open(const char* path, const tw_model_options* options,
                                tw_model** model) TW_NOEXCEPT;
-/* Opens an ONNX file of fixed sizes in memory without a model file, on kernels of `library` that are hits for
- * options->threads: the program of "tune-cli compile --hits". Nothing is compiled, tuned or written. `options` may be
- * null; its `open` and `states_of` must be. A miss hands the names of the nodes that are in the way to `missing`, unless
- * that is null. The model needs neither the library nor the bytes any more. Since version 6. */
-TW_API tw_status tw_model_of_hits(tw_library* library, const void* onnx, size_t bytes,
-                                  const tw_model_options* options,
-                                  void (*missing)(void* user, const char* node), void* user,
-                                  tw_model** model) TW_NOEXCEPT;
 TW_API void tw_model_close(tw_model* model) TW_NOEXCEPT;
 
 /* An input or an output. Texts and shapes live as long as the model. Where `shape` and `least` differ, each

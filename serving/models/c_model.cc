@@ -1,36 +1,16 @@
 // The functions of the C interface for whole models.
-#include <fmt/format.h>
-
 #include <memory>
 
-#include "serving/c_options.h"
 #include "serving/fork.h"
-#include "serving/models/hits.h"
-#include "serving/models/model.h"
+#include "serving/models/c_model.h"
 #include "serving/status.h"
 
 using tilewright::serving::guarded;
 using tilewright::serving::require;
 
-struct tw_model {
-  tw_model(const std::string& path, const tilewright::serving::ModelOptions& options)
-      : own(std::make_unique<tilewright::serving::Model>(path, options)) {}
-  explicit tw_model(std::unique_ptr<tilewright::serving::Model> made) : own(std::move(made)) {}
-  std::unique_ptr<tilewright::serving::Model> own;
-  tilewright::serving::Model& model = *own;
-};
-
 namespace serving = tilewright::serving;
 
 namespace {
-
-tw_model_options read_options(const tw_model_options* options) {
-  tw_model_options read = {};
-  if (options != nullptr) read = serving::read_struct(options, "tw_model_options");
-  if (read.threads >= 0) return read;
-  throw serving::ServingError(TW_ERROR_ARGUMENT,
-                              fmt::format("threads is {}; expected 0 or more", read.threads));
-}
 
 // The output of that number, for a caller who wants its shape.
 const serving::Port& output_with(const serving::Model& model, size_t output, const int64_t* shape) {
@@ -74,7 +54,7 @@ tw_status tw_model_open(const char* path, const tw_model_options* options,
     require(path, "path");
     require(model, "model");
     const serving::NoFork no_fork;
-    const tw_model_options read = read_options(options);
+    const tw_model_options read = serving::read_model_options(options);
     tw_open_options open = {};
     if (read.open != nullptr) open = serving::read_struct(read.open, "tw_open_options");
     serving::ModelOptions own;
@@ -86,42 +66,6 @@ tw_status tw_model_open(const char* path, const tw_model_options* options,
     own.observer = serving::observer_of(open);
     own.trust = serving::trust_of(open);
     *model = std::make_unique<tw_model>(path, own).release();
-  });
-}
-
-tw_status tw_model_of_hits(tw_library* library, const void* onnx, size_t bytes,
-                           const tw_model_options* options,
-                           void (*missing)(void* user, const char* node), void* user,
-                           tw_model** model) noexcept {
-  return guarded([&] {
-    require(library, "library");
-    require(onnx, "onnx");
-    require(model, "model");
-    const serving::NoFork no_fork;
-    const tw_model_options read = read_options(options);
-    if (read.open != nullptr || read.states_of != nullptr) {
-      throw serving::ServingError(
-          TW_ERROR_ARGUMENT,
-          "options.open and options.states_of are of model files; expected null");
-    }
-    serving::PrepareOptions own;
-    own.threads = read.threads;
-    if (read.target != nullptr) own.target = read.target;
-    own.device = read.device;
-    own.observer = library->observer;
-    own.alignment = tilewright::graph::kValueAlignment;
-    try {
-      *model = std::make_unique<tw_model>(
-                   serving::model_of_hits(library->library, {static_cast<const char*>(onnx), bytes},
-                                          std::move(own)))
-                   .release();
-    } catch (const serving::MissingHits& e) {
-      const serving::MayFork may_fork;
-      for (const std::string& node : e.nodes) {
-        if (missing != nullptr) missing(user, node.c_str());
-      }
-      throw;
-    }
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "serving/models/hits_interface.h"
 #include "tests/cli/models/onnx_file.h"
 #include "tests/serving/models/model_fixture.h"
 
