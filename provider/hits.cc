@@ -48,12 +48,16 @@ class Kernels {
   tw_library* library_ = nullptr;
 };
 
-// An input of open sizes; "": there is none.
-std::string open_input(const GraphView& graph, const Region& whole) {
-  for (const std::string& input : whole.inputs) {
+// Why no trial of the graph is possible; "": one may be.
+std::string obstacle(const GraphView& graph) {
+  const std::optional<Region> whole = whole_of(graph);
+  if (!whole) return "some of its nodes hold graphs";
+  for (const std::string& input : whole->inputs) {
     const ValueType type = graph.type(input);
     const auto is_open = [](int64_t size) { return size < 0; };
-    if (!type.has_shape || std::ranges::any_of(type.sizes, is_open)) return input;
+    if (!type.has_shape || std::ranges::any_of(type.sizes, is_open)) {
+      return "input '" + input + "' has open sizes";
+    }
   }
   return "";
 }
@@ -89,13 +93,17 @@ void sort_out(const GraphView& graph, const Options& options, std::vector<Part>&
 
 Hits find_hits(const GraphView& graph, const Options& options) {
   Hits hits;
+  if (options.trial) {
+    const std::string why = obstacle(graph);  // before the seconds that looking for hits takes
+    if (!why.empty()) return {{}, options.database + ": the graph cannot be timed: " + why, {}};
+  }
   const Kernels kernels(options);
-  std::set<std::string> excluded = options.excluded;
+  std::set<std::string> lacking;
   std::map<std::string, std::shared_ptr<Runner>> known;  // by digest; null: not all are hits
   for (bool divided = true; divided;) {
     divided = false;
     hits.parts.clear();
-    for (Region& region : regions_of(graph, excluded)) {
+    for (Region& region : regions_of(graph, options.excluded, lacking)) {
       const Rope onnx = onnx_of(graph, region);
       const std::string digest = digest_of(onnx);
       const auto [place, fresh] = known.try_emplace(digest);
@@ -109,7 +117,7 @@ Hits find_hits(const GraphView& graph, const Options& options) {
         }
       } catch (const ProviderError& e) {
         if (hits.why.empty()) hits.why = options.database + ": " + e.what();
-        for (const std::string& name : missing) divided = excluded.insert(name).second || divided;
+        for (const std::string& name : missing) divided = lacking.insert(name).second || divided;
       }
       if (place->second != nullptr) hits.parts.push_back({std::move(region), place->second});
     }
@@ -117,34 +125,38 @@ Hits find_hits(const GraphView& graph, const Options& options) {
   return hits;
 }
 
-std::string keep_winners(const GraphView& graph, const Options& options, std::vector<Part>& parts) {
-  if (parts.empty()) return "";
-  std::string why;
+void keep_winners(const GraphView& graph, const Options& options, Hits& hits) {
+  std::vector<Part>& parts = hits.parts;
+  if (parts.empty()) return;
+  const auto count = [](size_t n) { return std::to_string(n) + (n == 1 ? " part" : " parts"); };
   const auto drop = [&](size_t kept, const std::string& lost) {
-    why = "the graph with " + std::to_string(parts.size()) + " parts on hits of " +
-          options.database + " " + lost;
+    hits.why =
+        "the graph with " + count(parts.size()) + " on hits of " + options.database + " " + lost;
+    if (kept > 0) hits.why += "; the best of them stay: " + count(kept);
     parts.resize(kept);
   };
   try {
-    const std::optional<Region> whole = whole_of(graph);
-    const std::string open = whole ? open_input(graph, *whole) : "";
-    if (!whole) drop(0, "cannot be timed: some of its nodes hold graphs");
-    if (!open.empty()) drop(0, "cannot be timed: input '" + open + "' has open sizes");
-    if (parts.size() > 1) {
+    const Region whole = whole_of(graph).value();
+    if (const size_t all = parts.size(); all > 1) {
       sort_out(graph, options, parts);
-      if (parts.empty()) why = "no part on hits of " + options.database + " wins by itself";
+      if (parts.size() < all) {
+        hits.why = std::to_string(all - parts.size()) + " of " + count(all) + " on hits of " +
+                   options.database + " do not win by themselves";
+      }
     }
-    const Rope onnx = parts.empty() ? Rope() : onnx_of(graph, *whole);
+    const Rope onnx = parts.empty() ? Rope() : onnx_of(graph, whole);
     while (!parts.empty()) {
-      const Verdict verdict = race(graph, *whole, onnx, parts, options, kGraphSeconds, kMostTime);
+      const Verdict verdict = race(graph, whole, onnx, parts, options, kGraphSeconds, kMostTime);
       const std::string lost = loss(verdict, options.tolerance);
-      if (lost.empty()) break;
+      if (lost.empty()) {
+        hits.ratio = verdict.ratio;
+        break;
+      }
       drop(parts.size() / 2, lost);
     }
   } catch (const ProviderError& e) {
     drop(0, std::string("cannot be timed: ") + e.what());
   }
-  return why;
 }
 
 }  // namespace tilewright::provider

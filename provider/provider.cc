@@ -241,10 +241,7 @@ void Provider::claim_hits(const GraphView& graph, ort::Support* support) {
     if (!why.empty()) hits.why = part.runner->path() + " does not fit: " + why;
     return !why.empty();
   });
-  if (options_.trial) {
-    const std::string lost = keep_winners(graph, options_, hits.parts);
-    if (!lost.empty()) hits.why = lost;
-  }
+  if (options_.trial) keep_winners(graph, options_, hits);
   size_t claimed = 0;
   for (const Part& part : hits.parts) {
     claim(part.region, part.runner, support);
@@ -252,10 +249,13 @@ void Provider::claim_hits(const GraphView& graph, ort::Support* support) {
   }
   const auto nodes = [](size_t count) { return std::to_string(count) + " nodes"; };
   log(ort::kInfo, "Tilewright: claimed " + std::to_string(hits.parts.size()) + " parts with " +
-                      nodes(claimed) + " for hits of " + options_.database);
+                      nodes(claimed) + " for hits of " + options_.database +
+                      (hits.ratio ? ", with which the graph takes " + percent(*hits.ratio) +
+                                        " of the CPU provider's time"
+                                  : ""));
   if (hits.why.empty()) return;
-  log(ort::kWarning,
-      "Tilewright: " + nodes(graph.nodes().size() - claimed) + " run as before, since " + hits.why);
+  log(ort::kWarning, "Tilewright: " + nodes(graph.nodes().size() - claimed) +
+                         " run as before, since " + hits.why.substr(0, hits.why.find('\n')));
 }
 
 void Provider::claim_context(const GraphView& graph, const ort::Graph* owner, const NodeView& node,

@@ -21,8 +21,9 @@ struct Region {
 
 // The largest regions without nodes of `excluded`, which names operators, nodes and what they give, without
 // nodes that run graphs of their own or give no tensors of numbers, and without those whose shapes depend on
-// values.
-std::vector<Region> regions_of(const GraphView& graph, const std::set<std::string>& excluded);
+// values. `missing` names nodes alone: those without a name by the first value that they give.
+std::vector<Region> regions_of(const GraphView& graph, const std::set<std::string>& excluded,
+                               const std::set<std::string>& missing = {});
 
 // Each node of a region by itself.
 std::vector<Region> nodes_of(const GraphView& graph, const Region& region);

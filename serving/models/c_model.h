@@ -1,8 +1,6 @@
 // What the functions of the C interface for models share.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <memory>
 #include <string>
 #include <utility>
@@ -27,7 +25,7 @@ inline tw_model_options read_model_options(const tw_model_options* options) {
   if (options != nullptr) read = read_struct(options, "tw_model_options");
   if (read.threads >= 0) return read;
   throw ServingError(TW_ERROR_ARGUMENT,
-                     fmt::format("threads is {}; expected 0 or more", read.threads));
+                     "threads is " + std::to_string(read.threads) + "; expected 0 or more");
 }
 
 }  // namespace tilewright::serving

@@ -30,6 +30,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 const std::string kPrefix = "ep.tilewrightexecutionprovider.";
 
@@ -435,6 +436,28 @@ TEST_F(ProviderHits, OpenSizesHaveNone) {
   start(database.path());
   EXPECT_THAT(stand_in.claimed, IsEmpty());
   EXPECT_THAT(stand_in.log, ElementsAre(HasSubstr("input 'rows' has open sizes")));
+}
+
+TEST_F(ProviderHits, AGraphThatCannotBeTimedIsNotLookedUp) {
+  rows->sizes = out->sizes = {-1, 16};
+  options[kPrefix + "trial"] = "1";
+  start(folder.path("none.db"));
+  EXPECT_THAT(
+      stand_in.log,
+      ElementsAre(HasSubstr("none.db: the graph cannot be timed: input 'rows' has open sizes")));
+}
+
+TEST_F(ProviderHits, ReasonsOfSeveralLinesAreCut) {
+  out->is_output = false;
+  FakeInfo* last = graph.value("last", {4, 8});
+  last->is_output = true;
+  graph.node("Unheard", {out}, {last});
+  product = &graph.nodes[0];
+  const serving::testing::Database database({{.tag = 5}});
+  start(database.path());
+  EXPECT_THAT(stand_in.claimed, ElementsAre(product));
+  EXPECT_THAT(stand_in.log,
+              ElementsAre(AllOf(HasSubstr("1 nodes run as before"), Not(HasSubstr("\n")))));
 }
 
 TEST_F(ProviderHits, AModelFileComesFirst) {

@@ -19,9 +19,10 @@ class RegionTest : public ::testing::Test {
   FakeInfo* value(const std::string& name, std::vector<int64_t> sizes = {2, 3}) {
     return graph.value(name, std::move(sizes));
   }
-  std::vector<Region> regions(const std::set<std::string>& excluded = {}) {
+  std::vector<Region> regions(const std::set<std::string>& excluded = {},
+                              const std::set<std::string>& missing = {}) {
     view.emplace(stand_in.runtime(), as_graph(graph));
-    return regions_of(*view, excluded);
+    return regions_of(*view, excluded, missing);
   }
   static std::vector<std::string> ops(const Region& region) {
     std::vector<std::string> names;
@@ -47,6 +48,27 @@ TEST_F(RegionTest, AWholeGraphIsOneRegion) {
   EXPECT_THAT(found[0].inputs, ElementsAre("x"));
   EXPECT_THAT(found[0].constants, ElementsAre("w"));
   EXPECT_THAT(found[0].outputs, ElementsAre("y"));
+}
+
+TEST_F(RegionTest, MissingNamesAreOfNodesAlone) {
+  auto *x = value("x"), *m = value("m"), *r = value("r"), *y = value("y");
+  y->is_output = true;
+  graph.node("Mul", {x, x}, {m});
+  graph.node("Relu", {m}, {r});
+  graph.node("Exp", {r}, {y});
+  graph.nodes[1].name = "";
+  const auto left = [&](const std::string& missing) {
+    std::vector<std::string> all;
+    for (const Region& region : regions({}, {missing})) {
+      for (const std::string& op : ops(region)) all.push_back(op);
+    }
+    return all;
+  };
+  EXPECT_THAT(left("node0"), ElementsAre("Relu", "Exp"));
+  EXPECT_THAT(left("r"), ElementsAre("Mul", "Exp"));
+  for (const char* other : {"m", "y", "Relu"}) {
+    EXPECT_THAT(left(other), ElementsAre("Mul", "Relu", "Exp")) << other;
+  }
 }
 
 // Abs feeds NonZero and, past it, Add: one region of both would wait for itself.
