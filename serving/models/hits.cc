@@ -13,6 +13,7 @@
 #include "graph/loops/loops.h"
 #include "graph/optimize.h"
 #include "graph/sizes.h"
+#include "kernel/target.h"
 #include "models/onnx/model.h"
 
 namespace tilewright::serving {
@@ -30,18 +31,32 @@ void require_fixed_sizes(const onnx::Model& model) {
   }
 }
 
+// Throws MissingHits for the node that the error being handled begins with ("'y': …"), or else that error.
+[[noreturn]] void throw_refused(const graph::Graph& program, const graph::GraphError& error) {
+  const std::string text = error.what();
+  graph::for_each_node(program, [&](const graph::Graph& around, const graph::Node& node, double) {
+    for (const std::string& name : {node.label, around.values[node.output].name}) {
+      if (text.starts_with("'" + name + "': ")) throw MissingHits(text, {node.label});
+    }
+  });
+  throw;
+}
+
 // The model as it says, with what depends on constants alone computed.
 graph::Graph program_of(std::string_view bytes) {
   const onnx::Model model = onnx::read_model(bytes, "the model");
   require_fixed_sizes(model);
+  graph::Graph program;
   try {
-    graph::Graph program = graph::import_onnx(model, {});
+    program = graph::import_onnx(model, {});
     graph::verify(program);
     graph::fold_constants(&program);
-    return program;
   } catch (const graph::UnmappedError& e) {
     throw MissingHits(e.what(), e.nodes);
+  } catch (const graph::GraphError& e) {
+    throw_refused(program, e);
   }
+  return program;
 }
 
 // Throws MissingHits that names the nodes of these specs, and tells of the first one.
@@ -83,35 +98,46 @@ struct Lookup {
     std::erase_if(lines, [](const ReportLine& line) { return line.outcome == TW_HIT; });
     return lines;
   }
-  // The time of a hit, when it was tuned.
+  // The time of a hit, when it was tuned. Layouts with a workload that is none are avoided.
   std::optional<double> operator()(const std::string& spec) {
     const auto [place, fresh] = known.try_emplace(spec);
     if (fresh) {
       const ReportLine line =
           library.look_up(options, {facts_of(spec, parse_workload(spec))}).front();
+      if (line.outcome != TW_HIT) place->second = graph::kForbiddenSeconds;
       if (line.outcome == TW_HIT && line.seconds > 0) place->second = line.seconds;
     }
     return place->second;
   }
 };
 
-// The program whose workloads are all hits: behind all passes, with layouts by times of kernels or by estimates, or
-// node by node. Throws MissingHits.
-StoredModel program_of_hits(const graph::Graph& plain, Lookup& lookup) {
-  const auto fused = [&](const graph::Seconds& seconds) {
+// The program behind all passes; nothing where they make none that is well formed. Throws MissingHits.
+std::optional<StoredModel> fused(const graph::Graph& plain, const graph::Seconds& seconds) {
+  try {
     graph::Graph program = plain;
     graph::optimize(&program, graph::Processor::Cpu, seconds);
     require_workloads(program);
     return StoredModel(std::move(program));
-  };
-  StoredModel estimated = fused({});
-  const size_t misses_of_it = lookup.misses(estimated).size();
-  // The choice by times takes long, and a database without any of these kernels hardly has the others.
-  if (misses_of_it < estimated.index().facts().size()) {
-    StoredModel timed = fused(std::ref(lookup));
-    if (lookup.misses(timed).empty()) return timed;
+  } catch (const graph::GraphError&) {
+    return std::nullopt;
+  } catch (const SpecError&) {
+    return std::nullopt;
   }
-  if (misses_of_it == 0) return estimated;
+}
+
+// The program whose workloads are all hits: behind all passes, with layouts by times of kernels or by estimates, or
+// node by node. Throws MissingHits.
+StoredModel program_of_hits(const graph::Graph& plain, Lookup& lookup) {
+  if (std::optional<StoredModel> estimated = fused(plain, {})) {
+    const size_t misses = lookup.misses(*estimated).size();
+    // The choice by times takes long, and a database without any of these kernels hardly has the others.
+    if (misses < estimated->index().facts().size()) {
+      std::optional<StoredModel> timed = fused(plain, std::ref(lookup));
+      if (timed && lookup.misses(*timed).empty()) return *std::move(timed);
+    }
+    if (misses == 0) return *std::move(estimated);
+  }
+  require_workloads(plain);
   StoredModel source(plain);
   const std::vector<ReportLine> misses = lookup.misses(source);
   if (!misses.empty()) throw_missing(plain, misses);
@@ -122,6 +148,11 @@ StoredModel program_of_hits(const graph::Graph& plain, Lookup& lookup) {
 
 std::unique_ptr<Model> model_of_hits(Library& library, std::string_view onnx,
                                      PrepareOptions options) {
+  if (Target::parse(options.target).is_cuda()) {
+    throw ServingError(TW_ERROR_ARGUMENT,
+                       fmt::format("target is '{}'; hits are looked for on CPUs: expected 'native'",
+                                   options.target));
+  }
   Lookup lookup{library, options};
   StoredModel source = program_of_hits(program_of(onnx), lookup);
   for (SpecFacts& spec : source.index().facts()) options.specs.push_back(std::move(spec.text));

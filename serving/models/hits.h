@@ -22,7 +22,7 @@ class MissingHits : public ServingError {
 
 // The model on kernels that are hits for `options` (threads, target, observer): behind all passes, or node by node
 // where only that program has all its kernels. Throws FileError for bytes that are no ONNX file, ServingError
-// (argument) for an input of open sizes, and MissingHits, also where no kernel would run at all.
+// (argument) for an input of open sizes or the target of a GPU, and MissingHits, also where no kernel would run at all.
 std::unique_ptr<Model> model_of_hits(Library& library, std::string_view onnx,
                                      PrepareOptions options);
 
