@@ -1,4 +1,4 @@
-# libonnxruntime_ep_tilewright.so: an execution provider of ONNX Runtime over libtilewright's C interface.
+# libonnxruntime_ep_tilewright.so: an execution provider of ONNX Runtime with serving/ and the importer inside.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/provider/*.cc)
 list(FILTER sources EXCLUDE REGEX "/factory\\.cc$")
 # For its tests, too, which bring the serving library's functions themselves.
@@ -12,17 +12,13 @@ if(CMAKE_UNITY_BUILD)
   tilewright_groups(tw_provider ${sources})
 endif()
 
-set(provider_map ${PROJECT_SOURCE_DIR}/provider/interface.map)
 add_library(tw_provider_library SHARED ${PROJECT_SOURCE_DIR}/provider/factory.cc)
 set_target_properties(tw_provider_library PROPERTIES OUTPUT_NAME onnxruntime_ep_tilewright
-  BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN" LINK_DEPENDS ${provider_map} CXX_VISIBILITY_PRESET hidden)
-target_link_libraries(tw_provider_library PRIVATE tw_provider tw_serving)
-# The old tag holds for what libtilewright.so loads, too.
-target_link_options(tw_provider_library PRIVATE
-  -Wl,--version-script=${provider_map} -Wl,--gc-sections -Wl,--disable-new-dtags)
-if(NOT TILEWRIGHT_SANITIZE)
-  target_link_options(tw_provider_library PRIVATE -Wl,-z,defs)
-endif()
+  BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN" CXX_VISIBILITY_PRESET hidden)
+target_link_libraries(tw_provider_library PRIVATE tw_provider)
+tilewright_serves(tw_provider_library ${PROJECT_SOURCE_DIR}/provider/interface.map)
+# The old tag holds for what libsqlite3.so and libsodium.so load, too.
+target_link_options(tw_provider_library PRIVATE -Wl,--disable-new-dtags)
 
 # The package that brings it to Python: sources of the tree with the library beside them, as in a wheel.
 set(provider_package ${PROJECT_BINARY_DIR}/python/onnxruntime_ep_tilewright)

@@ -1,7 +1,6 @@
 # Content of the Python packages besides their sources, as components of the installation:
 # `python_runtime` puts the module and libtilewright.so into tilewright/, `python_tuner` puts tune-cli
-# into tilewright_tuner/, `python_provider` the provider and libtilewright.so into
-# onnxruntime_ep_tilewright/, all with the shared libraries that these load. `libraries` puts those beside
+# into tilewright_tuner/, `python_provider` the provider into onnxruntime_ep_tilewright/, all with the shared libraries that these load. `libraries` puts those beside
 # an installed tree, for an archive that runs elsewhere.
 
 # The C library belongs to the machine, and so does the C++ runtime: another package in the same process
@@ -56,7 +55,8 @@ if(TARGET tilewright_python)
 endif()
 install(TARGETS tw_provider_library LIBRARY DESTINATION onnxruntime_ep_tilewright/lib
   COMPONENT python_provider EXCLUDE_FROM_ALL)
-tilewright_serving_library(python_provider onnxruntime_ep_tilewright/lib)
+tilewright_libraries(python_provider onnxruntime_ep_tilewright/lib
+  LIBRARIES $<TARGET_FILE:tw_provider_library>)
 if(TARGET tune-cli)
   install(TARGETS tune-cli RUNTIME DESTINATION tilewright_tuner/bin
     COMPONENT python_tuner EXCLUDE_FROM_ALL)

@@ -66,6 +66,7 @@ struct Sources {
   std::map<std::string, const onnx::MadeConstant*> made;
   std::map<const onnx::Node*, std::string> left_out;
   std::map<std::string, std::string> refused;
+  std::set<std::string> refused_nodes;    // by their names alone
   std::set<const onnx::LayerLoop*> open;  // loops whose bodies are being made
 };
 
@@ -143,8 +144,10 @@ class Importer {
     places_.emplace(name, graph_.add(std::move(value)));
   }
 
-  void refuse(const std::string& node, const std::string& reason) {
-    sources_.refused.emplace(node, reason);
+  // `op`: of a node, which messages show.
+  void refuse(const std::string& node, const std::string& reason, const std::string& op = "") {
+    sources_.refused.emplace(op.empty() ? node : fmt::format("{} ({})", node, op), reason);
+    sources_.refused_nodes.insert(node);
   }
 
   // Whether the value is a constant of the model, or a number that was inferred; adds it.
@@ -219,10 +222,11 @@ class Importer {
       return {};
     }
     auto why = sources_.left_out.find(node);
-    refuse(fmt::format("{} ({})", to_utf8(node->label()), to_utf8(node->full_op())),
+    refuse(to_utf8(node->label()),
            why == sources_.left_out.end()
                ? fmt::format("its output '{}' is not computed", to_utf8(name))
-               : why->second);
+               : why->second,
+           to_utf8(node->full_op()));
     return {};
   }
 
@@ -338,7 +342,7 @@ class Importer {
       }
       text += fmt::format("\n  {}: {}", node, reason);
     }
-    throw GraphError(text);
+    throw UnmappedError(text, sources_.refused_nodes);
   }
 
   // Whether the body, not a graph around it, makes the value.

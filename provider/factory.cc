@@ -86,11 +86,6 @@ __attribute__((visibility("default"))) ort::Status* CreateEpFactories(
                                     ort::kRelease + " or later; this one is " + base->version() +
                                     ": pip install -U onnxruntime");
   }
-  if (tw_interface_version() < TW_INTERFACE_VERSION) {
-    return refuse_runtime(base, std::string("Tilewright's provider needs its own libtilewright ") +
-                                    TILEWRIGHT_VERSION + "; this process has loaded " +
-                                    tw_version());
-  }
   provider::Runtime runtime(api, base->version());
   return runtime.guarded([&] {
     if (most < 1) throw provider::ProviderError("there is no room for a factory");

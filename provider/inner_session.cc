@@ -7,12 +7,6 @@
 namespace tilewright::provider {
 namespace {
 
-std::vector<const char*> pointers_of(const std::vector<std::string>& texts) {
-  std::vector<const char*> pointers;
-  for (const std::string& text : texts) pointers.push_back(text.c_str());
-  return pointers;
-}
-
 void append_self(const Runtime& runtime, ort::Env* env, ort::SessionOptions* session,
                  const InnerSession::ProviderOptions& options) {
   const ort::EpDevice* const* devices = nullptr;
@@ -49,7 +43,7 @@ InnerSession::InnerSession(const Runtime& runtime, const std::string& model, int
 }
 
 std::vector<OwnedValue> InnerSession::run(const std::vector<const ort::Value*>& inputs) const {
-  const std::vector<const char*> in = pointers_of(names_.inputs), out = pointers_of(names_.outputs);
+  const std::vector<const char*> in = pointers_to(names_.inputs), out = pointers_to(names_.outputs);
   std::vector<ort::Value*> made(out.size(), nullptr);
   ort::Status* status = runtime_.plain<ort::Run>(session_.get(), nullptr, in.data(), inputs.data(),
                                                  in.size(), out.data(), out.size(), made.data());

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "ep.tilewrightexecutionprovider.";
 constexpr std::string_view kNames =
-    "models, dump, alone, exclude, threads, instances, trial, tolerance, fallback, trust";
+    "models, database, dump, alone, exclude, threads, instances, trial, tolerance, fallback, trust";
 
 [[noreturn]] void refuse(std::string_view name, std::string_view value,
                          const std::string& expected) {
@@ -57,6 +57,8 @@ double share_of(std::string_view name, std::string_view value) {
 void set_option(Options& options, std::string_view name, std::string_view value) {
   if (name == "models")
     options.models = value;
+  else if (name == "database")
+    options.database = value;
   else if (name == "dump")
     options.dump = value;
   else if (name == "alone")

@@ -12,8 +12,9 @@ namespace tilewright::provider {
 inline constexpr const char* kProviderName = "TilewrightExecutionProvider";
 
 struct Options {
-  std::string models;  // the folder of model files
-  std::string dump;    // the folder that takes regions without a model file
+  std::string models;    // the folder of model files
+  std::string database;  // whose kernels run where no model file is claimed at all
+  std::string dump;      // the folder that takes regions without a model file
   // Operators, nodes and values whose makers stay with other providers: those of the option `exclude`, and the
   // lines of the file of that name in `models`.
   std::set<std::string> excluded;

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "provider/hits.h"
+
 namespace tilewright::provider {
 namespace {
 
@@ -13,7 +15,7 @@ namespace {
 Provider& provider_of(ort::Ep* ep) { return *static_cast<Provider*>(ep); }
 
 struct Computed : ort::ComputeInfo {
-  Computed(const Runtime& used, std::unique_ptr<Runner> own)
+  Computed(const Runtime& used, std::shared_ptr<Runner> own)
       : runtime(used), runner(std::move(own)) {
     version = ort::kVersion;
     create_state = [](ort::ComputeInfo* self, ort::ComputeContext*, void** state) -> ort::Status* {
@@ -27,7 +29,7 @@ struct Computed : ort::ComputeInfo {
     release_state = [](ort::ComputeInfo*, void*) {};
   }
   const Runtime& runtime;
-  std::unique_ptr<Runner> runner;
+  std::shared_ptr<Runner> runner;
 };
 
 std::vector<std::string> names_of(const Runtime& runtime,
@@ -95,12 +97,6 @@ bool is_narrower(const GraphView& graph, const Region& region) {
   });
 }
 
-std::string percent(double ratio) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.0f%%", ratio * 100);
-  return text.data();
-}
-
 // In one rename, so that nobody reads half of it.
 void write_file(const std::string& path, const Rope& content) {
   const std::string part = path + ".part";
@@ -158,17 +154,24 @@ void Provider::find_capability(const ort::Graph* graph, ort::Support* support) {
     contexts = true;
   }
   if (contexts) return;
-  if (options_.models.empty() && options_.dump.empty()) {
+  if (options_.models.empty() && options_.database.empty() && options_.dump.empty()) {
     log(ort::kWarning,
-        "Tilewright: no node is claimed, since neither of the options models=FOLDER (of model "
-        "files) and "
+        "Tilewright: no node is claimed, since none of the options models=FOLDER (of model "
+        "files), database=FILE (of kernels) and "
         "dump=FOLDER (to write what could be compiled) is set");
     return;
   }
   const std::vector<Region> regions = regions_of(view, options_.excluded);
   if (regions.empty()) {
     log(ort::kWarning, "Tilewright: no node is claimed, since the graph has none that it could be");
+    return;
   }
+  if (!options_.models.empty() || !options_.dump.empty()) claim_files(view, regions, support);
+  if (!options_.database.empty() && claims_.empty()) claim_hits(view, support);
+}
+
+void Provider::claim_files(const GraphView& view, const std::vector<Region>& regions,
+                           ort::Support* support) {
   std::vector<Left> left;
   size_t alone = 0;
   for (const Region& region : regions) {
@@ -177,6 +180,10 @@ void Provider::find_capability(const ort::Graph* graph, ort::Support* support) {
     const size_t claimed = claim_nodes(view, region, support);
     alone += claimed;
     if (!dump(view, region)) left.push_back({region.nodes.size() - claimed, std::move(refused)});
+  }
+  if (!options_.database.empty() && claims_.empty()) {
+    std::erase_if(left,
+                  [](const Left& one) { return one.refused.missing; });  // its line comes next
   }
   log(ort::kInfo, "Tilewright: claimed " + std::to_string(claims_.size() - alone) + " of " +
                       std::to_string(regions.size()) + " regions, and " + std::to_string(alone) +
@@ -219,10 +226,43 @@ void Provider::explain(const std::vector<Left>& left, size_t alone) const {
   line(nodes, why + "; the option dump=FOLDER writes what tune-cli compiles to it");
 }
 
+void Provider::claim_hits(const GraphView& graph, ort::Support* support) {
+  Hits hits;
+  try {
+    if (options_.writes_context) {
+      throw ProviderError("a model with nodes EPContext names model files; expected models=FOLDER");
+    }
+    hits = find_hits(graph, options_);
+  } catch (const ProviderError& e) {
+    hits.why = std::string("option database: ") + e.what();
+  }
+  std::erase_if(hits.parts, [&](const Part& part) {
+    const std::string why = misfit(graph, part.region, *part.runner);
+    if (!why.empty()) hits.why = part.runner->path() + " does not fit: " + why;
+    return !why.empty();
+  });
+  if (options_.trial) keep_winners(graph, options_, hits);
+  size_t claimed = 0;
+  for (const Part& part : hits.parts) {
+    claim(part.region, part.runner, support);
+    claimed += part.region.nodes.size();
+  }
+  const auto nodes = [](size_t count) { return std::to_string(count) + " nodes"; };
+  log(ort::kInfo, "Tilewright: claimed " + std::to_string(hits.parts.size()) + " parts with " +
+                      nodes(claimed) + " for hits of " + options_.database +
+                      (hits.ratio ? ", with which the graph takes " + percent(*hits.ratio) +
+                                        " of the CPU provider's time"
+                                  : ""));
+  if (hits.why.empty()) return;
+  log(ort::kWarning, "Tilewright: " + nodes(graph.nodes().size() - claimed) +
+                         " run as before, since " + hits.why.substr(0, hits.why.find('\n')));
+}
+
 void Provider::claim_context(const GraphView& graph, const ort::Graph* owner, const NodeView& node,
                              ort::Support* support) {
   std::filesystem::path path = text_attribute(runtime_, node.node, "ep_cache_context");
-  if (path.is_relative()) {
+  std::shared_ptr<Runner> runner = Lending::find(path);
+  if (runner == nullptr && path.is_relative()) {
     const std::filesystem::path model = runtime_.get<ort::GetModelPath, const char*>(owner);
     path = model.parent_path() / path;
   }
@@ -230,7 +270,9 @@ void Provider::claim_context(const GraphView& graph, const ort::Graph* owner, co
   region.nodes = {&node};
   region.inputs = node.inputs;
   region.outputs = node.outputs;
-  auto runner = std::make_unique<Runner>(runtime_, path.string(), options_, log_lines());
+  if (runner == nullptr) {
+    runner = std::make_shared<Runner>(runtime_, path.string(), options_, log_lines());
+  }
   if (const std::string why = misfit(graph, region, *runner); !why.empty()) {
     throw ProviderError(path.string() + " does not fit the node '" + node.name + "': " + why);
   }
@@ -270,9 +312,9 @@ Provider::Refusal Provider::refusal(const GraphView& graph, const Region& region
   if (options_.models.empty() || !std::filesystem::exists(path)) {
     return {"there is no " + path, true};
   }
-  std::unique_ptr<Runner> runner;
+  std::shared_ptr<Runner> runner;
   try {
-    runner = std::make_unique<Runner>(runtime_, path, options_, log_lines());
+    runner = std::make_shared<Runner>(runtime_, path, options_, log_lines());
   } catch (const ProviderError& e) {
     return {path + " cannot serve: " + e.what()};
   }
@@ -281,7 +323,7 @@ Provider::Refusal Provider::refusal(const GraphView& graph, const Region& region
   }
   const bool narrower = is_narrower(graph, region) && options_.fallback;
   if (options_.trial) {
-    Refusal refused = judge(path, verdict_on(graph, region, onnx, *runner, options_, seconds),
+    Refusal refused = judge(path, verdict_on(graph, region, onnx, runner, options_, seconds),
                             is_part(graph, region));
     if (!refused.empty()) return refused;
   }
@@ -294,7 +336,7 @@ Provider::Refusal Provider::refusal(const GraphView& graph, const Region& region
   return {};
 }
 
-void Provider::claim(const Region& region, std::unique_ptr<Runner> runner, ort::Support* support) {
+void Provider::claim(const Region& region, std::shared_ptr<Runner> runner, ort::Support* support) {
   std::vector<const ort::Node*> nodes;
   for (const NodeView* node : region.nodes) nodes.push_back(node->node);
   const ort::FusionOptions fusion{ort::kVersion, true};

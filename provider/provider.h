@@ -26,7 +26,7 @@ class Provider : public ort::Ep {
   // Nodes that a runner stands for, known by what they give.
   struct Claim {
     std::vector<std::string> outputs;
-    std::unique_ptr<Runner> runner;
+    std::shared_ptr<Runner> runner;
   };
   void log(ort::Severity severity, const std::string& line) const {
     runtime_.log(logger_, severity, line);
@@ -56,7 +56,12 @@ class Provider : public ort::Ep {
   size_t claim_nodes(const GraphView& graph, const Region& region, ort::Support* support);
   // The lines of regions that are left to other providers.
   void explain(const std::vector<Left>& left, size_t alone) const;
-  void claim(const Region& region, std::unique_ptr<Runner> runner, ort::Support* support);
+  void claim(const Region& region, std::shared_ptr<Runner> runner, ort::Support* support);
+  // Claims regions, or nodes of them, that have model files.
+  void claim_files(const GraphView& graph, const std::vector<Region>& regions,
+                   ort::Support* support);
+  // Claims the parts of the graph that run faster on kernels of the database, and says why other nodes stay.
+  void claim_hits(const GraphView& graph, ort::Support* support);
   // Writes the region for tune-cli, or its nodes, and says how to compile them, where the option asks for that and
   // there are no files. Tells whether it wrote any.
   bool dump(const GraphView& graph, const Region& region) const;

@@ -17,6 +17,13 @@ constexpr std::array kUnpredictable = {
     std::string_view("Multinomial"),      std::string_view("Bernoulli"),
     std::string_view(kContextOp)};
 
+// What the importer calls the node.
+std::string label_of(const NodeView& node) {
+  if (!node.name.empty()) return node.name;
+  const auto first = std::ranges::find_if(node.outputs, [](const auto& o) { return !o.empty(); });
+  return first == node.outputs.end() ? node.op : *first;
+}
+
 bool is_number(int32_t elem) { return elem != 0 && elem != ort::kText; }
 
 bool is_claimable(const GraphView& graph, const NodeView& node,
@@ -65,14 +72,15 @@ void find_border(const GraphView& graph, const std::set<std::string>& wanted, Re
 
 }  // namespace
 
-std::vector<Region> regions_of(const GraphView& graph, const std::set<std::string>& excluded) {
+std::vector<Region> regions_of(const GraphView& graph, const std::set<std::string>& excluded,
+                               const std::set<std::string>& missing) {
   // A value's depth: how many other nodes stand, alternating with claimed ones, on the longest path to it.
   // Claimed nodes of one depth are a region, since a path that leaves them comes back deeper.
   std::map<std::string, std::pair<size_t, bool>>
       made;  // by value: depth, and whether a claimed node made it
   std::map<size_t, Region> by_depth;
   for (const NodeView& node : graph.nodes()) {
-    const bool claimed = is_claimable(graph, node, excluded);
+    const bool claimed = is_claimable(graph, node, excluded) && !missing.contains(label_of(node));
     size_t depth = 0;
     const auto read = [&](const std::string& value) {
       const auto maker = made.find(value);
@@ -93,6 +101,16 @@ std::vector<Region> regions_of(const GraphView& graph, const std::set<std::strin
     if (!region.outputs.empty()) regions.push_back(std::move(region));
   }
   return regions;
+}
+
+std::optional<Region> whole_of(const GraphView& graph) {
+  Region whole;
+  for (const NodeView& node : graph.nodes()) {
+    if (node.holds_graphs) return std::nullopt;
+    whole.nodes.push_back(&node);
+  }
+  find_border(graph, {}, whole);
+  return whole;
 }
 
 std::vector<Region> nodes_of(const GraphView& graph, const Region& region) {

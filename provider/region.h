@@ -1,6 +1,7 @@
 // Parts of a graph that a model file can stand for.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,11 +21,15 @@ struct Region {
 
 // The largest regions without nodes of `excluded`, which names operators, nodes and what they give, without
 // nodes that run graphs of their own or give no tensors of numbers, and without those whose shapes depend on
-// values.
-std::vector<Region> regions_of(const GraphView& graph, const std::set<std::string>& excluded);
+// values. `missing` names nodes alone: those without a name by the first value that they give.
+std::vector<Region> regions_of(const GraphView& graph, const std::set<std::string>& excluded,
+                               const std::set<std::string>& missing = {});
 
 // Each node of a region by itself.
 std::vector<Region> nodes_of(const GraphView& graph, const Region& region);
+
+// All nodes. Nothing where some of them run graphs, which are not written.
+std::optional<Region> whole_of(const GraphView& graph);
 
 // Bytes, some of which belong to somebody else.
 class Rope {
@@ -54,13 +59,17 @@ class Rope {
   size_t bytes_ = 0;
 };
 
+// A part of a region in whose place a node EPContext of this path stands.
+struct Context {
+  const Region* region;
+  std::string path;
+};
 // The region as an ONNX model: the same bytes for the same nodes, types and constants. Holds views of the
 // graph's constants.
-Rope onnx_of(const GraphView& graph, const Region& region);
+Rope onnx_of(const GraphView& graph, const Region& region,
+             const std::vector<Context>& contexts = {});
 // 32 hexadecimal digits.
 std::string digest_of(const Rope& onnx);
-// A model of one node that stands for a model file, with the region's inputs and outputs.
-std::string context_model(const GraphView& graph, const Region& region, const std::string& path);
 
 inline constexpr const char* kContextOp = "EPContext";
 inline constexpr const char* kContextDomain = "com.microsoft";

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string_view>
 
 #define XXH_INLINE_ALL
@@ -17,7 +18,14 @@ namespace {
 
 // Numbers of fields, by message.
 enum ModelField { kIrVersion = 1, kProducer = 2, kGraph = 7, kOperatorSet = 8 };
-enum GraphField { kNode = 1, kGraphName = 2, kInitializer = 5, kInput = 11, kOutput = 12 };
+enum GraphField {
+  kNode = 1,
+  kGraphName = 2,
+  kInitializer = 5,
+  kInput = 11,
+  kOutput = 12,
+  kValueInfo = 13
+};
 enum NodeField {
   kNodeInput = 1,
   kNodeOutput = 2,
@@ -183,6 +191,66 @@ std::string model_head(int64_t ir_version, const std::map<std::string, int64_t>&
   return out;
 }
 
+std::string context_message(const Context& context) {
+  const auto word = [](const std::string& name, std::string value) {
+    return AttributeView{name, ort::kString, std::move(value), {}};
+  };
+  const auto number = [](const std::string& name, int64_t value) {
+    return AttributeView{
+        name, ort::kInt, std::string(reinterpret_cast<const char*>(&value), sizeof value), {}};
+  };
+  return node_message(kContextOp, kContextDomain, "tilewright", context.region->inputs,
+                      context.region->outputs,
+                      {number("embed_mode", 0), word("ep_cache_context", context.path),
+                       number("main_context", 1), word("source", kProviderName)});
+}
+
+// What stands in a region: a node, or a context in the place of several.
+struct Item {
+  const NodeView* node = nullptr;
+  const Context* context = nullptr;
+  const std::vector<std::string>& inputs() const {
+    return context == nullptr ? node->inputs : context->region->inputs;
+  }
+};
+
+// In an order in which each follows what it reads: a context may have to wait for nodes behind its first one.
+std::vector<Item> items_of(const Region& region, const std::vector<Context>& contexts) {
+  std::map<const NodeView*, const Context*> places;
+  for (const Context& context : contexts) {
+    for (const NodeView* node : context.region->nodes) places[node] = &context;
+  }
+  std::vector<Item> waiting, items;
+  std::set<const Context*> seen;
+  std::set<std::string> unmade;
+  for (const NodeView* node : region.nodes) {
+    unmade.insert(node->outputs.begin(), node->outputs.end());
+    const auto place = places.find(node);
+    if (place == places.end())
+      waiting.push_back({node, nullptr});
+    else if (seen.insert(place->second).second)
+      waiting.push_back({nullptr, place->second});
+  }
+  unmade.erase("");
+  const auto add = [&](const Item& item) {
+    const auto open = [&](const std::string& input) { return unmade.contains(input); };
+    if (std::ranges::any_of(item.inputs(), open)) return false;
+    items.push_back(item);
+    const auto made = [&](const NodeView* node) {
+      for (const std::string& output : node->outputs) unmade.erase(output);
+    };
+    if (item.context == nullptr)
+      made(item.node);
+    else
+      std::ranges::for_each(item.context->region->nodes, made);
+    return true;
+  };
+  while (std::erase_if(waiting, add) > 0) {
+  }
+  if (!waiting.empty()) throw ProviderError("parts of the graph read from each other");
+  return items;
+}
+
 }  // namespace
 
 void Rope::add(std::string text) {
@@ -208,23 +276,43 @@ std::string Rope::text() const {
   return out;
 }
 
-Rope onnx_of(const GraphView& graph, const Region& region) {
+Rope onnx_of(const GraphView& graph, const Region& region, const std::vector<Context>& contexts) {
   std::string nodes;
   std::map<std::string, int64_t> sets;
   const std::map<std::string, int64_t> all_sets = graph.operator_sets();
-  for (const NodeView* node : region.nodes) {
+  const auto add_set = [&](const std::string& domain) {
+    const auto set = all_sets.find(domain);
+    sets[domain] = set == all_sets.end() ? 1 : set->second;
+  };
+  std::set<std::string> read;
+  for (const Item& item : items_of(region, contexts)) {
+    if (item.context != nullptr) {
+      add_bytes(nodes, kNode, context_message(*item.context));
+      sets[kContextDomain] = 1;
+      add_set("");
+      continue;
+    }
+    const NodeView* node = item.node;
+    read.insert(node->inputs.begin(), node->inputs.end());
     add_bytes(nodes, kNode,
               node_message(node->op, node->domain, node->name, node->inputs, node->outputs,
                            attributes_of(graph.runtime(), node->node)));
-    const auto set = all_sets.find(node->domain);
-    sets[node->domain] = set == all_sets.end() ? 1 : set->second;
+    add_set(node->domain);
   }
   add_bytes(nodes, kGraphName, "region");
   nodes += borders(graph, region);
+  // The runtime infers no types of what a context gives.
+  for (const Context& context : contexts) {
+    for (const std::string& output : context.region->outputs) {
+      if (std::ranges::find(region.outputs, output) != region.outputs.end()) continue;
+      add_bytes(nodes, kValueInfo, value_message(output, graph.type(output)));
+    }
+  }
 
   Rope inner;  // the graph
   inner.add(std::move(nodes));
   for (const std::string& name : region.constants) {
+    if (!read.contains(name)) continue;
     const TensorView tensor = graph.constant(name);
     std::string head = tensor_head(name, tensor);
     std::string lead;
@@ -251,26 +339,6 @@ std::string digest_of(const Rope& onnx) {
                 static_cast<unsigned long long>(hash.high64),
                 static_cast<unsigned long long>(hash.low64));
   return text.data();
-}
-
-std::string context_model(const GraphView& graph, const Region& region, const std::string& path) {
-  const auto word = [](const std::string& name, std::string value) {
-    return AttributeView{name, ort::kString, std::move(value), {}};
-  };
-  const auto number = [](const std::string& name, int64_t value) {
-    return AttributeView{
-        name, ort::kInt, std::string(reinterpret_cast<const char*>(&value), sizeof value), {}};
-  };
-  std::string inner;
-  add_bytes(inner, kNode,
-            node_message(kContextOp, kContextDomain, "tilewright", region.inputs, region.outputs,
-                         {number("embed_mode", 0), word("ep_cache_context", path),
-                          number("main_context", 1), word("source", kProviderName)}));
-  add_bytes(inner, kGraphName, "context");
-  inner += borders(graph, region);
-  std::string model = model_head(8, {{"", 17}, {kContextDomain, 1}});
-  add_bytes(model, kGraph, inner);
-  return model;
 }
 
 }  // namespace tilewright::provider

@@ -8,10 +8,6 @@
 namespace tilewright::provider {
 namespace {
 
-void check_tw(tw_status status) {
-  if (status != TW_OK) throw ProviderError(tw_last_error());
-}
-
 size_t bytes_of(DLDataType type, const std::vector<int64_t>& shape) {
   size_t bytes = (static_cast<size_t>(type.bits) * type.lanes + 7) / 8;
   for (int64_t size : shape) bytes *= static_cast<size_t>(size);
@@ -81,7 +77,47 @@ void parallel_for(void* pool, int64_t n, void (*body)(void*, int64_t, int64_t, i
   if (n > 0) body(closure, 0, n, 0);
 }
 
+tw_model* open_file(const std::string& path, const Options& options, const Runner::Log& log) {
+  const std::vector<const char*> keys = pointers_to(options.trust);
+  auto open = TW_INIT(tw_open_options);
+  open.log = [](void* user, const char* line) { (*static_cast<const Runner::Log*>(user))(line); };
+  open.log_user = const_cast<Runner::Log*>(&log);
+  open.trust = keys.data();
+  open.trust_count = keys.size();
+  auto model_options = TW_INIT(tw_model_options);
+  model_options.open = &open;
+  model_options.threads = options.threads;
+  tw_model* model = nullptr;
+  check_tw(tw_model_open(path.c_str(), &model_options, &model));
+  return model;
+}
+
+// Of this thread; null: nothing is lent.
+thread_local const std::vector<std::shared_ptr<Runner>>* lent = nullptr;
+
 }  // namespace
+
+Lending::Lending(std::vector<std::shared_ptr<Runner>> runners) : runners_(std::move(runners)) {
+  lent = &runners_;
+}
+
+Lending::~Lending() { lent = nullptr; }
+
+std::shared_ptr<Runner> Lending::find(const std::string& path) {
+  if (lent == nullptr) return nullptr;
+  const auto found = std::ranges::find(*lent, path, [](const auto& r) { return r->path(); });
+  return found == lent->end() ? nullptr : *found;
+}
+
+std::vector<const char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<const char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(text.c_str());
+  return pointers;
+}
+
+void check_tw(tw_status status) {
+  if (status != TW_OK) throw ProviderError(tw_last_error());
+}
 
 std::string describe(const std::vector<int64_t>& least, const std::vector<int64_t>& most) {
   std::string text = "[";
@@ -110,9 +146,17 @@ std::optional<DLDataType> dl_type(int32_t elem) {
   return row == kRows.end() ? std::nullopt : std::optional(row->type);
 }
 
-Runner::Runner(const Runtime& runtime, std::string path, const Options& options, Log log)
-    : runtime_(runtime), path_(std::move(path)), threads_(options.threads), log_(std::move(log)) {
-  for (int i = 0; i < options.instances; ++i) instances_.push_back(open(options));
+Runner::Runner(const Runtime& runtime, const std::string& path, const Options& options,
+               const Log& log)
+    : Runner(runtime, path, options, [&] { return open_file(path, options, log); }) {}
+
+Runner::Runner(const Runtime& runtime, std::string path, const Options& options,
+               const std::function<tw_model*()>& open)
+    : runtime_(runtime), path_(std::move(path)), threads_(options.threads) {
+  for (int i = 0; i < options.instances; ++i) {
+    instances_.push_back(std::make_unique<Instance>());
+    instances_.back()->model = open();
+  }
   for (const auto& instance : instances_) free_.push_back(instance.get());
   const tw_model* model = instances_.front()->model;
   inputs_ = ports_of(model, tw_model_input_count, tw_model_input_at);
@@ -134,22 +178,6 @@ Runner::Runner(const Runtime& runtime, std::string path, const Options& options,
                  : nullptr);
     }
   }
-}
-
-std::unique_ptr<Runner::Instance> Runner::open(const Options& options) const {
-  std::vector<const char*> keys;
-  for (const std::string& key : options.trust) keys.push_back(key.c_str());
-  auto open = TW_INIT(tw_open_options);
-  open.log = [](void* user, const char* line) { (*static_cast<const Log*>(user))(line); };
-  open.log_user = const_cast<Log*>(&log_);
-  open.trust = keys.data();
-  open.trust_count = keys.size();
-  auto model_options = TW_INIT(tw_model_options);
-  model_options.open = &open;
-  model_options.threads = options.threads;
-  auto instance = std::make_unique<Instance>();
-  check_tw(tw_model_open(path_.c_str(), &model_options, &instance->model));
-  return instance;
 }
 
 void Runner::bind(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {

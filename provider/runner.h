@@ -27,6 +27,11 @@ struct Port {
 // A shape in messages: "[1..8, 3, 224]".
 std::string describe(const std::vector<int64_t>& least, const std::vector<int64_t>& most);
 
+// Throws ProviderError with the text of a failure.
+void check_tw(tw_status status);
+// Valid as long as the texts.
+std::vector<const char*> pointers_to(const std::vector<std::string>& texts);
+
 // The type of DLPack for one of the runtime; nothing where there is none.
 std::optional<DLDataType> dl_type(int32_t elem);
 
@@ -36,7 +41,10 @@ class Runner {
  public:
   using Log = std::function<void(const std::string&)>;
   // Throws where a node has no kernel here, and where the file is none or is not trusted.
-  Runner(const Runtime& runtime, std::string path, const Options& options, Log log);
+  Runner(const Runtime& runtime, const std::string& path, const Options& options, const Log& log);
+  // Opens a model for each instance; `path` is its name. Throws what `open` throws.
+  Runner(const Runtime& runtime, std::string path, const Options& options,
+         const std::function<tw_model*()>& open);
 
   const std::string& path() const { return path_; }
   const std::vector<Port>& inputs() const { return inputs_; }
@@ -63,7 +71,6 @@ class Runner {
     // By output: memory for one whose sizes a run may find. The runtime wants them ahead, so it gets a copy.
     std::vector<std::unique_ptr<std::byte, AlignedDelete>> rooms;
   };
-  std::unique_ptr<Instance> open(const Options& options) const;
   Instance& take();
   void give_back(Instance& instance);
   // Reads the inputs; false where a size lies outside of the file's.
@@ -77,7 +84,6 @@ class Runner {
   const Runtime& runtime_;
   std::string path_;
   int threads_;
-  Log log_;
   std::vector<Port> inputs_, outputs_;
   std::vector<size_t> input_at_, output_at_;  // where the runtime has a port
   std::unique_ptr<InnerSession> fallback_;
@@ -86,6 +92,21 @@ class Runner {
   std::vector<Instance*> free_;
   std::mutex mutex_;
   std::condition_variable freed_;
+};
+
+// Sessions that this thread starts meanwhile take these runners for nodes EPContext of their paths: a trial runs the
+// model that will serve. One at a time per thread.
+class Lending {
+ public:
+  explicit Lending(std::vector<std::shared_ptr<Runner>> runners);
+  ~Lending();
+  Lending(const Lending&) = delete;
+  Lending& operator=(const Lending&) = delete;
+  // The runner of that path; null: none is lent.
+  static std::shared_ptr<Runner> find(const std::string& path);
+
+ private:
+  std::vector<std::shared_ptr<Runner>> runners_;
 };
 
 }  // namespace tilewright::provider

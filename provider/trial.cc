@@ -49,14 +49,14 @@ MadeInput make_input(const Runtime& runtime, const ort::MemoryInfo* memory, int3
   return made;
 }
 
-// Both sides of a trial, and their inputs at the model file's largest or least sizes.
+// Both sides of a trial, and their inputs at the largest or least sizes of the parts.
 class Race {
  public:
-  Race(const GraphView& graph, const Region& region, const std::string& onnx, const Runner& runner,
-       const Options& options, double seconds)
-      : runtime_(graph.runtime()), graph_(graph), region_(region), runner_(runner),
-        options_(options), cpu_(runtime_, onnx, options.threads, {region.inputs, region.outputs}),
-        memory_(runtime_), seconds_(seconds) {
+  Race(const GraphView& graph, const Region& region, const std::string& onnx,
+       const std::vector<Part>& parts, const Options& options, double seconds, double most)
+      : runtime_(graph.runtime()), graph_(graph), region_(region), parts_(parts), options_(options),
+        cpu_(runtime_, onnx, options.threads, {region.inputs, region.outputs}), memory_(runtime_),
+        seconds_(seconds), most_(most) {
     runtime_.checked<ort::CreateCpuMemoryInfo>(0, 0, memory_.out());
   }
 
@@ -89,20 +89,25 @@ class Race {
  private:
   void start_own() {
     if (own_ != nullptr) return;
-    std::string trust;
-    for (const std::string& key : options_.trust) trust += key + ",";
-    const InnerSession::ProviderOptions own = {{"trial", "0"},
-                                               {"fallback", "0"},
-                                               {"threads", std::to_string(options_.threads)},
-                                               {"trust", trust}};
+    std::vector<Context> contexts;
+    std::vector<std::shared_ptr<Runner>> runners;
+    for (const Part& part : parts_) {
+      contexts.push_back({&part.region, part.runner->path()});
+      runners.push_back(part.runner);
+    }
+    const Lending lending(std::move(runners));
+    const InnerSession::ProviderOptions own = {
+        {"trial", "0"}, {"fallback", "0"}, {"threads", std::to_string(options_.threads)}};
     own_ = std::make_unique<InnerSession>(
-        runtime_, context_model(graph_, region_, runner_.path()), options_.threads,
+        runtime_, onnx_of(graph_, region_, contexts).text(), options_.threads,
         InnerSession::Names{region_.inputs, region_.outputs}, own);
   }
 
   std::vector<int64_t> sizes_of(const std::string& name, bool largest) const {
-    const auto port = std::ranges::find(runner_.inputs(), name, &Port::name);
-    if (port != runner_.inputs().end()) return largest ? port->most : port->least;
+    for (const Part& part : parts_) {
+      const auto port = std::ranges::find(part.runner->inputs(), name, &Port::name);
+      if (port != part.runner->inputs().end()) return largest ? port->most : port->least;
+    }
     std::vector<int64_t> sizes = graph_.type(name).sizes;  // of an input that no output depends on
     for (int64_t& size : sizes) size = std::max<int64_t>(1, size);
     return sizes;
@@ -142,28 +147,17 @@ class Race {
   const Runtime& runtime_;
   const GraphView& graph_;
   const Region& region_;
-  const Runner& runner_;
+  const std::vector<Part>& parts_;
   const Options& options_;
   InnerSession cpu_;
   std::unique_ptr<InnerSession> own_;
   OwnedMemoryInfo memory_;
-  double seconds_;
-  double most_ = most_time(is_part(graph_, region_));
+  double seconds_, most_;
 };
 
-Verdict try_out(const GraphView& graph, const Region& region, const std::string& onnx,
-                const Runner& runner, const Options& options, double seconds) {
-  Race race(graph, region, onnx, runner, options, seconds);
-  Verdict verdict = race.run(true);
-  const bool ranged =
-      std::ranges::any_of(runner.inputs(), [](const Port& p) { return p.least != p.most; });
-  if (!ranged || !verdict.problem.empty() || !verdict.failure.empty()) return verdict;
-  const Verdict least = race.run(false);
-  verdict.ratio = std::max(verdict.ratio, least.ratio);
-  verdict.difference = std::max(verdict.difference, least.difference);
-  verdict.problem = least.problem;
-  verdict.failure = least.failure;
-  return verdict;
+bool is_ranged(const Part& part) {
+  return std::ranges::any_of(part.runner->inputs(),
+                             [](const Port& p) { return p.least != p.most; });
 }
 
 std::string processor_name() {
@@ -237,19 +231,40 @@ void keep_trial(const Runner& runner, const std::string& key, const Trials& tria
 
 }  // namespace
 
+std::string percent(double ratio) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.0f%%", ratio * 100);
+  return text.data();
+}
+
+Verdict race(const GraphView& graph, const Region& whole, const Rope& onnx,
+             const std::vector<Part>& parts, const Options& options, double seconds, double most) {
+  Race race(graph, whole, onnx.text(), parts, options, seconds, most);
+  Verdict verdict = race.run(true);
+  const bool ranged = std::ranges::any_of(parts, is_ranged);
+  if (!ranged || !verdict.problem.empty() || !verdict.failure.empty()) return verdict;
+  const Verdict least = race.run(false);
+  verdict.ratio = std::max(verdict.ratio, least.ratio);
+  verdict.difference = std::max(verdict.difference, least.difference);
+  verdict.problem = least.problem;
+  verdict.failure = least.failure;
+  return verdict;
+}
+
 Verdict verdict_on(const GraphView& graph, const Region& region, const Rope& onnx,
-                   const Runner& runner, const Options& options, double seconds) {
-  const std::string key = key_of(runner, graph.runtime(), options);
-  const Trials known = known_trials(runner, key);
-  if (known.settled(most_time(is_part(graph, region)))) return known.verdict;
+                   const std::shared_ptr<Runner>& runner, const Options& options, double seconds) {
+  const std::string key = key_of(*runner, graph.runtime(), options);
+  const Trials known = known_trials(*runner, key);
+  const double most = most_time(is_part(graph, region));
+  if (known.settled(most)) return known.verdict;
   Verdict verdict;
   try {
-    verdict = try_out(graph, region, onnx.text(), runner, options, seconds);
+    verdict = race(graph, region, onnx, {{region, runner}}, options, seconds, most);
   } catch (const ProviderError& e) {
     verdict.problem = e.what();  // such as a region that is too large for a session of its own
   }
   if (verdict.problem.empty() && verdict.failure.empty())
-    keep_trial(runner, key, {verdict, known.count + 1});
+    keep_trial(*runner, key, {verdict, known.count + 1});
   return verdict;
 }
 

@@ -29,7 +29,7 @@ LAYERS: dict[str, set[str]] = {
     "bench": {"base", "ir", "kernel", "codegen", "runtime", "database", "tuner"},
     "examples": {"base", "ir", "runtime", "models", "database"},
     "python": set(),
-    "provider": set(),
+    "provider": {"serving"},
     "ggml_backend": set(),
 }
 FOLDERS = [*LAYERS, "include/tilewright", "tests"]

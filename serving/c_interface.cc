@@ -18,14 +18,6 @@
 using tilewright::serving::guarded;
 using tilewright::serving::require;
 
-struct tw_library {
-  tw_library(const char* path, tilewright::serving::Library::Log log,
-             tilewright::database::Trust trust, tilewright::serving::LaunchObserver asked)
-      : library(path, std::move(log), std::move(trust)), observer(asked) {}
-  tilewright::serving::Library library;
-  tilewright::serving::LaunchObserver observer;
-};
-
 struct tw_prepared {
   explicit tw_prepared(std::unique_ptr<tilewright::serving::Prepared> made)
       : prepared(std::move(made)) {}

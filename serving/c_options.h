@@ -1,9 +1,19 @@
 // Structs of the C interface that several of its functions read.
 #pragma once
 
+#include <utility>
+
 #include "database/trust/trust.h"
 #include "serving/library.h"
 #include "tilewright/tilewright.h"
+
+struct tw_library {
+  tw_library(const char* path, tilewright::serving::Library::Log log,
+             tilewright::database::Trust trust, tilewright::serving::LaunchObserver asked)
+      : library(path, std::move(log), std::move(trust)), observer(asked) {}
+  tilewright::serving::Library library;
+  tilewright::serving::LaunchObserver observer;
+};
 
 namespace tilewright::serving {
 

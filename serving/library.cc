@@ -91,6 +91,14 @@ std::string next_of(const ReportLine& line) {
   return line.command.empty() ? "" : "; this would tune it: " + line.command;
 }
 
+// The command that helps a miss. New kernels in a file that others may write would not be loaded either: its reason
+// says what helps.
+std::string command_for(const Table& table, const Request& request, const std::string& reason) {
+  const std::string& distrust = table.distrust();
+  const bool untrusted = !distrust.empty() && reason.find(distrust) != std::string::npos;
+  return untrusted ? "" : tune_command(table, request);
+}
+
 database::ThreadsAsked threads_of(const Target& target, const PrepareOptions& options) {
   return {target.has_threads ? options.threads : 0, available_threads()};
 }
@@ -209,6 +217,29 @@ std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options,
   return prepared;
 }
 
+std::vector<ReportLine> Library::look_up(const PrepareOptions& options,
+                                         const std::vector<SpecFacts>& specs) {
+  const Device device = device_for(options);
+  std::vector<ReportLine> lines;
+  for (const SpecFacts& spec : specs) {
+    const Request request{spec, device.target, device.identity, threads_of(device.target, options),
+                          nullptr};
+    Box box;
+    for (const Dim& d : spec.dims) box.push_back({d.max, d.max});
+    const std::vector<Candidate> found = candidates(table_, request, box);
+    ReportLine line;
+    if (!found.empty()) {
+      line = line_of(request, found.front(), box);
+    } else {
+      line.spec = spec.text;
+      line.reason = miss_reason(table_, request);
+    }
+    if (line.outcome != TW_HIT) line.command = command_for(table_, request, line.reason);
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options, const Device& device,
                                            const std::vector<Request>& requests) {
   auto prepared = std::make_unique<Prepared>();
@@ -280,10 +311,7 @@ void Library::serve_box(const Request& request, const Choice& choice, const Devi
     line.sizes = box_text(request.dims, piece);
     line.reason = failures_in(piece, failures);
     if (line.reason.empty()) line.reason = miss_reason(table_, request);
-    // New kernels in a file that others may write would not be loaded either: the reason says what helps.
-    const std::string& distrust = table_.distrust();
-    const bool untrusted = !distrust.empty() && line.reason.find(distrust) != std::string::npos;
-    if (!untrusted) line.command = tune_command(table_, request);
+    line.command = command_for(table_, request, line.reason);
     report.push_back(std::move(line));
   }
 }

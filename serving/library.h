@@ -71,7 +71,10 @@ class Library {
 
   // Throws SpecError, ServingError, TargetError.
   std::unique_ptr<Prepared> prepare(const PrepareOptions& options);
-  // The same of specs about which everything is known; options.specs do not count. One thread at a time, and
+  // The first kernel for each of these specs, at its largest sizes. Loads nothing, and logs nothing.
+  std::vector<ReportLine> look_up(const PrepareOptions& options,
+                                  const std::vector<SpecFacts>& specs);
+  // As prepare() of specs about which everything is known; options.specs do not count. One thread at a time, and
   // never beside the other: what it loads runs when all is loaded.
   std::unique_ptr<Prepared> prepare(const PrepareOptions& options,
                                     const std::vector<SpecFacts>& specs);

@@ -9,8 +9,7 @@
 namespace tilewright::cli {
 namespace {
 
-constexpr double kForbidden = 1e3;  // seconds, of what is not there
-constexpr double kShare = 0.33;     // of the time limit, for first answers in other layouts
+constexpr double kShare = 0.33;  // of the time limit, for first answers in other layouts
 
 bool is_chosen_by_time(const ProgramArguments& a, const ModelProgram& program,
                        const database::Store& store) {
@@ -53,7 +52,7 @@ graph::Graph with_timed_layouts(const ProgramArguments& a, const ModelProgram& p
   if (!is_chosen_by_time(a, program, store)) return program.graph;
   const Lookup lookup(a.common);
   StoredTimes times{lookup, store};
-  if (lacking == Lacking::Avoided) times.otherwise = kForbidden;
+  if (lacking == Lacking::Avoided) times.otherwise = graph::kForbiddenSeconds;
   return optimized(program.model, a, program.narrowing, std::ref(times));
 }
 

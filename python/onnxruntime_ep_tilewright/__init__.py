@@ -8,6 +8,7 @@ nodes that they were compiled from.
     session = onnxruntime.InferenceSession("model.onnx", options)
 
 `python -m onnxruntime_ep_tilewright model.onnx models --dim batch=1` fills the folder.
+With database="kernels.db" in place of `models` a session takes kernels from a database that `tune-cli tune` filled.
 https://onnxruntime.ai/docs/execution-providers/plugin-ep-libraries explains such libraries.
 """
 from __future__ import annotations

@@ -1,21 +1,12 @@
 // The functions of the C interface for whole models.
-#include <fmt/format.h>
-
 #include <memory>
 
-#include "serving/c_options.h"
 #include "serving/fork.h"
-#include "serving/models/model.h"
+#include "serving/models/c_model.h"
 #include "serving/status.h"
 
 using tilewright::serving::guarded;
 using tilewright::serving::require;
-
-struct tw_model {
-  tw_model(const std::string& path, const tilewright::serving::ModelOptions& options)
-      : model(path, options) {}
-  tilewright::serving::Model model;
-};
 
 namespace serving = tilewright::serving;
 
@@ -63,12 +54,7 @@ tw_status tw_model_open(const char* path, const tw_model_options* options,
     require(path, "path");
     require(model, "model");
     const serving::NoFork no_fork;
-    tw_model_options read = {};
-    if (options != nullptr) read = serving::read_struct(options, "tw_model_options");
-    if (read.threads < 0) {
-      throw serving::ServingError(TW_ERROR_ARGUMENT,
-                                  fmt::format("threads is {}; expected 0 or more", read.threads));
-    }
+    const tw_model_options read = serving::read_model_options(options);
     tw_open_options open = {};
     if (read.open != nullptr) open = serving::read_struct(read.open, "tw_open_options");
     serving::ModelOptions own;

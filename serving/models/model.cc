@@ -19,6 +19,11 @@ namespace tilewright::serving {
 
 Model::Model(const std::string& path, const ModelOptions& options) { load(path, options); }
 
+Model::Model(StoredModel source, std::unique_ptr<Prepared> prepared)
+    : prepared_(std::move(prepared)) {
+  build(source, nullptr);
+}
+
 Model::~Model() = default;
 
 void* Model::state_data(size_t index) const {
@@ -37,16 +42,17 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   prepare.alignment = graph::kValueAlignment;
   prepare.emulate = options.emulate;
   prepare.observer = options.observer;
-  dims_ = graph.dims;
-  std::vector<SpecFacts> specs;
-  std::set<std::string_view> known;
-  for (const NodeSpec& spec : source.index().specs) {
-    if (known.insert(spec.facts.text).second) specs.push_back(spec.facts);
-  }
-  prepared_ = library_->prepare(prepare, specs);
-  gpu_ = prepared_->gpu();
-  if (gpu_ != nullptr) place_ = {kDLCUDA, gpu_->index(), prepare.alignment};
+  prepared_ = library_->prepare(prepare, source.index().facts());
   if (Target::parse(prepare.target).is_cuda()) require_no_states(graph);
+  build(source, options.states_of);
+  if (options.log) log_untuned(path, options.log);
+}
+
+void Model::build(StoredModel& source, const Model* states_of) {
+  const graph::Graph& graph = source.graph();
+  dims_ = graph.dims;
+  gpu_ = prepared_->gpu();
+  if (gpu_ != nullptr) place_ = {kDLCUDA, gpu_->index(), graph::kValueAlignment};
   const graph::Plan plan = graph::plan_memory(graph);
   frames_.emplace_back();
   Frame& frame = frames_.front();
@@ -57,7 +63,7 @@ void Model::load(const std::string& path, const ModelOptions& options) {
   arena_ = Block(plan.bytes, gpu_);
   frame.base = static_cast<char*>(arena_.data());
   frame.constants.resize(graph.values.size());
-  add_states(graph, options.states_of);
+  add_states(graph, states_of);
   add_ports(source);
   add_steps(source, plan);
   for (const Frame& each : frames_) {
@@ -71,7 +77,6 @@ void Model::load(const std::string& path, const ModelOptions& options) {
       for (const auto& step : steps_) run_step(*step, none, {nullptr, stream}, false);
     });
   }
-  if (options.log) log_untuned(path, options.log);
 }
 
 // Writes, plain nodes and rounds of loops are the host's work, and a captured run has no row that changes.

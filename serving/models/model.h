@@ -57,6 +57,8 @@ class Model {
   // Throws DatabaseError, TrustError, GraphError, and ServingError: a miss that names all nodes without a
   // kernel, or a state that `states_of` does not have.
   Model(const std::string& path, const ModelOptions& options);
+  // The program of `source` on kernels that were prepared for its specs. Throws GraphError.
+  Model(StoredModel source, std::unique_ptr<Prepared> prepared);
   ~Model();
 
   const std::vector<Port>& inputs() const { return inputs_; }
@@ -97,6 +99,7 @@ class Model {
   struct Step;
 
   void load(const std::string& path, const ModelOptions& options);
+  void build(StoredModel& source, const Model* states_of);
   void log_untuned(const std::string& path, const Library::Log& log) const;
   void add_states(const graph::Graph& graph, const Model* lender);
   std::shared_ptr<Block> lent(const Port& state) const;

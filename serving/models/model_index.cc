@@ -251,6 +251,15 @@ std::map<const graph::Node*, size_t> number_specs(const graph::Graph& graph, con
 
 }  // namespace
 
+std::vector<SpecFacts> ModelIndex::facts() const {
+  std::vector<SpecFacts> all;
+  std::set<std::string_view> known;
+  for (const NodeSpec& spec : specs) {
+    if (known.insert(spec.facts.text).second) all.push_back(spec.facts);
+  }
+  return all;
+}
+
 std::map<const graph::Node*, size_t> specs_of_nodes(const graph::Graph& graph) {
   return number_specs(graph, [](const graph::Graph&, const graph::Node&) {});
 }

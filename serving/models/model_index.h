@@ -26,6 +26,9 @@ struct NodeSpec {
 struct ModelIndex {
   std::vector<NodeSpec> specs;  // in the order in which the program has them first
   StoredWorkloads workloads;
+
+  // Each spec once, though several texts of the program may become one.
+  std::vector<SpecFacts> facts() const;
 };
 
 // Which of the specs each workload has, also those of bodies.

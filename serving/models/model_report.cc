@@ -33,7 +33,7 @@ void Model::require_kernels(const StoredModel& source) const {
     int count = 0;
     std::string first, command;
   };
-  const std::string& distrust = source.distrust();
+  const std::string distrust = source.distrust();
   std::map<std::string, Nodes> reasons;
   for (const ReportLine& line : prepared_->report()) {
     if (line.outcome != TW_MISS) continue;

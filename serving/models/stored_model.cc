@@ -93,6 +93,11 @@ StoredModel::StoredModel(const std::string& path, database::Trust trust)
   index_ = make_index(graph_, Table::all_of(*store_));
 }
 
+StoredModel::StoredModel(graph::Graph program) : graph_(std::move(program)) {
+  graph::verify(graph_);
+  index_ = make_index(graph_, {});
+}
+
 const std::string& StoredModel::data(const graph::Value& constant) {
   if (constant.data != nullptr) return *constant.data;
   if (hash_ == constant.hash) return data_;

@@ -26,6 +26,8 @@ class StoredModel {
  public:
   // Throws DatabaseError, TrustError and GraphError.
   explicit StoredModel(const std::string& path, database::Trust trust = {});
+  // A program in memory, whose constants have their data, without kernels. Throws GraphError.
+  explicit StoredModel(graph::Graph program);
 
   // Larger constants come without their data. What specs say was checked when the file was written, or else here
   // where the file is not trusted or has no index.
@@ -33,9 +35,9 @@ class StoredModel {
   const ModelIndex& index() const { return index_; }
   // The target that the file was compiled for: "cuda:sm_90a", or "native" where it is for CPUs.
   const std::string& target() const { return target_; }
-  // Kernels of the file, which are read when they are used. Takes the workloads out of the index.
   // Why others may decide the file's content; empty when it is trusted.
-  const std::string& distrust() const { return store_->distrust(); }
+  std::string distrust() const { return store_ == nullptr ? "" : store_->distrust(); }
+  // Kernels of the file, which are read when they are used. Takes the workloads out of the index.
   Table take_table() { return Table(store_, std::move(index_.workloads)); }
   // The elements of a constant, until the next call. Throws DatabaseError.
   const std::string& data(const graph::Value& constant);
@@ -45,7 +47,7 @@ class StoredModel {
  private:
   std::string part(const std::string& name) const;
 
-  std::shared_ptr<const database::Store> store_;
+  std::shared_ptr<const database::Store> store_;  // null: a program in memory
   graph::Graph graph_;
   ModelIndex index_;
   std::string target_ = "native";

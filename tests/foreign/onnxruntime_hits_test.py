@@ -1,29 +1,136 @@
-"""Kernels of a database in ONNX Runtime, trials of model files, and parts of a graph.
+"""Kernels of a database in ONNX Runtime, with model files and without, trials, and parts of a graph.
 
 usage: onnxruntime_hits_test.py TUNE_CLI"""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 from unittest import mock
 
-from provider_support import TUNE_CLI, ProviderTest, captured, dense, log_of, rows, session, with_foreign_node
+from provider_support import TUNE_CLI, ProviderTest, captured, dense, log_of, on_cpu, rows, session, with_foreign_node
 from support import main
 
+import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 import onnxruntime_ep_tilewright as package  # noqa: E402
 import onnxruntime_ep_tilewright._parts as parts  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
 
 
-class Hits(ProviderTest):
-    """Kernels that a database has, and no others."""
+class HitsTest(ProviderTest):
+    def setUp(self):
+        super().setUp()
+        self.database = self.folder / "k.db"
 
     def tuned(self, *specs):
         done = subprocess.run([TUNE_CLI, "tune", *specs, "--trials", "2", "--threads", "1", "--quiet", "--db",
-                               self.folder / "k.db"], capture_output=True, text=True, check=False)
+                               self.database], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Database(HitsTest):
+    """Sessions that look into a database themselves."""
+
+    FUSED = "matmul:m=2,n=64,k=64,epilogue=[bias,relu]"
+    PART = "matmul:m=2,n=64,k=64,epilogue=[bias]"
+    ONE_LINE = r"\A[^\n]*\d+ nodes run as before, since [^\n]*%s[^\n]*\Z"
+
+    def warnings_of(self, model: bytes, **options) -> str:
+        with captured() as lines:
+            self.made = session(model, database=self.database, **options)
+        return "\n".join(line for line in lines if "Tilewright" in line)
+
+    def test_hits_run_without_a_model_file(self):
+        self.tuned(self.FUSED)
+        files = sorted(self.folder.rglob("*"))
+        self.assertEqual(self.warnings_of(dense(0, 2), trial=0, whole=True), "")
+        self.expect_same(dense(0, 2), rows(2), self.made)
+        self.assertEqual(sorted(self.folder.rglob("*")), files, "nothing is written")
+
+    def tuned_for(self, operator: str, *options) -> bytes:
+        """A dense layer with this operator in the place of Relu, of whose workloads the database has kernels."""
+        model = onnx.load_from_string(dense(0, 2))
+        model.graph.node[2].op_type = operator
+        text = model.SerializeToString()
+        file, specs = self.folder / "model.onnx", self.folder / "specs.json"
+        file.write_bytes(text)
+        done = subprocess.run([TUNE_CLI, "extract", file, "-o", specs, *options], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.tuned(specs)
+        return text
+
+    def test_nodes_are_hits_where_the_fused_kernel_is_none(self):
+        for options in ([], ["--no-fusion"]):
+            self.database = self.folder / f"{len(options)}.db"
+            text = self.tuned_for("Abs", *options)
+            self.assertEqual(self.warnings_of(text, trial=0, whole=True), "")
+            self.expect_same(text, rows(2), self.made)
+
+    def test_in_a_folder_that_is_only_read_and_without_a_compiler(self):
+        self.tuned(self.FUSED)
+        folder = self.folder / "read"
+        folder.mkdir()
+        shutil.copyfile(self.database, folder / "k.db")
+        (folder / "k.db").chmod(0o444)
+        folder.chmod(0o555)
+        self.addCleanup(folder.chmod, 0o755)
+        done = self.alone(dense(0, 2), trial=0, database=folder / "k.db", env={"PATH": "/nonexistent"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        want, = on_cpu(dense(0, 2), rows(2))
+        self.assertLess(np.abs(np.load(self.folder / "y.npy") - want).max(), 1e-4 * np.abs(want).max())
+        self.assertEqual([file.name for file in folder.iterdir()], ["k.db"])
+
+    def test_a_replaced_database(self):
+        self.tuned(self.FUSED)
+        self.assertEqual(self.warnings_of(dense(0, 2), trial=0, whole=True), "")
+        before = self.made
+        full, self.database = self.database, self.folder / "other.db"
+        self.tuned("softmax:m=3,n=5")
+        os.replace(self.database, full)
+        self.database = full
+        self.assertRegex(self.warnings_of(dense(0, 2)), self.ONE_LINE % "never tuned")
+        for made in (before, self.made):
+            self.expect_same(dense(0, 2), rows(2), made)
+
+    def test_a_database_that_others_may_write(self):
+        self.tuned(self.FUSED)
+        self.database.chmod(0o666)
+        self.assertRegex(self.warnings_of(dense(0, 2)), self.ONE_LINE % "may be written by others")
+
+    def test_without_a_database(self):
+        self.assertRegex(self.warnings_of(dense(0, 2)), self.ONE_LINE % "option database: there is no database")
+
+    def test_open_sizes(self):
+        self.tuned(self.FUSED)
+        self.assertRegex(self.warnings_of(dense()), self.ONE_LINE % "input 'x' has open sizes")
+
+    def test_the_graph_is_timed_with_its_parts(self):
+        """Whether they win is up to the machine: each says one of two things."""
+        self.tuned(self.FUSED, self.PART)
+        slower = r"takes (\d+)% of the CPU provider's time here, of which it may take 98%"
+        faster = r"takes (\d+)% of the CPU provider's time"
+        for model, nodes in ((dense(0, 2), 3), (with_foreign_node().SerializeToString(), 2)):
+            said = log_of(model, database=self.database)
+            kept = re.search(rf"claimed 1 parts with {nodes} nodes for hits of \S+, with which the graph {faster}", said)
+            lost = re.search(rf"the graph with 1 part on hits of \S+ {slower}", said)
+            self.assertTrue(bool(kept) != bool(lost), said)
+            if kept:
+                self.assertLessEqual(int(kept.group(1)), 98)
+            else:
+                self.assertGreaterEqual(int(lost.group(1)), 98)
+            with captured():
+                made = session(model, database=self.database)
+            self.expect_same(model, rows(2), made)
+
+    def test_parts_of_other_outputs_are_left_out(self):
+        text = self.tuned_for("Tanh")  # which nobody calculates alike to the last bit
+        self.assertRegex(self.warnings_of(text, tolerance=1e-12), self.ONE_LINE % "has outputs that differ")
+
+
+class Hits(HitsTest):
+    """Model files of kernels that a database has, and no others."""
 
     def hits_of(self, model: bytes) -> list[pathlib.Path]:
         with captured():

@@ -163,7 +163,7 @@ class Absence(ProviderTest):
         self.assertRegex(lines[-1], "nodes run as before, since .* cannot serve: ")
 
     def test_options_are_refused_with_what_would_do(self):
-        for name, value, text in (("model", "x", "there are models, dump, alone, exclude"), ("trial", "2", "expected 0 or 1")):
+        for name, value, text in (("model", "x", "there are models, database, dump, alone, exclude"), ("trial", "2", "expected 0 or 1")):
             with self.assertRaisesRegex(Exception, text), captured():
                 session(dense(), **{name: value})
 

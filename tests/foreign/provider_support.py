@@ -92,13 +92,13 @@ ALONE = """
 import sys
 import numpy as np
 import onnxruntime as ort
-library, folder, trial = sys.argv[1:]
+library, folder, *own = sys.argv[1:]
 ort.register_execution_provider_library("tilewright", library)
 device, = [one for one in ort.get_ep_devices() if one.ep_name == "TilewrightExecutionProvider"]
 settings = ort.SessionOptions()
 settings.intra_op_num_threads = 1
 settings.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-settings.add_provider_for_devices([device], {"models": folder + "/models", "threads": "1", "trial": trial})
+settings.add_provider_for_devices([device], {"threads": "1", **dict(option.split("=", 1) for option in own)})
 made = ort.InferenceSession(folder + "/alone.onnx", settings)
 np.save(folder + "/y.npy", made.run(None, {"x": np.load(folder + "/x.npy")})[0])
 """
@@ -136,10 +136,12 @@ class ProviderTest(unittest.TestCase):
             files.append(self.models / (region.stem + ".tw"))
         return files
 
-    def alone(self, model: bytes, trial: int, count=2, size=64, env=(), **options) -> subprocess.CompletedProcess:
+    def alone(self, model: bytes, trial: int, count=2, size=64, env=(), database=None, **options) -> subprocess.CompletedProcess:
+        own = f"database={database}" if database else f"models={self.folder}/models"
         (self.folder / "alone.onnx").write_bytes(model)
         np.save(self.folder / "x.npy", rows(count, size)["x"])
-        return subprocess.run([sys.executable, "-c", ALONE, LIBRARY, str(self.folder), str(trial)], capture_output=True,
+        return subprocess.run([sys.executable, "-c", ALONE, LIBRARY, str(self.folder), f"trial={trial}", own],
+                              capture_output=True,
                               text=True, check=False, env={**os.environ, **dict(env)}, **options)
 
     def expect_same(self, model, inputs: dict, made: ort.InferenceSession, tolerance=1e-4):

@@ -19,9 +19,10 @@ class RegionTest : public ::testing::Test {
   FakeInfo* value(const std::string& name, std::vector<int64_t> sizes = {2, 3}) {
     return graph.value(name, std::move(sizes));
   }
-  std::vector<Region> regions(const std::set<std::string>& excluded = {}) {
+  std::vector<Region> regions(const std::set<std::string>& excluded = {},
+                              const std::set<std::string>& missing = {}) {
     view.emplace(stand_in.runtime(), as_graph(graph));
-    return regions_of(*view, excluded);
+    return regions_of(*view, excluded, missing);
   }
   static std::vector<std::string> ops(const Region& region) {
     std::vector<std::string> names;
@@ -47,6 +48,27 @@ TEST_F(RegionTest, AWholeGraphIsOneRegion) {
   EXPECT_THAT(found[0].inputs, ElementsAre("x"));
   EXPECT_THAT(found[0].constants, ElementsAre("w"));
   EXPECT_THAT(found[0].outputs, ElementsAre("y"));
+}
+
+TEST_F(RegionTest, MissingNamesAreOfNodesAlone) {
+  auto *x = value("x"), *m = value("m"), *r = value("r"), *y = value("y");
+  y->is_output = true;
+  graph.node("Mul", {x, x}, {m});
+  graph.node("Relu", {m}, {r});
+  graph.node("Exp", {r}, {y});
+  graph.nodes[1].name = "";
+  const auto left = [&](const std::string& missing) {
+    std::vector<std::string> all;
+    for (const Region& region : regions({}, {missing})) {
+      for (const std::string& op : ops(region)) all.push_back(op);
+    }
+    return all;
+  };
+  EXPECT_THAT(left("node0"), ElementsAre("Relu", "Exp"));
+  EXPECT_THAT(left("r"), ElementsAre("Mul", "Exp"));
+  for (const char* other : {"m", "y", "Relu"}) {
+    EXPECT_THAT(left(other), ElementsAre("Mul", "Relu", "Exp")) << other;
+  }
 }
 
 // Abs feeds NonZero and, past it, Add: one region of both would wait for itself.
@@ -124,6 +146,40 @@ TEST_F(RegionTest, ItsDigestFollowsConstantsAndShapes) {
   weight.data[7] = 1;
   x->sizes = {4, 3};
   EXPECT_NE(digest(), first);
+}
+
+// The part reads what stands between its nodes, and its first output is another node's input alone.
+TEST_F(RegionTest, ContextsStandBehindWhatTheyReadWithTheTypesOfTheirOutputs) {
+  FakeValue weight{ort::kF32, {3}, std::vector<char>(12, 1)};
+  auto *x = value("x"), *w = value("w", {3}), *m = value("m"), *v = value("v"), *t = value("t"),
+       *y = value("y");
+  w->constant = &weight;
+  y->is_output = true;
+  graph.node("Mul", {x, w}, {m});
+  graph.node("Exp", {v}, {t});
+  graph.node("Add", {m, t}, {y});
+  regions();
+  const Region whole = *whole_of(*view);
+  Region part{{whole.nodes[0], whole.nodes[2]}, {"x", "t"}, {"w"}, {"y"}};
+  const std::string text = onnx_of(*view, whole, {{&part, "kernels"}}).text();
+  const onnx::Model model = onnx::read_model(text, "contexts.onnx");
+  ASSERT_EQ(model.nodes.size(), 2u);
+  EXPECT_EQ(model.nodes[0].op, "Exp");
+  EXPECT_EQ(model.nodes[1].full_op(), "com.microsoft.EPContext");
+  EXPECT_THAT(model.nodes[1].inputs, ElementsAre("x", "t"));
+  EXPECT_EQ(model.nodes[1].text("ep_cache_context", ""), "kernels");
+  EXPECT_THAT(model.constants, IsEmpty());
+  EXPECT_THAT(model.values, IsEmpty());
+
+  Region first{{whole.nodes[0]}, {"x"}, {"w"}, {"m"}};
+  const std::string other = onnx_of(*view, whole, {{&first, "kernels"}}).text();
+  const onnx::Model typed = onnx::read_model(other, "contexts.onnx");
+  ASSERT_EQ(typed.values.size(), 1u);
+  EXPECT_EQ(typed.values[0].name, "m");
+  EXPECT_EQ(typed.values[0].shape->size(), 2u);
+
+  Region second{{whole.nodes[1]}, {"v", "y"}, {}, {"t"}};
+  EXPECT_THROW(onnx_of(*view, whole, {{&second, "a circle"}}), ProviderError);
 }
 
 std::vector<OwnedValue> values(const Runtime& runtime, FakeValue& value) {

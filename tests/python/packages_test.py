@@ -99,14 +99,15 @@ class Packages(unittest.TestCase):
         names = self.names("onnxruntime_ep_tilewright")
         libraries = {name for name in names if ".so" in name}
         self.assertEqual(libraries, {f"onnxruntime_ep_tilewright/lib/{name}" for name in (
-            "libonnxruntime_ep_tilewright.so", "libtilewright.so.0", "libsqlite3.so.0", "libsodium.so.23")})
+            "libonnxruntime_ep_tilewright.so", "libsqlite3.so.0", "libsodium.so.23")})
         self.assertIn("onnxruntime_ep_tilewright/__init__.py", names)
         python = self.environment("provider", self.wheels["onnxruntime_ep_tilewright"])
         path = run(python, "-c", "import onnxruntime_ep_tilewright as ep; print(ep.get_library_path(), ep.get_ep_name())",
                    cwd=self.folder).stdout.split()
         self.assertEqual(path[1], "TilewrightExecutionProvider")
         package = pathlib.Path(path[0]).parents[1]
-        self.loads_from_inside(package, "lib/libonnxruntime_ep_tilewright.so", "libtilewright.so.0", "libsqlite3.so.0")
+        self.loads_from_inside(package, "lib/libonnxruntime_ep_tilewright.so", "libsqlite3.so.0",
+                               "libsodium.so.23")
 
     def test_metadata(self):
         tuner, runtime = self.metadata("tilewright"), self.metadata("tilewright_runtime")
