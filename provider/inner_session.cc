@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "provider/options.h"
+#include "provider/runner.h"
 
 namespace tilewright::provider {
 namespace {
