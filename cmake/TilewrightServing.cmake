@@ -8,7 +8,7 @@ target_include_directories(tw_serving INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
 # tilewright_serves(TARGET MAP): a shared library with serving/ and what it needs inside, which shows the symbols of
-# MAP alone. What none of these reaches is dropped. The static libraries by file, not as targets: their users' needs
+# MAP alone. Code that none of these reaches is dropped. The static libraries by file, not as targets: their users' needs
 # (fmt's shared library) are not those of this one.
 get_target_property(fmt_type fmt::fmt TYPE)
 function(tilewright_serves target map)

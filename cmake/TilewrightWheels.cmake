@@ -1,7 +1,8 @@
 # Content of the Python packages besides their sources, as components of the installation:
 # `python_runtime` puts the module and libtilewright.so into tilewright/, `python_tuner` puts tune-cli
-# into tilewright_tuner/, `python_provider` the provider into onnxruntime_ep_tilewright/, all with the shared libraries that these load. `libraries` puts those beside
-# an installed tree, for an archive that runs elsewhere.
+# into tilewright_tuner/, `python_provider` the provider into onnxruntime_ep_tilewright/, all with the
+# shared libraries that these load. `libraries` puts those beside an installed tree, for an archive that runs
+# elsewhere.
 
 # The C library belongs to the machine, and so does the C++ runtime: another package in the same process
 # may need a newer one. The wheels' platform tag names the oldest that will do.

@@ -16,7 +16,7 @@ enum class Processor : uint8_t { Cpu, Gpu };
 
 // Seconds that a workload takes, by its spec; nothing where they are not known.
 using Seconds = std::function<std::optional<double>(const std::string& spec)>;
-// Of a workload that is not to be chosen, since it has no kernel.
+// Stands for the time of a workload that is not to be chosen, since it has no kernel.
 inline constexpr double kForbiddenSeconds = 1e3;
 
 // Views, fusion of functions, attention, and moves folded into their readers, until nothing changes; then

@@ -17,7 +17,7 @@ constexpr std::array kUnpredictable = {
     std::string_view("Multinomial"),      std::string_view("Bernoulli"),
     std::string_view(kContextOp)};
 
-// What the importer calls the node.
+// The name that the importer gives the node.
 std::string label_of(const NodeView& node) {
   if (!node.name.empty()) return node.name;
   const auto first = std::ranges::find_if(node.outputs, [](const auto& o) { return !o.empty(); });

@@ -205,7 +205,7 @@ std::string context_message(const Context& context) {
                        number("main_context", 1), word("source", kProviderName)});
 }
 
-// What stands in a region: a node, or a context in the place of several.
+// A statement of a region: a node, or a context in the place of several.
 struct Item {
   const NodeView* node = nullptr;
   const Context* context = nullptr;

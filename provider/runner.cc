@@ -92,7 +92,7 @@ tw_model* open_file(const std::string& path, const Options& options, const Runne
   return model;
 }
 
-// Of this thread; null: nothing is lent.
+// Lent by this thread; null: nothing.
 thread_local const std::vector<std::shared_ptr<Runner>>* lent = nullptr;
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "graph/layouts/minimum_cut.h"
@@ -45,8 +44,8 @@ class Estimates {
   explicit Estimates(const Graph& graph) : graph_(graph) {}
 
   // `fixed`: what is read with its channels first in any case.
-  NodeCosts of(const Text& text, const std::vector<size_t>& reads,
-               const std::vector<size_t>& fixed) const {
+  NodeCosts of(const Text& text, const std::set<size_t>& reads,
+               const std::set<size_t>& fixed) const {
     NodeCosts costs;
     costs.first = saved(text);
     for (size_t value : fixed) costs.last += across_cost(text, value);
@@ -133,50 +132,54 @@ class Times {
 
   // The nanoseconds of the node alone, with these values last.
   std::optional<double> of(const Node& node, const std::set<size_t>& last) {
-    if (!seconds_) return std::nullopt;
-    const std::string key = key_of(node, last);
-    if (const auto found = known_.find(key); found != known_.end()) return found->second;
-    Graph alone;
-    Node copy = node;
-    std::map<size_t, size_t> places;
-    std::vector<bool> chosen;
-    const auto place_of = [&](size_t value) {
-      const auto [place, fresh] = places.emplace(value, alone.values.size());
-      if (fresh) {
-        alone.add(graph_.values[value]);
-        chosen.push_back(maps_[value] && last.contains(value));
+    return remembered(key_of(node, last), [&]() -> std::optional<Graph> {
+      Graph alone;
+      Node copy = node;
+      std::map<size_t, size_t> places;
+      std::vector<bool> chosen;
+      const auto place_of = [&](size_t value) {
+        const auto [place, fresh] = places.emplace(value, alone.values.size());
+        if (fresh) {
+          alone.add(graph_.values[value]);
+          chosen.push_back(maps_[value] && last.contains(value));
+        }
+        return place->second;
+      };
+      for (auto& [name, value] : copy.operands) value = place_of(value);
+      for (size_t v = 0; v < alone.values.size(); ++v) {
+        if (!alone.values[v].constant) alone.inputs.push_back(v);
       }
-      return place->second;
-    };
-    for (auto& [name, value] : copy.operands) value = place_of(value);
-    for (size_t v = 0; v < alone.values.size(); ++v) {
-      if (!alone.values[v].constant) alone.inputs.push_back(v);
-    }
-    const size_t output = copy.output = place_of(node.output);
-    alone.nodes.push_back(std::move(copy));
-    std::optional<double> seconds;
-    if (store_channels_last(&alone, layout_roles(alone), chosen)) {
+      const size_t output = copy.output = place_of(node.output);
+      alone.nodes.push_back(std::move(copy));
+      if (!store_channels_last(&alone, layout_roles(alone), chosen)) return std::nullopt;
       alone.outputs = {output};
-      seconds = seconds_(std::move(alone));
-    }
-    return known_[key] = seconds ? std::optional(*seconds * 1e9) : std::nullopt;
+      return alone;
+    });
   }
 
   // The nanoseconds of a copy with its channels first of a value that has them last.
   std::optional<double> of_copy(size_t value) {
-    if (!seconds_) return std::nullopt;
-    const std::string key = "copy " + text_of_value(value);
-    if (const auto found = known_.find(key); found != known_.end()) return found->second;
-    Graph alone;
-    alone.inputs = alone.outputs = {alone.add(graph_.values[value])};
-    std::optional<double> seconds;
-    if (store_channels_last(&alone, layout_roles(alone), {true})) {
-      seconds = seconds_(std::move(alone));
-    }
-    return known_[key] = seconds ? std::optional(*seconds * 1e9) : std::nullopt;
+    return remembered("copy " + text_of_value(value), [&]() -> std::optional<Graph> {
+      Graph alone;
+      alone.inputs = alone.outputs = {alone.add(graph_.values[value])};
+      if (!store_channels_last(&alone, layout_roles(alone), {true})) return std::nullopt;
+      return alone;
+    });
   }
 
  private:
+  // The nanoseconds of the graph that `make` gives, asked for once for each key.
+  template <class Make>
+  std::optional<double> remembered(const std::string& key, const Make& make) {
+    if (!seconds_) return std::nullopt;
+    const auto [known, fresh] = known_.try_emplace(key);
+    if (!fresh) return known->second;
+    std::optional<Graph> graph = make();
+    const auto seconds = graph ? seconds_(std::move(*graph)) : std::nullopt;
+    if (seconds) known->second = *seconds * 1e9;
+    return known->second;
+  }
+
   std::string text_of_value(size_t value) const {
     const Value& v = graph_.values[value];
     return fmt::format("{}[{}]{}", to_string(v.elem), fmt::join(v.shape, ","),
@@ -205,20 +208,17 @@ class LayoutChooser {
  public:
   LayoutChooser(const Graph& graph, const LayoutRoles& roles, const GraphSeconds& seconds)
       : graph_(graph), roles_(roles), estimates_(graph), times_(graph, roles.maps, seconds),
-        free_(roles.maps.size(), false), copied_(roles.maps.size(), false),
-        copies_(roles.maps.size(), 0), sides_(roles.maps.size()) {
+        is_timed_(seconds != nullptr), free_(roles.maps.size(), false),
+        copied_(roles.maps.size(), false), copies_(roles.maps.size(), 0),
+        sides_(roles.maps.size()) {
     for (size_t n = 0; n < roles.nodes.size(); ++n) note_values(n);
     for (size_t v : graph.outputs) copied_[v] = true;
     for (size_t v = 0; v < copies_.size(); ++v) copies_[v] += copied_[v] ? 1 : 0;
-    std::map<std::string, std::set<std::string>> specs;
-    for (const Node& node : graph.nodes) specs[spec_without_numbers(node)].insert(node.spec);
-    for (const auto& [blank, own] : specs) {
-      if (own.size() > 1) shared_.insert(own.begin(), own.end());
-    }
+    if (is_timed_) find_shared();
   }
 
   std::vector<bool> run() {
-    // What tells the most is asked for first: the time for answers may end.
+    // Both layouts of each node are asked for first: they tell the most, and the time for answers may end.
     for (size_t n = 0; n < roles_.nodes.size(); ++n) ask(n);
     for (size_t n = 0; n < roles_.nodes.size(); ++n) add_node(n);
     for (size_t v = 0; v < free_.size(); ++v) {
@@ -244,6 +244,14 @@ class LayoutChooser {
     }
   }
 
+  void find_shared() {
+    std::map<std::string, std::set<std::string>> specs;
+    for (const Node& node : graph_.nodes) specs[spec_without_numbers(node)].insert(node.spec);
+    for (const auto& [blank, own] : specs) {
+      if (own.size() > 1) shared_.insert(own.begin(), own.end());
+    }
+  }
+
   bool is_join(size_t n) const {
     return roles_.nodes[n].kind == Kind::Channels && graph_.nodes[n].parts().size() > 1;
   }
@@ -252,23 +260,22 @@ class LayoutChooser {
   // shares with others (share_workloads.h) has another spec then.
   bool is_timed(size_t n) const {
     const LayoutRole& role = roles_.nodes[n];
-    if (shared_.contains(graph_.nodes[n].spec)) return false;
+    if (!is_timed_ || shared_.contains(graph_.nodes[n].spec)) return false;
     return role.kind == Kind::Channels ||
            (role.text && !std::ranges::all_of(role.text->stages, &Stage::is_function));
   }
 
   // Feature maps that the node reads: those that have either layout, or the others.
-  std::vector<size_t> reads_of(size_t n, bool free = true) const {
+  std::set<size_t> reads_of(size_t n, bool free) const {
     std::set<size_t> reads;
     for (const auto& [name, value] : graph_.nodes[n].operands) {
       if (roles_.maps[value] && free_[value] == free) reads.insert(value);
     }
-    return {reads.begin(), reads.end()};
+    return reads;
   }
 
   std::set<size_t> all_last(size_t n) const {
-    const std::vector<size_t> reads = reads_of(n);
-    std::set<size_t> last(reads.begin(), reads.end());
+    std::set<size_t> last = reads_of(n, true);
     if (free_[graph_.nodes[n].output]) last.insert(graph_.nodes[n].output);
     return last;
   }
@@ -289,31 +296,33 @@ class LayoutChooser {
   void add_node(size_t n) {
     const Node& node = graph_.nodes[n];
     const LayoutRole& role = roles_.nodes[n];
-    const std::vector<size_t> reads = reads_of(n);
+    const std::set<size_t> reads = reads_of(n, true);
     if (role.kind != Kind::Text && role.kind != Kind::Channels) return;
     if (reads.empty() && !free_[node.output]) return;
-    NodeCosts costs;
+    NodeCosts estimated;
     if (role.text) {
-      costs = estimates_.of(*role.text, reads, reads_of(n, false));
+      estimated = estimates_.of(*role.text, reads, reads_of(n, false));
     } else {
-      costs.last = copy_cost(graph_.values[node.output]);
+      estimated.last = copy_cost(graph_.values[node.output]);
       for (size_t part : reads) {
         const double copy = is_join(n) ? copy_cost_of(part) : copy_cost(graph_.values[part]);
-        costs.across[part] = {copy, costs.last + copy};
+        estimated.across[part] = {copy, estimated.last + copy};
       }
     }
-    NodeCosts timed = costs;
-    const bool known = is_timed(n) && improve(n, &timed);
+    const auto timed = timed_costs(n, estimated);
     // By estimates, nodes that make no map read either layout.
-    if (known || free_[node.output]) add(node.output, known ? timed : costs);
+    if (timed || free_[node.output]) add(node.output, timed.value_or(estimated));
   }
 
-  // Puts what is known in the place of estimates. Returns whether both layouts are.
-  bool improve(size_t n, NodeCosts* costs) {
+  // Costs by times, with the estimates of reads across layouts that are not known. Nothing where the times of both
+  // layouts are not.
+  std::optional<NodeCosts> timed_costs(size_t n, const NodeCosts& estimated) {
+    if (!is_timed(n)) return std::nullopt;
     const Node& node = graph_.nodes[n];
     const std::set<size_t> last = all_last(n);
     const auto first_time = times_.of(node, {}), last_time = times_.of(node, last);
-    for (auto& [value, across] : costs->across) {
+    NodeCosts costs{first_time.value_or(0), last_time.value_or(0), {}};
+    for (const auto& [value, across] : estimated.across) {
       std::optional<double> one_last, one_first;
       if (!is_join(n)) {
         std::set<size_t> others = last;
@@ -321,12 +330,10 @@ class LayoutChooser {
         one_last = times_.of(node, {value});
         one_first = times_.of(node, others);
       }
-      across.first = one_last.value_or(across.first - costs->first + first_time.value_or(0));
-      across.second = one_first.value_or(across.second - costs->last + last_time.value_or(0));
+      costs.across[value] = {one_last.value_or(across.first - estimated.first + costs.first),
+                             one_first.value_or(across.second - estimated.last + costs.last)};
     }
-    costs->first = first_time.value_or(0);
-    costs->last = last_time.value_or(0);
-    return first_time && last_time;
+    return first_time && last_time ? std::optional(std::move(costs)) : std::nullopt;
   }
 
   // With one value x that is read, and y made, by which are last: c() + (c(x) - c())[x] + (c(x, y) - c(x))[y] +
@@ -353,6 +360,7 @@ class LayoutChooser {
   const LayoutRoles& roles_;
   const Estimates estimates_;
   Times times_;
+  const bool is_timed_;
   std::vector<bool> free_;        // by value: whether either layout is possible
   std::vector<bool> copied_;      // by value: whether something always reads its channels first
   std::vector<int> copies_;       // by value: the readers that may want a copy

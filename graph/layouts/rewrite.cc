@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <set>
@@ -19,6 +20,12 @@ using Kind = LayoutRole::Kind;
 
 // The axes of [h, w, ci, co] in [co, ci, h, w].
 constexpr std::array<size_t, 4> kWeight = {2, 3, 1, 0};
+
+// [n, c, h, w] as [n, h, w, c], and [n, c, h * w] as [n, h * w, c].
+template <class T>
+void put_channels_last(std::vector<T>* list) {
+  std::rotate(list->begin() + 1, list->begin() + 2, list->end());
+}
 
 template <class T>
 void permute(std::vector<T>* list, const std::array<size_t, 4>& axes) {

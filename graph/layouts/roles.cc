@@ -1,5 +1,7 @@
 #include "graph/layouts/roles.h"
 
+#include <algorithm>
+
 #include "ir/ops/spec.h"
 
 namespace tilewright::graph {

@@ -1,7 +1,6 @@
 // How nodes take and make feature maps, values of four axes with their channels first or last.
 #pragma once
 
-#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -9,12 +8,6 @@
 #include "graph/statements.h"
 
 namespace tilewright::graph {
-
-// [n, c, h, w] as [n, h, w, c], and [n, c, h * w] as [n, h * w, c].
-template <class T>
-void put_channels_last(std::vector<T>* list) {
-  std::rotate(list->begin() + 1, list->begin() + 2, list->end());
-}
 
 struct LayoutRole {
   enum class Kind {

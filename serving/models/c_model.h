@@ -1,4 +1,4 @@
-// What the functions of the C interface for models share.
+// Shared by the functions of the C interface for models.
 #pragma once
 
 #include <memory>

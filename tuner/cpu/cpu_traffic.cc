@@ -25,8 +25,8 @@ using Amounts = std::array<double, kLevels>;
 
 struct Touched {
   double bytes = 0;  // in whole lines
-  double room =
-      0;  // bytes of a cache with lines as many in each set as in those where the runs lie
+  // Bytes of a cache with as many lines in each set as in those that the runs fill.
+  double room = 0;
   double pages = 0;
   bool written = false;
 };

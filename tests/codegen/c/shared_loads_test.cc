@@ -95,7 +95,7 @@ TEST(SharedLoads, OfALaterUseThatIsGuardedStay) {
   EXPECT_EQ(held_in(c_of(p)), 0u);
 }
 
-// What a loop does not change is loaded before it.
+// A vector that a loop does not change is loaded before it.
 TEST(SharedLoads, ThatALoopDoesNotChangeStay) {
   const Program p =
       parse_program(R"(program p(X: f32[16] input, A: f32[8, 2] input, Y: f32[8, 2, 16] output) {
