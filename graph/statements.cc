@@ -159,7 +159,9 @@ std::vector<Statement> statements_of(const Workload& workload) {
   std::vector<Statement> statements;
   try {
     // An expression's own text has no conversions between types.
-    if (workload.op == "expr") lines = parse_spec(workload.canonical).get<std::string>("expr");
+    if (workload.op == "expr") {
+      lines = nlohmann::json::parse(workload.canonical).at("expr").get<std::string>();
+    }
     statements = ops::parse_statements(lines);
   } catch (const Error&) {
     return {};
@@ -181,9 +183,8 @@ std::optional<Text> text_of(const Node& node) {
 std::optional<Text> typed_text_of(const Node& node) {
   static const std::set<std::string> kOps = {"expr", "matmul", "conv1d", "conv2d", "conv3d"};
   if (!node.is_workload()) return std::nullopt;
-  const Spec spec = parse_spec(node.spec);
+  const auto [spec, w] = parse_spec_and_build(node.spec);
   if (!kOps.contains(spec.op) || spec.get<std::string>("acc") != "f32") return std::nullopt;
-  const Workload w = make_workload(spec);
   if (w.weight) return std::nullopt;
   Text text;
   for (const OperandInfo& o : operands_of(w, {})) {
@@ -209,7 +210,6 @@ std::optional<Node> node_of(Text text, const std::string& label, size_t output) 
     const nlohmann::ordered_json spec = spec_of(std::move(text), &node.operands);
     if (holds_stand_in(spec["expr"].get<std::string>())) return std::nullopt;
     node.spec = spec_to_inline(parse_spec(spec.dump()));
-    parse_workload(node.spec);
   } catch (const Error&) {
     return std::nullopt;  // more operators than an expression may have
   }

@@ -1,6 +1,7 @@
 #include "provider/hits.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,15 +33,15 @@ class Kernels {
   Kernels& operator=(const Kernels&) = delete;
 
   // Throws ProviderError, after it has added the nodes that are in the way.
-  tw_model* open(const std::string& onnx, std::set<std::string>& missing) const {
+  void open(const std::string& onnx, std::set<std::string>& missing, size_t count,
+            tw_model** models) const {
     auto options = TW_INIT(tw_model_options);
     options.threads = options_.threads;
     const auto add = [](void* user, const char* node) {
       static_cast<std::set<std::string>*>(user)->insert(node);
     };
-    tw_model* model = nullptr;
-    check_tw(tw_model_of_hits(library_, onnx.data(), onnx.size(), &options, add, &missing, &model));
-    return model;
+    check_tw(tw_model_of_hits(library_, onnx.data(), onnx.size(), &options, add, &missing, count,
+                              models));
   }
 
  private:
@@ -75,10 +76,14 @@ std::string loss(const Verdict& verdict, double tolerance) {
          " of the CPU provider's time here, of which it may take " + percent(kMostTime);
 }
 
-// The parts that win by themselves, the best first.
+// The parts that win by themselves, the best first. Those that half of the time left does not reach are none, so that
+// the graph can be timed.
 void sort_out(const GraphView& graph, const Options& options, std::vector<Part>& parts) {
+  const auto now = std::chrono::steady_clock::now;
+  const auto end = now() + (options.trials_end - now()) / 2;
   std::vector<std::pair<double, Part>> winners;
   for (Part& part : parts) {
+    if (now() > end) break;
     const Verdict verdict =
         race(graph, part.region, onnx_of(graph, part.region), {part}, options, kPartSeconds, 0);
     if (!loss(verdict, options.tolerance).empty()) continue;
@@ -104,13 +109,18 @@ Hits find_hits(const GraphView& graph, const Options& options) {
     divided = false;
     hits.parts.clear();
     for (Region& region : regions_of(graph, options.excluded, lacking)) {
+      if (options.trial && is_late(options)) {
+        return {{}, "hits of " + options.database + " are not timed: " + late_text(options), {}};
+      }
       const Rope onnx = onnx_of(graph, region);
       const std::string digest = digest_of(onnx);
       const auto [place, fresh] = known.try_emplace(digest);
       std::set<std::string> missing;
       try {
         const std::string text = fresh ? onnx.text() : "";
-        const auto open = [&] { return kernels.open(text, missing); };
+        const auto open = [&](size_t count, tw_model** models) {
+          kernels.open(text, missing, count, models);
+        };
         if (fresh) {
           place->second = std::make_shared<Runner>(
               graph.runtime(), options.database + " for " + digest, options, open);
@@ -141,11 +151,15 @@ void keep_winners(const GraphView& graph, const Options& options, Hits& hits) {
       sort_out(graph, options, parts);
       if (parts.size() < all) {
         hits.why = std::to_string(all - parts.size()) + " of " + count(all) + " on hits of " +
-                   options.database + " do not win by themselves";
+                   options.database + " do not win by themselves, or were not tried in time";
       }
     }
     const Rope onnx = parts.empty() ? Rope() : onnx_of(graph, whole);
     while (!parts.empty()) {
+      if (is_late(options)) {
+        drop(0, "is not timed: " + late_text(options));
+        break;
+      }
       const Verdict verdict = race(graph, whole, onnx, parts, options, kGraphSeconds, kMostTime);
       const std::string lost = loss(verdict, options.tolerance);
       if (lost.empty()) {

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "ep.tilewrightexecutionprovider.";
 constexpr std::string_view kNames =
-    "models, database, dump, alone, exclude, threads, instances, trial, tolerance, fallback, trust";
+    "models, database, dump, alone, exclude, threads, instances, trial, trial_seconds, tolerance, "
+    "fallback, trust";
 
 [[noreturn]] void refuse(std::string_view name, std::string_view value,
                          const std::string& expected) {
@@ -31,11 +32,11 @@ std::vector<std::string> list_of(std::string_view value) {
   return items;
 }
 
-int count_of(std::string_view name, std::string_view value, int least) {
+int count_of(std::string_view name, std::string_view value, int least, int most = 1024) {
   int count = -1;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
-  if (error != std::errc() || end != value.data() + value.size() || count < least || count > 1024) {
-    refuse(name, value, "a number from " + std::to_string(least) + " to 1024");
+  if (error != std::errc() || end != value.data() + value.size() || count < least || count > most) {
+    refuse(name, value, "a number from " + std::to_string(least) + " to " + std::to_string(most));
   }
   return count;
 }
@@ -71,6 +72,8 @@ void set_option(Options& options, std::string_view name, std::string_view value)
     options.instances = count_of(name, value, 1);
   else if (name == "trial")
     options.trial = truth_of(name, value);
+  else if (name == "trial_seconds")
+    options.trial_seconds = count_of(name, value, 0, 3600);
   else if (name == "tolerance")
     options.tolerance = share_of(name, value);
   else if (name == "fallback")
@@ -83,6 +86,15 @@ void set_option(Options& options, std::string_view name, std::string_view value)
 }
 
 }  // namespace
+
+bool is_late(const Options& options) {
+  return std::chrono::steady_clock::now() > options.trials_end;
+}
+
+std::string late_text(const Options& options) {
+  return "trials have taken the " + std::to_string(options.trial_seconds) +
+         " s that the option trial_seconds allows a session";
+}
 
 int processors() {
   cpu_set_t set;
@@ -106,6 +118,8 @@ Options read_options(const Runtime& runtime, const ort::SessionOptions* session)
     if (key == "ep.context_file_path") options.context_path = value;
   }
   if (options.threads == 0) options.threads = processors();
+  options.trials_end =
+      std::chrono::steady_clock::now() + std::chrono::seconds(options.trial_seconds);
   std::ifstream list(options.models + "/exclude");
   for (std::string line; std::getline(list, line);) {
     if (!line.empty()) options.excluded.insert(line);

@@ -1,6 +1,7 @@
 // Options of a session for this provider: entries of its configuration under "ep.tilewrightexecutionprovider.".
 #pragma once
 
+#include <chrono>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,12 +19,14 @@ struct Options {
   // Operators, nodes and values whose makers stay with other providers: those of the option `exclude`, and the
   // lines of the file of that name in `models`.
   std::set<std::string> excluded;
-  bool alone = false;       // `dump` writes nodes one by one
-  int threads = 0;          // of the session's pool; set to the process's processors by default
-  int instances = 1;        // runs at once
-  bool trial = true;        // a region is timed and compared before it is claimed
-  double tolerance = 1e-3;  // of a trial, as a share of an output's largest magnitude
-  bool fallback = true;     // sizes that a model file does not have go to the CPU provider
+  bool alone = false;      // `dump` writes nodes one by one
+  int threads = 0;         // of the session's pool; set to the process's processors by default
+  int instances = 1;       // runs at once
+  bool trial = true;       // a region is timed and compared before it is claimed
+  int trial_seconds = 60;  // no trial begins later, counted from the start of the session
+  std::chrono::steady_clock::time_point trials_end;
+  double tolerance = 1e-3;         // of a trial, as a share of an output's largest magnitude
+  bool fallback = true;            // sizes that a model file does not have go to the CPU provider
   std::vector<std::string> trust;  // public keys
   bool writes_context = false;     // the session writes a model of EPContext nodes
   std::string context_path;        // to this file; "": beside the model
@@ -31,6 +34,11 @@ struct Options {
 
 // Refuses an unknown name and a value that is none, with what would do.
 Options read_options(const Runtime& runtime, const ort::SessionOptions* session);
+
+// True where no further trial may begin.
+bool is_late(const Options& options);
+// "trials have taken the 60 s that the option trial_seconds allows a session"
+std::string late_text(const Options& options);
 
 // Processors that this process may use.
 int processors();

@@ -281,6 +281,7 @@ void Provider::claim_context(const GraphView& graph, const ort::Graph* owner, co
 
 Provider::Refusal Provider::judge(const std::string& path, const Verdict& verdict,
                                   bool part) const {
+  if (verdict.late) return {path + " was not tried: " + late_text(options_)};
   if (!verdict.failure.empty()) return {path + " fails in a trial: " + verdict.failure};
   if (!verdict.problem.empty()) {
     log(ort::kInfo, "Tilewright: no trial of " + path + ": " + verdict.problem);

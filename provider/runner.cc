@@ -77,7 +77,8 @@ void parallel_for(void* pool, int64_t n, void (*body)(void*, int64_t, int64_t, i
   if (n > 0) body(closure, 0, n, 0);
 }
 
-tw_model* open_file(const std::string& path, const Options& options, const Runner::Log& log) {
+void open_file(const std::string& path, const Options& options, const Runner::Log& log,
+               size_t count, tw_model** models) {
   const std::vector<const char*> keys = pointers_to(options.trust);
   auto open = TW_INIT(tw_open_options);
   open.log = [](void* user, const char* line) { (*static_cast<const Runner::Log*>(user))(line); };
@@ -87,9 +88,12 @@ tw_model* open_file(const std::string& path, const Options& options, const Runne
   auto model_options = TW_INIT(tw_model_options);
   model_options.open = &open;
   model_options.threads = options.threads;
-  tw_model* model = nullptr;
-  check_tw(tw_model_open(path.c_str(), &model_options, &model));
-  return model;
+  for (size_t i = 0; i < count; ++i) {
+    const tw_status status = tw_model_open(path.c_str(), &model_options, &models[i]);
+    if (status == TW_OK) continue;
+    while (i > 0) tw_model_close(models[--i]);
+    check_tw(status);
+  }
 }
 
 // Lent by this thread; null: nothing.
@@ -148,15 +152,16 @@ std::optional<DLDataType> dl_type(int32_t elem) {
 
 Runner::Runner(const Runtime& runtime, const std::string& path, const Options& options,
                const Log& log)
-    : Runner(runtime, path, options, [&] { return open_file(path, options, log); }) {}
+    : Runner(runtime, path, options, [&](size_t count, tw_model** models) {
+        open_file(path, options, log, count, models);
+      }) {}
 
-Runner::Runner(const Runtime& runtime, std::string path, const Options& options,
-               const std::function<tw_model*()>& open)
+Runner::Runner(const Runtime& runtime, std::string path, const Options& options, const Open& open)
     : runtime_(runtime), path_(std::move(path)), threads_(options.threads) {
-  for (int i = 0; i < options.instances; ++i) {
-    instances_.push_back(std::make_unique<Instance>());
-    instances_.back()->model = open();
-  }
+  std::vector<tw_model*> models(static_cast<size_t>(options.instances));
+  for (size_t i = 0; i < models.size(); ++i) instances_.push_back(std::make_unique<Instance>());
+  open(models.size(), models.data());
+  for (size_t i = 0; i < models.size(); ++i) instances_[i]->model = models[i];
   for (const auto& instance : instances_) free_.push_back(instance.get());
   const tw_model* model = instances_.front()->model;
   inputs_ = ports_of(model, tw_model_input_count, tw_model_input_at);

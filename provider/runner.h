@@ -42,9 +42,10 @@ class Runner {
   using Log = std::function<void(const std::string&)>;
   // Throws where a node has no kernel here, and where the file is none or is not trusted.
   Runner(const Runtime& runtime, const std::string& path, const Options& options, const Log& log);
-  // Opens a model for each instance; `path` is its name. Throws what `open` throws.
-  Runner(const Runtime& runtime, std::string path, const Options& options,
-         const std::function<tw_model*()>& open);
+  // Puts so many models into an array; none where it throws.
+  using Open = std::function<void(size_t count, tw_model** models)>;
+  // Opens a model for each instance; `path` is their name. Throws what `open` throws.
+  Runner(const Runtime& runtime, std::string path, const Options& options, const Open& open);
 
   const std::string& path() const { return path_; }
   const std::vector<Port>& inputs() const { return inputs_; }

@@ -256,8 +256,11 @@ Verdict verdict_on(const GraphView& graph, const Region& region, const Rope& onn
   const std::string key = key_of(*runner, graph.runtime(), options);
   const Trials known = known_trials(*runner, key);
   const double most = most_time(is_part(graph, region));
-  if (known.settled(most)) return known.verdict;
+  const bool late = is_late(options);
+  if (known.settled(most) || (late && known.count > 0)) return known.verdict;
   Verdict verdict;
+  verdict.late = late;
+  if (late) return verdict;
   try {
     verdict = race(graph, region, onnx, {{region, runner}}, options, seconds, most);
   } catch (const ProviderError& e) {

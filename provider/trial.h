@@ -17,6 +17,7 @@ struct Verdict {
   double difference = 0;  // the largest of any output, as a share of its largest magnitude there
   std::string problem;    // why the CPU provider gave nothing to compare with; "": it did
   std::string failure;    // of the model file's side; "": it ran
+  bool late = false;      // there was no trial, since the session's time for them is over
 };
 
 // A region may take so much of the CPU provider's time. A part of a graph has to win: around it the runtime fuses less
@@ -41,7 +42,7 @@ Verdict race(const GraphView& graph, const Region& whole, const Rope& onnx,
              const std::vector<Part>& parts, const Options& options, double seconds, double most);
 
 // The verdict of earlier trials on this machine, with this runtime, file and number of threads, which
-// stand beside the file; else that of a trial, which times for so many seconds at each size at least. A file that was found too slow
+// stand beside the file; else that of a trial, if one may still begin, which times for so many seconds at each size at least. A file that was found too slow
 // once is tried again, since other work may have disturbed the first trial.
 Verdict verdict_on(const GraphView& graph, const Region& region, const Rope& onnx,
                    const std::shared_ptr<Runner>& runner, const Options& options, double seconds);

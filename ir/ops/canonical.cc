@@ -145,6 +145,4 @@ Workload at_sizes(const Workload& workload, const std::map<std::string, int64_t>
   return make_workload(spec);
 }
 
-Workload parse_workload(const std::string& text) { return make_workload(parse_spec(text)); }
-
 }  // namespace tilewright

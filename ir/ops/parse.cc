@@ -82,7 +82,7 @@ class Binder {
     spec_.location = location(source, object.offset);
   }
 
-  Spec bind() {
+  ParsedSpec bind() {
     check_duplicates();
     find_op();
     for (const Entry& e : entries_) {
@@ -93,15 +93,29 @@ class Binder {
       if (key.fallback) spec_.params.emplace(key.name, *key.fallback);
     }
     try {
+      const Spec given = spec_;
       op_->normalize(spec_);
-      make_workload(spec_);  // refuses here what cannot be built, where the place is known
+      Workload workload = build(given);
+      return {std::move(spec_), std::move(workload)};
     } catch (const KeyError& e) {
       fail_key(e);
     }
-    return std::move(spec_);
   }
 
  private:
+  // Refuses here what cannot be built, where the place is known: in the value as it was given, whose normal form may
+  // have other offsets.
+  Workload build(const Spec& given) const {
+    try {
+      return make_workload(spec_);
+    } catch (const KeyError& e) {
+      Spec with_given = spec_;
+      if (given.has(e.key)) with_given.params[e.key] = given.params.at(e.key);
+      make_workload(with_given);
+      throw;
+    }
+  }
+
   void check_duplicates() const {
     std::set<std::string> seen;
     for (const Entry& e : entries_) {
@@ -202,7 +216,7 @@ std::vector<Spec> bind_document(const Source& source, const RawValue& document) 
     for (const RawMember& m : document.members) {
       if (m.key == "workloads") workloads = &m;
     }
-    if (workloads == nullptr) return {Binder(source, document).bind()};
+    if (workloads == nullptr) return {Binder(source, document).bind().spec};
     list = &workloads->value;
     if (document.members.size() > 1) {
       const RawMember& first = document.members[0];
@@ -220,7 +234,7 @@ std::vector<Spec> bind_document(const Source& source, const RawValue& document) 
     if (item.kind != RawValue::Kind::Object) {
       fail_at(source, item.offset, "expected a spec as an object, got " + describe(item));
     }
-    specs.push_back(Binder(source, item).bind());
+    specs.push_back(Binder(source, item).bind().spec);
   }
   if (specs.empty()) fail_at(source, list->offset, "the list holds no spec");
   return specs;
@@ -243,7 +257,7 @@ std::vector<Spec> bind_lines(const std::string& file, const std::string& text) {
     if (first == std::string::npos || line.text[first] == '#') continue;
     const RawValue raw = looks_like_json(line.text) ? read_json(line) : read_inline(line);
     if (raw.kind != RawValue::Kind::Object) fail_at(line, raw.offset, "expected one spec per line");
-    specs.push_back(Binder(line, raw).bind());
+    specs.push_back(Binder(line, raw).bind().spec);
   }
   if (specs.empty())
     throw SpecError(file + ": no spec; expected JSON, or inline specs, one per line");
@@ -329,14 +343,18 @@ std::vector<Spec> parse_specs(const std::string& argument) {
       (argument.find('/') != std::string::npos || std::filesystem::path(argument).has_extension());
   if (exists || path_like) return parse_file(argument);
   Source source{"", argument};
-  return {Binder(source, read_inline(source)).bind()};
+  return {Binder(source, read_inline(source)).bind().spec};
 }
 
-Spec parse_spec(const std::string& text) {
+ParsedSpec parse_spec_and_build(const std::string& text) {
   Source source{"", text};
   RawValue raw = looks_like_json(text) ? read_json(source) : read_inline(source);
   if (raw.kind != RawValue::Kind::Object) fail_at(source, raw.offset, "expected one spec");
   return Binder(source, raw).bind();
 }
+
+Spec parse_spec(const std::string& text) { return parse_spec_and_build(text).spec; }
+
+Workload parse_workload(const std::string& text) { return parse_spec_and_build(text).workload; }
 
 }  // namespace tilewright

@@ -67,7 +67,12 @@ Workload make_workload(const Spec& spec);
 // The workload with the dynamic dimensions in `sizes` fixed at these sizes, for a comparison with
 // programs of fixed sizes.
 Workload at_sizes(const Workload& workload, const std::map<std::string, int64_t>& sizes);
-// parse_spec() and make_workload() in one, for canonical text from a database.
+// Reading a spec builds its workload, so this costs less than parse_spec() and make_workload() one after the other.
+struct ParsedSpec {
+  Spec spec;
+  Workload workload;
+};
+ParsedSpec parse_spec_and_build(const std::string& text);
 Workload parse_workload(const std::string& text);
 
 }  // namespace tilewright

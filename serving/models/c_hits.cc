@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "serving/fork.h"
 #include "serving/models/c_model.h"
@@ -14,12 +15,12 @@ extern "C" {
 
 tw_status tw_model_of_hits(tw_library* library, const void* onnx, size_t bytes,
                            const tw_model_options* options,
-                           void (*missing)(void* user, const char* node), void* user,
-                           tw_model** model) noexcept {
+                           void (*missing)(void* user, const char* node), void* user, size_t count,
+                           tw_model** models) noexcept {
   return serving::guarded([&] {
     serving::require(library, "library");
     serving::require(onnx, "onnx");
-    serving::require(model, "model");
+    serving::require(models, "models");
     const serving::NoFork no_fork;
     const tw_model_options read = serving::read_model_options(options);
     if (read.open != nullptr || read.states_of != nullptr) {
@@ -34,10 +35,12 @@ tw_status tw_model_of_hits(tw_library* library, const void* onnx, size_t bytes,
     own.observer = library->observer;
     own.alignment = tilewright::graph::kValueAlignment;
     try {
-      *model = std::make_unique<tw_model>(
-                   serving::model_of_hits(library->library, {static_cast<const char*>(onnx), bytes},
-                                          std::move(own)))
-                   .release();
+      std::vector<std::unique_ptr<tw_model>> made;
+      for (std::unique_ptr<serving::Model>& model : serving::models_of_hits(
+               library->library, {static_cast<const char*>(onnx), bytes}, std::move(own), count)) {
+        made.push_back(std::make_unique<tw_model>(std::move(model)));
+      }
+      for (std::unique_ptr<tw_model>& model : made) *models++ = model.release();
     } catch (const serving::MissingHits& e) {
       const serving::MayFork may_fork;
       for (const std::string& node : e.nodes) {

@@ -146,23 +146,27 @@ StoredModel program_of_hits(const graph::Graph& plain, Lookup& lookup) {
 
 }  // namespace
 
-std::unique_ptr<Model> model_of_hits(Library& library, std::string_view onnx,
-                                     PrepareOptions options) {
+std::vector<std::unique_ptr<Model>> models_of_hits(Library& library, std::string_view onnx,
+                                                   PrepareOptions options, size_t count) {
   if (Target::parse(options.target).is_cuda()) {
     throw ServingError(TW_ERROR_ARGUMENT,
                        fmt::format("target is '{}'; hits are looked for on CPUs: expected 'native'",
                                    options.target));
   }
   Lookup lookup{library, options};
-  StoredModel source = program_of_hits(program_of(onnx), lookup);
+  const StoredModel source = program_of_hits(program_of(onnx), lookup);
   for (SpecFacts& spec : source.index().facts()) options.specs.push_back(std::move(spec.text));
-  std::unique_ptr<Prepared> prepared = library.prepare(options);
-  std::vector<ReportLine> unloaded;
-  for (const ReportLine& line : prepared->report()) {
-    if (line.outcome != TW_HIT) unloaded.push_back(line);
+  std::vector<std::unique_ptr<Model>> models;
+  while (models.size() < count) {
+    std::unique_ptr<Prepared> prepared = library.prepare(options);
+    std::vector<ReportLine> unloaded;
+    for (const ReportLine& line : prepared->report()) {
+      if (line.outcome != TW_HIT) unloaded.push_back(line);
+    }
+    if (!unloaded.empty()) throw_missing(source.graph(), unloaded);
+    models.push_back(std::make_unique<Model>(source, std::move(prepared)));
   }
-  if (!unloaded.empty()) throw_missing(source.graph(), unloaded);
-  return std::make_unique<Model>(std::move(source), std::move(prepared));
+  return models;
 }
 
 }  // namespace tilewright::serving

@@ -1,10 +1,12 @@
 // Models without a model file: an ONNX file in memory on the kernels of a database. Nothing is compiled or written.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "serving/library.h"
 #include "serving/models/model.h"
@@ -20,10 +22,11 @@ class MissingHits : public ServingError {
   std::set<std::string> nodes;
 };
 
-// The model on kernels that are hits for `options` (threads, target, observer): behind all passes, or node by node
+// So many models of the file, each with memory and packed weights of its own, on kernels that are hits for `options`
+// (threads, target, observer): behind all passes, or node by node
 // where only that program has all its kernels. Throws FileError for bytes that are no ONNX file, ServingError
 // (argument) for an input of open sizes or the target of a GPU, and MissingHits, also where no kernel would run at all.
-std::unique_ptr<Model> model_of_hits(Library& library, std::string_view onnx,
-                                     PrepareOptions options);
+std::vector<std::unique_ptr<Model>> models_of_hits(Library& library, std::string_view onnx,
+                                                   PrepareOptions options, size_t count);
 
 }  // namespace tilewright::serving

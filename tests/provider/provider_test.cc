@@ -163,7 +163,7 @@ TEST_F(ProviderTest, RefusesOptionsWithWhatWouldDo) {
   EXPECT_EQ(
       refused("model", "x"),
       "Tilewright: there is no option 'model'; there are models, database, dump, alone, exclude, "
-      "threads, instances, trial, tolerance, fallback, trust");
+      "threads, instances, trial, trial_seconds, tolerance, fallback, trust");
   EXPECT_EQ(refused("threads", "two"),
             "Tilewright: option threads is 'two'; expected a number from 0 to 1024");
   EXPECT_EQ(refused("instances", "0"),
@@ -445,6 +445,22 @@ TEST_F(ProviderHits, AGraphThatCannotBeTimedIsNotLookedUp) {
   EXPECT_THAT(
       stand_in.log,
       ElementsAre(HasSubstr("none.db: the graph cannot be timed: input 'rows' has open sizes")));
+}
+
+TEST_F(ProviderHits, NothingIsUsedThatTheTimeForTrialsDoesNotReach) {
+  const serving::testing::Database database({{.tag = 5}});
+  options[kPrefix + "trial"] = "1";
+  options[kPrefix + "trial_seconds"] = "0";
+  start(database.path());
+  EXPECT_THAT(stand_in.claimed, IsEmpty());
+  EXPECT_THAT(stand_in.log, ElementsAre(HasSubstr("trials have taken the 0 s that the option")));
+}
+
+TEST_F(ProviderHits, EachInstanceHasAModel) {
+  const serving::testing::Database database({{.tag = 5}});
+  options[kPrefix + "instances"] = "3";
+  start(database.path());
+  expect_runs(5);
 }
 
 TEST_F(ProviderHits, ReasonsOfSeveralLinesAreCut) {

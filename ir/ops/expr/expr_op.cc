@@ -346,8 +346,6 @@ void normalize_expr(Spec& spec) {
   ExprAnalysis analysis = analyze_expr(spec);
   normalize_tensor_keys(spec, analysis);
   normalize_weights(spec, analysis);
-  // Builds once from the text as given, so that errors point into it.
-  ExprBuilder(spec).build();
   spec.params["expr"] = spell(analysis.statements);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <string_view>
 
 #include "ir/ops/source.h"
 #include "ir/text/lexer.h"
@@ -18,7 +19,7 @@ constexpr int kMaxOperators = 400;  // in all statements together: each may make
 struct SyntaxToken {
   enum class Kind { Name, Number, Symbol, End };
   Kind kind = Kind::End;
-  std::string text;
+  std::string_view text;  // a part of the parsed text
   size_t offset = 0;
 };
 
@@ -42,38 +43,43 @@ size_t end_of_number(const std::string& text, size_t at) {
   return at;
 }
 
+// The length of the symbol that begins at `at`; 0: there is none.
+size_t length_of_symbol(std::string_view text, size_t at) {
+  constexpr std::string_view kPairs = "+=<=>===!=&&||//", kSingles = "+-*/%<>=!()[],;";
+  if (at + 1 < text.size()) {
+    for (size_t i = 0; i < kPairs.size(); i += 2) {
+      if (text[at] == kPairs[i] && text[at + 1] == kPairs[i + 1]) return 2;
+    }
+  }
+  return kSingles.find(text[at]) != std::string_view::npos ? 1 : 0;
+}
+
+// The tokens are parts of `text`.
 std::vector<SyntaxToken> tokenize(const std::string& text) {
-  static const char* kSymbols[] = {"+=", "<=", ">=", "==", "!=", "&&", "||", "//",
-                                   "+",  "-",  "*",  "/",  "%",  "<",  ">",  "=",
-                                   "!",  "(",  ")",  "[",  "]",  ",",  ";"};
   std::vector<SyntaxToken> tokens;
   for (size_t at = 0; at < text.size();) {
-    char c = text[at];
-    size_t begin = at;
+    const char c = text[at];
+    const size_t begin = at;
     if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
       ++at;
       continue;
     }
+    auto kind = SyntaxToken::Kind::Symbol;
     if (starts_name(c)) {
+      kind = SyntaxToken::Kind::Name;
       while (at < text.size() && in_name(text[at])) ++at;
-      tokens.push_back({SyntaxToken::Kind::Name, text.substr(begin, at - begin), begin});
-      continue;
-    }
-    if (is_digit(c) || (c == '.' && at + 1 < text.size() && is_digit(text[at + 1]))) {
+    } else if (is_digit(c) || (c == '.' && at + 1 < text.size() && is_digit(text[at + 1]))) {
+      kind = SyntaxToken::Kind::Number;
       at = end_of_number(text, at);
-      tokens.push_back({SyntaxToken::Kind::Number, text.substr(begin, at - begin), begin});
-      continue;
+    } else {
+      at += length_of_symbol(text, at);
     }
-    const char** symbol = std::find_if(
-        std::begin(kSymbols), std::end(kSymbols),
-        [&](const char* s) { return text.compare(at, std::char_traits<char>::length(s), s) == 0; });
-    if (symbol == std::end(kSymbols)) {
-      unsigned char byte = static_cast<unsigned char>(c);
+    if (at == begin) {
+      const auto byte = static_cast<unsigned char>(c);
       fail(at, byte < 0x20 || byte >= 0x7F ? fmt::format("unexpected byte 0x{:02x}", byte)
                                            : fmt::format("unexpected '{}'", c));
     }
-    tokens.push_back({SyntaxToken::Kind::Symbol, *symbol, begin});
-    at += tokens.back().text.size();
+    tokens.push_back({kind, std::string_view(text).substr(begin, at - begin), begin});
   }
   tokens.push_back({SyntaxToken::Kind::End, "", text.size()});
   return tokens;
@@ -113,16 +119,17 @@ class Parser {
 
  private:
   const SyntaxToken& peek() const { return tokens_[at_]; }
-  bool is(const char* symbol) const {
+  bool is(std::string_view symbol) const {
     return peek().kind == SyntaxToken::Kind::Symbol && peek().text == symbol;
   }
-  bool accept(const char* symbol) { return is(symbol) && ++at_; }
+  bool accept(std::string_view symbol) { return is(symbol) && ++at_; }
   size_t take() { return tokens_[at_++].offset; }
-  void expect(const char* symbol) {
+  void expect(std::string_view symbol) {
     if (!accept(symbol)) unexpected(fmt::format("'{}'", symbol));
   }
   [[noreturn]] void unexpected(const std::string& expected) const {
-    std::string found = peek().kind == SyntaxToken::Kind::End ? "the end" : "'" + peek().text + "'";
+    const std::string found =
+        peek().kind == SyntaxToken::Kind::End ? "the end" : fmt::format("'{}'", peek().text);
     fail(peek().offset, fmt::format("expected {}, found {}", expected, found));
   }
   SyntaxToken name(const std::string& what) {
@@ -131,7 +138,7 @@ class Parser {
   }
 
   Statement statement();
-  std::vector<Syntax> list(const char* close);
+  std::vector<Syntax> list(std::string_view close);
   Syntax value() {
     return binary({"+", "-"}, [this] { return term(); });
   }
@@ -147,24 +154,26 @@ class Parser {
   bool parenthesis_holds_condition() const;
 
   template <class Operand>
-  Syntax binary(std::initializer_list<const char*> symbols, Operand operand) {
+  Syntax binary(std::initializer_list<std::string_view> symbols, Operand operand) {
     Syntax left = operand();
-    while (std::any_of(symbols.begin(), symbols.end(), [&](const char* s) { return is(s); })) {
-      Syntax node{Syntax::Kind::Binary, peek().text, {}, peek().offset};
+    while (std::any_of(symbols.begin(), symbols.end(), [&](std::string_view s) { return is(s); })) {
+      Syntax node{Syntax::Kind::Binary, std::string(peek().text), {}, peek().offset};
       count_operator();
       ++at_;
-      node.args = {std::move(left), operand()};
+      node.args.push_back(std::move(left));  // a braced list would copy both trees
+      node.args.push_back(operand());
       left = std::move(node);
     }
     return left;
   }
   template <class Operand>
-  Syntax logic(const char* symbol, Operand operand) {
+  Syntax logic(std::string_view symbol, Operand operand) {
     Syntax left = operand();
     while (is(symbol)) {
       count_operator();
-      Syntax node{Syntax::Kind::Logic, symbol, {}, take()};
-      node.args = {std::move(left), operand()};
+      Syntax node{Syntax::Kind::Logic, std::string(symbol), {}, take()};
+      node.args.push_back(std::move(left));
+      node.args.push_back(operand());
       left = std::move(node);
     }
     return left;
@@ -198,13 +207,13 @@ Statement Parser::statement() {
   expect("[");
   do {
     SyntaxToken index = name("the name of an index");
-    s.indices.push_back({Syntax::Kind::Name, index.text, {}, index.offset});
+    s.indices.push_back({Syntax::Kind::Name, std::string(index.text), {}, index.offset});
   } while (accept(","));
   expect("]");
   bool named =
       peek().kind == SyntaxToken::Kind::Name && (peek().text == "max" || peek().text == "min");
   if (named) {
-    s.assignment = peek().text + "=";
+    s.assignment = fmt::format("{}=", peek().text);
     ++at_;
     expect("=");
   } else if (is("=") || is("+=")) {
@@ -216,7 +225,7 @@ Statement Parser::statement() {
   return s;
 }
 
-std::vector<Syntax> Parser::list(const char* close) {
+std::vector<Syntax> Parser::list(std::string_view close) {
   std::vector<Syntax> items;
   do items.push_back(value());
   while (accept(","));
@@ -241,23 +250,24 @@ Syntax Parser::factor() {
     if (error != std::errc() || rest != end) {
       fail(token.offset, fmt::format("'{}' is not a number", token.text));
     }
-    return {Syntax::Kind::Number, token.text, {}, token.offset};
+    return {Syntax::Kind::Number, std::string(token.text), {}, token.offset};
   }
   name("a value");
   if (is("(")) return call(token);
-  if (accept("[")) return {Syntax::Kind::Read, token.text, list("]"), token.offset};
-  return {Syntax::Kind::Name, token.text, {}, token.offset};
+  if (accept("[")) return {Syntax::Kind::Read, std::string(token.text), list("]"), token.offset};
+  return {Syntax::Kind::Name, std::string(token.text), {}, token.offset};
 }
 
 Syntax Parser::call(const SyntaxToken& function) {
   const Function* known = std::ranges::find(kFunctions, function.text, &Function::name);
   if (known == std::end(kFunctions)) {
     const std::vector<std::string> names = function_names();
-    fail(function.offset, fmt::format("no function '{}'{}; known: {}", function.text,
-                                      suggestion(function.text, names), fmt::join(names, ", ")));
+    fail(function.offset,
+         fmt::format("no function '{}'{}; known: {}", function.text,
+                     suggestion(std::string(function.text), names), fmt::join(names, ", ")));
   }
   expect("(");
-  Syntax node{Syntax::Kind::Call, function.text, {}, function.offset};
+  Syntax node{Syntax::Kind::Call, std::string(function.text), {}, function.offset};
   if (function.text == "select") {
     node.args.push_back(cond());
     expect(",");
@@ -274,7 +284,7 @@ Syntax Parser::call(const SyntaxToken& function) {
 // True when the parenthesis at the current token groups a condition rather than a value. It does
 // when a comparison or a logical operator stands inside it, nested in grouping parentheses only.
 bool Parser::parenthesis_holds_condition() const {
-  static const std::string kMarks[] = {"<", "<=", ">", ">=", "==", "!=", "&&", "||", "!"};
+  static constexpr std::string_view kMarks[] = {"<", "<=", ">", ">=", "==", "!=", "&&", "||", "!"};
   std::vector<bool> groups;  // per open bracket: whether it only groups
   for (size_t i = at_; i < tokens_.size(); ++i) {
     const SyntaxToken& t = tokens_[i];
@@ -306,10 +316,11 @@ Syntax Parser::test() {
     return inner;
   }
   Syntax left = value();
-  for (const char* symbol : {"<", "<=", ">", ">=", "==", "!="}) {
+  for (const std::string_view symbol : {"<", "<=", ">", ">=", "==", "!="}) {
     if (!is(symbol)) continue;
-    Syntax node{Syntax::Kind::Compare, symbol, {}, take()};
-    node.args = {std::move(left), value()};
+    Syntax node{Syntax::Kind::Compare, std::string(symbol), {}, take()};
+    node.args.push_back(std::move(left));
+    node.args.push_back(value());
     return node;
   }
   unexpected("a comparison");

@@ -284,6 +284,16 @@ INSTANTIATE_TEST_SUITE_P(
         ExprOpRefusal{"C[i] = A[i] $ 2", "unexpected '$'"},
         ExprOpRefusal{"C[i] = A[i] * \xc3\xa4", "unexpected byte 0xc3"}));
 
+// Spaces and parentheses of the given text are not those of its normal form.
+TEST(ExprRefusal, ThePlaceIsThatInTheGivenText) {
+  const std::string refused = refusal_expr_op("C[ i ]=((A[i]))   /2", "dims.i=4,dtype=i8");
+  const size_t text = refused.find("expr="), caret = refused.find('^');
+  ASSERT_NE(text, std::string::npos) << refused;
+  ASSERT_NE(caret, std::string::npos) << refused;
+  const auto column = [&](size_t at) { return at - refused.rfind('\n', at); };
+  EXPECT_EQ(column(caret), column(refused.find('/', text))) << refused;
+}
+
 TEST(ExprRefusal, DeepNestingIsBounded) {
   std::string deep(5000, '(');
   EXPECT_THAT(refusal_expr_op("C[i] = " + deep + "1" + std::string(5000, ')'), "dims.i=4"),

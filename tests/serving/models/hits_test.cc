@@ -1,6 +1,7 @@
 // ONNX files in memory on kernels of a database, through the C interface.
 #include <sys/stat.h>
 
+#include <array>
 #include <set>
 
 #include "serving/models/hits_interface.h"
@@ -40,7 +41,7 @@ class ServingHits : public ::testing::Test {
       static_cast<std::set<std::string>*>(user)->insert(node);
     };
     const tw_status status = tw_model_of_hits(opened.library, onnx.data(), onnx.size(), &options,
-                                              missed, &missing, &model);
+                                              missed, &missing, 1, &model);
     return status;
   }
 
@@ -69,6 +70,33 @@ TEST_F(ServingHits, RunWhenTheirDatabaseIsGone) {
     ASSERT_EQ(tw_model_run(model, &args), TW_OK) << tw_last_error();
     EXPECT_EQ(product_fault(x, b, y, 5), "");
   }
+}
+
+// Each with memory of its own.
+TEST_F(ServingHits, SeveralModelsOfOneFile) {
+  Database db{{.tag = 5}};
+  std::array<tw_model*, 2> models = {};
+  {
+    Opened opened(db.path());
+    const std::string onnx = product_file(b).output("y").bytes();
+    auto options = TW_INIT(tw_model_options);
+    options.threads = 1;
+    ASSERT_EQ(tw_model_of_hits(opened.library, onnx.data(), onnx.size(), &options, nullptr, nullptr,
+                               models.size(), models.data()),
+              TW_OK)
+        << tw_last_error();
+  }
+  ASSERT_NE(models[0], models[1]);
+  tw_model_close(models[0]);
+  Floats x({4, 16}, 1), y({4, 8});
+  const DLTensor *inputs[] = {&x.tensor}, *outputs[] = {&y.tensor};
+  auto args = TW_INIT(tw_model_args);
+  args.inputs = inputs;
+  args.outputs = outputs;
+  args.input_count = args.output_count = 1;
+  EXPECT_EQ(tw_model_run(models[1], &args), TW_OK) << tw_last_error();
+  EXPECT_EQ(product_fault(x, b, y, 5), "");
+  tw_model_close(models[1]);
 }
 
 TEST_F(ServingHits, NodesWithoutAHitAreNamed) {
