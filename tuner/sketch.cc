@@ -133,7 +133,7 @@ const Sketch& default_sketch() {
 }
 
 const std::vector<Sketch>& cpu_sketches() {
-  static const std::vector<Sketch> sketches = {{"cpu_tiles", 10, schedule_tiles}};
+  static const std::vector<Sketch> sketches = {{"cpu_tiles", 11, schedule_tiles}};
   return sketches;
 }
 

@@ -269,6 +269,26 @@ void CpuCodeCounter::visit_dot(const CallNode& n) {
   if (b.lanes == 2 * n.type.lanes && bits_of(b.elem) == 8) arithmetic(&CpuPasses::shuffle, n.type);
 }
 
+// A condition for all lanes at once is a branch where the values come from memory: one of them is loaded.
+void CpuCodeCounter::visit_select(const SelectNode& n) {
+  auto* all = n.cond.as<BroadcastNode>();
+  const Expr cond = all ? all->value : n.cond;
+  visit(n.cond);
+  const bool branches = cond.type().is_scalar() && !n.type.is_scalar() && !reads_memory(cond) &&
+                        !draws_.empty() && (reads_memory(n.on_true) || reads_memory(n.on_false));
+  if (!branches) {
+    visit(n.on_true);
+    visit(n.on_false);
+    return arithmetic(&CpuPasses::vector, n.type);
+  }
+  const double share = share_of_term(cond);
+  for (const bool holds : {true, false}) {
+    enter(cond, holds, holds ? share : 1 - share);
+    visit(holds ? n.on_true : n.on_false);
+    leave();
+  }
+}
+
 void CpuCodeCounter::visit(const Expr& e) {
   if (!e.defined()) return;
   if (e.type() == Type(ElemType::index)) return visit_index(e);
@@ -299,10 +319,7 @@ void CpuCodeCounter::visit(const Expr& e) {
         visit(e.as<SelectNode>()->on_true);
         break;
       }
-      visit(e.as<SelectNode>()->cond);
-      visit(e.as<SelectNode>()->on_true);
-      visit(e.as<SelectNode>()->on_false);
-      arithmetic(&CpuPasses::vector, e.type());
+      visit_select(*e.as<SelectNode>());
       break;
     case ExprKind::Broadcast: visit_broadcast(*all); break;
     default: break;

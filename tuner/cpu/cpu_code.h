@@ -76,6 +76,7 @@ class CpuCodeCounter {
   void visit_load(const LoadNode& n, const Expr& e);
   void visit_broadcast(const BroadcastNode& n);
   void visit_call(const CallNode& n);
+  void visit_select(const SelectNode& n);
   void visit_dot(const CallNode& n);
   void visit_unary(const UnaryNode& n);
   void visit_index(const Expr& index);

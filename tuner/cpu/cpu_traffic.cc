@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "ir/arith/interval.h"
 #include "ir/arith/simplify.h"
@@ -147,6 +148,19 @@ class TrafficFinder {
     return part;
   }
 
+  // The iterations of a fused loop after which an outer index changes, in rising order: what it is divided by.
+  static std::set<int64_t> periods_of(const ForNode& n) {
+    std::set<int64_t> periods;
+    for_each_expr(n.body, [&](const Expr& e) {
+      auto* division = e.as<BinaryNode>();
+      if (!division || division->op != BinaryOp::FloorDiv || !division->a.same_as(n.var)) return;
+      if (const auto by = as_int(division->b); by && *by > 1) periods.insert(*by);
+    });
+    return periods;
+  }
+
+  // Loops that were fused count one within the other: what an inner one uses again may be gone when the outer one comes
+  // back to it.
   Part of_loop(const ForNode& n) {
     double extent = largest(n.extent);
     Expr count = n.extent;
@@ -154,15 +168,31 @@ class TrafficFinder {
       extent = std::ceil(extent / threads_);
       count = Expr(static_cast<int64_t>(extent));
     }
-    const KnowledgeScope scope(known_);
-    Part part{footprint(make_for(n.var, n.min, count, n.for_kind, n.body))};
-    known_.bind(n.var, n.min, n.extent);
-    const Part body = find(n.body);
-    for (size_t level = 0; level < kLevels; ++level) {
-      const bool fits = stays(body.touched, level, caches_[level]);
-      part.traffic[level] = fits ? moved(part.touched, level) : extent * body.traffic[level];
+    const auto touched = [&](const Expr& iterations) {
+      const KnowledgeScope scope(known_);
+      return footprint(make_for(n.var, n.min, iterations, n.for_kind, n.body));
+    };
+    Part inner = [&] {
+      const KnowledgeScope scope(known_);
+      known_.bind(n.var, n.min, n.extent);
+      return find(n.body);
+    }();
+    double done = 1;  // iterations that `inner` has
+    const auto widen = [&](double iterations, const Expr& range) {
+      Part part{touched(range)};
+      for (size_t level = 0; level < kLevels; ++level) {
+        const bool fits = stays(inner.touched, level, caches_[level]);
+        part.traffic[level] =
+            fits ? moved(part.touched, level) : iterations / done * inner.traffic[level];
+      }
+      inner = std::move(part);
+      done = iterations;
+    };
+    for (const int64_t period : periods_of(n)) {
+      if (static_cast<double>(period) < extent) widen(static_cast<double>(period), Expr(period));
     }
-    return part;
+    widen(extent, count);
+    return inner;
   }
 
   Part of_sequence(const Stmt& s, const SeqNode& n) {

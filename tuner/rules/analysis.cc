@@ -229,8 +229,8 @@ bool contiguous(const std::vector<Expr>& indices, const IterVar& iter) {
   return !indices.empty() && indices.back().same_as(iter.var);
 }
 
-// Whether a window moves along memory with `iter`, by one element or two: a vector of windows is read as one or
-// two vectors of elements.
+}  // namespace
+
 bool moves_a_window(const std::vector<Expr>& indices, const IterVar& iter) {
   if (indices.empty()) return false;
   for (size_t d = 0; d + 1 < indices.size(); ++d) {
@@ -240,8 +240,6 @@ bool moves_a_window(const std::vector<Expr>& indices, const IterVar& iter) {
   const auto step = as_int(simplify(substitute(at, {{iter.var.get(), iter.var + 1}}) - at));
   return step && (*step == 1 || *step == 2);
 }
-
-}  // namespace
 
 BlockFacts analyze(const Schedule& s, const Block& block) {
   const BlockNode& n = s.node(block);

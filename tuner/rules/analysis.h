@@ -60,6 +60,9 @@ std::optional<size_t> dimension_across(const BlockNode& block, const std::vector
                                        int iter, int64_t lanes);
 // Whether one of the indices is calculated from the iterator.
 bool uses_iterator(const std::vector<Expr>& indices, const IterVar& iter);
+// Whether a window moves along memory with `iter`, by one element or two: a vector of windows is read as one or
+// two vectors of elements.
+bool moves_a_window(const std::vector<Expr>& indices, const IterVar& iter);
 // Whether the block reads `buffer` at its own iterators, one to one, in any order.
 bool covers_iterators(const BlockNode& block, const std::string& buffer);
 // Per dimension of an injective block's result: s if all elements but every s-th are zero, else 1.

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "ir/ops/spec.h"
+#include "ir/text/parser.h"
 #include "tests/golden.h"
 #include "tuner/candidate.h"
+#include "tuner/cpu/cpu_traffic.h"
 #include "tuner/cpu/value_facts.h"
 
 namespace tilewright {
@@ -92,6 +94,43 @@ TEST_F(CpuModelTest, TrafficCountsWhatDoesNotFitACache) {
 }
 
 // Rows of a weight that lie a page apart need an address each, for each tile of rows; packed tiles do not.
+// The rows of B that one row of A needs are gone when the next one comes, also where one loop runs over both.
+TEST_F(CpuModelTest, AFusedLoopComesBackAsItsLoopsDo) {
+  const auto traffic = [](const std::string& loops) {
+    const Program nest = parse_program(
+        "program P(B: f32[1024, 64] input, C: f32[40, 1024, 64] output) {\n" + loops + "}\n");
+    return traffic_of(nest, Target::parse("avx512"), 1).bytes[0];
+  };
+  const double nested = traffic(R"(
+    for i in 0..40 {
+      for j in 0..1024 {
+        for k in 0..64 {
+          C[i, j, k] = B[j, k]
+        }
+      }
+    })");
+  const double fused = traffic(R"(
+    for f in 0..40960 {
+      for k in 0..64 {
+        C[floordiv(f, 1024), floormod(f, 1024), k] = B[floormod(f, 1024), k]
+      }
+    })");
+  EXPECT_EQ(fused, nested);
+}
+
+// One of two values is loaded where all lanes agree on the condition.
+TEST_F(CpuModelTest, ABranchLoadsOneValue) {
+  const auto loads = [&](const char* c) {
+    return of(std::string("expr:expr=\"C[h, w, c] = select(c < ") + c +
+                  ", A[h, w, c], B[h, w, c])\",dims.h=20,dims.w=20,dims.c=64,"
+                  "shapes.A=[20,20,64]",
+              R"({"C.vectors":1})")
+        .cycles.passes.load;
+  };
+  EXPECT_NEAR(loads("32"), loads("48"), 0.01 * loads("32")) << "one of the two each time";
+  EXPECT_GT(loads("40"), 1.1 * loads("32")) << "lanes that differ need both";
+}
+
 TEST_F(CpuModelTest, RowsInPagesOfTheirOwnWaitForAddresses) {
   const std::string spec = "matmul:m=64,n=2048,k=512";
   const CpuEstimate apart = of(spec, R"({"C.vj.vectors":2,"C.vi.rows":8,"C.B":"none"})"),

@@ -95,10 +95,12 @@ INSTANTIATE_TEST_SUITE_P(Rows, Dynamic,
                                          "reduce:shape=[1..40,70],axes=1,kind=max",
                                          "reduce:shape=[40,1..70],axes=[0],kind=sum"));
 
-INSTANTIATE_TEST_SUITE_P(Injective, Dynamic,
-                         testing::Values("elementwise:shape=[1..33,65],fn=gelu",
-                                         "elementwise:shape=[7,1..65],fn=add",
-                                         "elementwise:shape=[1..3000],fn=relu"));
+INSTANTIATE_TEST_SUITE_P(
+    Injective, Dynamic,
+    testing::Values("elementwise:shape=[1..33,65],fn=gelu", "elementwise:shape=[7,1..65],fn=add",
+                    "elementwise:shape=[1..3000],fn=relu",
+                    R"x(expr:expr="C[i, j] = A[j, i]",dims.i=1..70,dims.j=37)x",
+                    R"x(expr:expr="C[i, j] = A[j, i]",dims.i=19,dims.j=1..70)x"));
 
 }  // namespace
 }  // namespace tilewright

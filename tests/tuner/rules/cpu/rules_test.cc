@@ -323,6 +323,31 @@ TEST(Injective, UnrollsValuesThatAreToldApart) {
   }
 }
 
+// Transposed copies go along the lines of what they read, within the vectors of what they write: with rests of both,
+// behind another axis, and beside an operand that lies as the result does.
+TEST(Injective, TransposedOperandsAreReadLineByLine) {
+  const auto text_of = [](const std::string& spec, const char* order) {
+    const Workload w = make_workload(parse_spec(spec));
+    const auto c = candidate(w, {{"C.order", order}});
+    if (!c) return std::string("none");
+    expect_same_results(w, c->module);
+    return to_string(c->module.main);
+  };
+  for (const char* spec :
+       {R"x(expr:expr="C[i, j] = A[j, i]",dims.i=50,dims.j=37)x",
+        R"x(expr:expr="C[c, h, w] = A[h, w, c] + B[c, h, w]",dims.c=24,dims.h=3,dims.w=20)x",
+        R"x(expr:expr="C[h, w, c] = select(c < 20, A[c, h, w], B[h, w, c - 20])",)x"
+        R"x(dims.c=33,dims.h=3,dims.w=19,shapes.A=[20,3,19])x"}) {
+    const std::string lines = text_of(spec, "lines"), rows = text_of(spec, "rows");
+    EXPECT_NE(lines, "none") << spec;
+    EXPECT_NE(lines, rows) << spec;
+  }
+  for (const char* spec : {R"x(expr:expr="C[i, j] = A[i, j] + B[j]",dims.i=50,dims.j=37)x",
+                           R"x(expr:expr="C[i, j] = A[j, i]",dims.i=50,dims.j=7)x"}) {
+    EXPECT_EQ(text_of(spec, "lines"), "none") << spec << ": no such choice";
+  }
+}
+
 TEST(Injective, ManyValuesStayALoop) {
   const Workload w = make_workload(
       parse_spec(R"x(expr:expr="Y[a, c] = select(a == 4, 0, X[a, c])",dims.a=90,dims.c=16)x"));
