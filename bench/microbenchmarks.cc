@@ -21,7 +21,7 @@ const char* const kSpecs[] = {
 };
 
 Workload workload_of(const benchmark::State& state) {
-  return make_workload(parse_spec(kSpecs[state.range(0)]));
+  return parse_workload(kSpecs[state.range(0)]);
 }
 
 // A parallel loop with nothing to do: what a kernel pays for its threads.

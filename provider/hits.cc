@@ -76,14 +76,18 @@ std::string loss(const Verdict& verdict, double tolerance) {
          " of the CPU provider's time here, of which it may take " + percent(kMostTime);
 }
 
-// The parts that win by themselves, the best first. Those that half of the time left does not reach are none, so that
-// the graph can be timed.
-void sort_out(const GraphView& graph, const Options& options, std::vector<Part>& parts) {
+// Keeps the parts that win by themselves, the best first. Half of the time left is for them, so that the graph can be
+// timed, too. Returns how many it does not reach.
+size_t sort_out(const GraphView& graph, const Options& options, std::vector<Part>& parts) {
   const auto now = std::chrono::steady_clock::now;
   const auto end = now() + (options.trials_end - now()) / 2;
   std::vector<std::pair<double, Part>> winners;
+  size_t late = 0;
   for (Part& part : parts) {
-    if (now() > end) break;
+    if (now() > end) {
+      ++late;
+      continue;
+    }
     const Verdict verdict =
         race(graph, part.region, onnx_of(graph, part.region), {part}, options, kPartSeconds, 0);
     if (!loss(verdict, options.tolerance).empty()) continue;
@@ -92,6 +96,7 @@ void sort_out(const GraphView& graph, const Options& options, std::vector<Part>&
   std::ranges::stable_sort(winners, {}, &std::pair<double, Part>::first);
   parts.clear();
   for (auto& [ratio, part] : winners) parts.push_back(std::move(part));
+  return late;
 }
 
 }  // namespace
@@ -148,10 +153,14 @@ void keep_winners(const GraphView& graph, const Options& options, Hits& hits) {
   try {
     const Region whole = whole_of(graph).value();
     if (const size_t all = parts.size(); all > 1) {
-      sort_out(graph, options, parts);
+      const size_t late = sort_out(graph, options, parts);
       if (parts.size() < all) {
-        hits.why = std::to_string(all - parts.size()) + " of " + count(all) + " on hits of " +
-                   options.database + " do not win by themselves, or were not tried in time";
+        hits.why = std::to_string(all - parts.size() - late) + " of " + count(all) +
+                   " on hits of " + options.database + " do not win by themselves";
+      }
+      if (late > 0) {
+        hits.why += ", and " + std::to_string(late) +
+                    " were not tried in half of the time that the option trial_seconds left";
       }
     }
     const Rope onnx = parts.empty() ? Rope() : onnx_of(graph, whole);

@@ -92,8 +92,7 @@ bool is_late(const Options& options) {
 }
 
 std::string late_text(const Options& options) {
-  return "trials have taken the " + std::to_string(options.trial_seconds) +
-         " s that the option trial_seconds allows a session";
+  return "the " + std::to_string(options.trial_seconds) + " s of the option trial_seconds are over";
 }
 
 int processors() {

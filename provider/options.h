@@ -37,7 +37,7 @@ Options read_options(const Runtime& runtime, const ort::SessionOptions* session)
 
 // True where no further trial may begin.
 bool is_late(const Options& options);
-// "trials have taken the 60 s that the option trial_seconds allows a session"
+// "the 60 s of the option trial_seconds are over"
 std::string late_text(const Options& options);
 
 // Processors that this process may use.

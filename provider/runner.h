@@ -42,7 +42,7 @@ class Runner {
   using Log = std::function<void(const std::string&)>;
   // Throws where a node has no kernel here, and where the file is none or is not trusted.
   Runner(const Runtime& runtime, const std::string& path, const Options& options, const Log& log);
-  // Puts so many models into an array; none where it throws.
+  // Puts `count` models into an array; none where it throws.
   using Open = std::function<void(size_t count, tw_model** models)>;
   // Opens a model for each instance; `path` is their name. Throws what `open` throws.
   Runner(const Runtime& runtime, std::string path, const Options& options, const Open& open);

@@ -42,8 +42,8 @@ Verdict race(const GraphView& graph, const Region& whole, const Rope& onnx,
              const std::vector<Part>& parts, const Options& options, double seconds, double most);
 
 // The verdict of earlier trials on this machine, with this runtime, file and number of threads, which
-// stand beside the file; else that of a trial, if one may still begin, which times for so many seconds at each size at least. A file that was found too slow
-// once is tried again, since other work may have disturbed the first trial.
+// stand beside the file; else that of a trial, if one may still begin, which times for so many seconds at each size at
+// least. A file that was found too slow once is tried again, since other work may have disturbed the first trial.
 Verdict verdict_on(const GraphView& graph, const Region& region, const Rope& onnx,
                    const std::shared_ptr<Runner>& runner, const Options& options, double seconds);
 

@@ -239,7 +239,7 @@ std::vector<int64_t> TensorSemantics::strides(const Buffer& operand) const {
 }
 
 TensorSemantics TensorSemantics::parse(const std::string& text) {
-  Workload workload = make_workload(parse_spec(text));
+  Workload workload = parse_workload(text);
   if (workload.stages.size() != 1 || workload.stages[0].reducer != Reducer::Sum) {
     throw IrError(fmt::format("'{}' is no single sum of products", text));
   }

@@ -53,7 +53,7 @@ OwnConfig read_one(const SortedJson& json, const std::string& file) {
   }
   std::string canonical;
   if (json.contains("spec") && json["spec"].is_string()) {
-    canonical = make_workload(parse_spec(json["spec"].get<std::string>())).canonical;
+    canonical = parse_workload(json["spec"].get<std::string>()).canonical;
   }
   return {sketch, config->dump(), canonical};
 }

@@ -79,7 +79,7 @@ class _Race:
             options.graph_optimization_level = self.level
         if not ours:
             return onnxruntime.InferenceSession(self.model, options, providers=["CPUExecutionProvider"])
-        return onnxruntime.InferenceSession(self.model, add_to(options, models=self.folder))
+        return onnxruntime.InferenceSession(self.model, add_to(options, models=self.folder, trial_seconds=3600))
 
     def _inputs(self) -> dict[str, Any]:
         """Floats in [-1, 1), and 1 for all other types."""

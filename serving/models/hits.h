@@ -22,7 +22,7 @@ class MissingHits : public ServingError {
   std::set<std::string> nodes;
 };
 
-// So many models of the file, each with memory and packed weights of its own, on kernels that are hits for `options`
+// `count` models of the file, each with memory and packed weights of its own, on kernels that are hits for `options`
 // (threads, target, observer): behind all passes, or node by node
 // where only that program has all its kernels. Throws FileError for bytes that are no ONNX file, ServingError
 // (argument) for an input of open sizes or the target of a GPU, and MissingHits, also where no kernel would run at all.

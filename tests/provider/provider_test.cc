@@ -1,15 +1,10 @@
 // The provider on a stand-in runtime: what it refuses, claims, logs and computes.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <new>
 
-#include "provider/region.h"
-#include "tests/provider/stand_in.h"
-#include "tests/serving/models/model_fixture.h"
+#include "tests/provider/provider_fixture.h"
 #include "tilewright/version.h"
 
 // Allocations of this program.
@@ -24,101 +19,6 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace tilewright::provider::testing {
 namespace {
-
-using serving::testing::Floats;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-
-const std::string kPrefix = "ep.tilewrightexecutionprovider.";
-
-// A session of the provider on a graph of one node, whose model file is that of product_graph().
-class ProviderTest : public ::testing::Test {
- protected:
-  ProviderTest() {
-    size_t count = 0;
-    EXPECT_EQ(
-        message_of(CreateEpFactories("tilewright", stand_in.base(), nullptr, &factory, 1, &count)),
-        "");
-    EXPECT_EQ(count, 1u);
-    options[kPrefix + "models"] = folder.path("");
-    options[kPrefix + "trial"] = "0";
-    options[kPrefix + "threads"] = "1";
-    x = graph.value("x", {2, 2, 16});
-    y = graph.value("y", {4, 8});
-    z = graph.value("z", {32});
-    y->is_output = z->is_output = true;
-    graph.node("Custom", {x}, {y, z});
-  }
-  ~ProviderTest() override {
-    if (ep != nullptr) {
-      if (info != nullptr) info->release_state(info, state);
-      ep->release_compute_infos(ep, &info, info == nullptr ? 0 : 1);
-      factory->release_ep(factory, ep);
-    }
-    EXPECT_EQ(message_of(ReleaseEpFactory(factory)), "");
-  }
-
-  std::string create() {
-    return message_of(
-        factory->create_ep(factory, nullptr, nullptr, 0, as_options(options), nullptr, &ep));
-  }
-  // The path at which the model file of the graph's one region is looked for.
-  std::string model_path() const {
-    const GraphView view(stand_in.runtime(), as_graph(graph));
-    return folder.path(digest_of(onnx_of(view, regions_of(view, {}).at(0))) + ".tw");
-  }
-  void write_file(const graph::Graph& program, const serving::testing::HandMade& kernel = {}) {
-    const serving::testing::Database database({kernel});
-    std::filesystem::copy(serving::testing::write_model(database.path(), program), model_path());
-  }
-  std::string capability() { return message_of(ep->get_capability(ep, as_graph(graph), nullptr)); }
-  std::string compile() {
-    const ort::Graph* graphs[] = {as_graph(graph)};
-    const ort::Node* fused[] = {as_node(&graph.nodes[0])};
-    return message_of(ep->compile(ep, graphs, fused, 1, &info, nullptr));
-  }
-  // Runs the node on rows of x.
-  std::string run(const FakeValue& input, FakeContext& context) {
-    context.inputs = {&input};
-    context.outputs.resize(2);
-    EXPECT_EQ(message_of(info->create_state(info, nullptr, &state)), "");
-    return message_of(info->compute(info, state, as_context(context)));
-  }
-  FakeValue input(std::vector<int64_t> shape) const {
-    const Floats values(shape, 3);
-    FakeValue value{ort::kF32, std::move(shape), {}};
-    const size_t rows = static_cast<size_t>(value.shape[0] * value.shape[1]);
-    const auto* bytes = static_cast<const char*>(values.tensor.data);
-    value.data.assign(bytes, bytes + rows * 16 * 4);
-    return value;
-  }
-  void expect_product(const FakeValue& x_value, const FakeValue& y_value) const {
-    const auto* a = reinterpret_cast<const float*>(x_value.data.data());
-    const auto* b_data = static_cast<const float*>(b.tensor.data);
-    const auto* c = reinterpret_cast<const float*>(y_value.data.data());
-    for (size_t i = 0; i < y_value.data.size() / 32; ++i) {
-      for (size_t j = 0; j < 8; ++j) {
-        float sum = 0;
-        for (size_t k = 0; k < 16; ++k) sum += a[i * 16 + k] * b_data[k * 8 + j];
-        EXPECT_EQ(c[i * 8 + j], sum) << i << ", " << j;
-      }
-    }
-  }
-
-  StandIn stand_in;
-  test::TempDir folder;
-  FakePairs options;
-  FakeGraph graph;
-  FakeInfo *x, *y, *z;
-  Floats b{{16, 8}, 1};
-  ort::Factory* factory = nullptr;
-  ort::Ep* ep = nullptr;
-  ort::ComputeInfo* info = nullptr;
-  void* state = nullptr;
-};
 
 TEST(ProviderVersion, AnOlderRuntimeIsRefusedWithTheVersionThatIsNeeded) {
   StandIn stand_in;
@@ -286,6 +186,18 @@ TEST_F(ProviderTest, AFileOfOtherShapesLeavesTheNodesWhereTheyAre) {
 }
 
 // The graph has no file as a whole, and one for its first node.
+TEST_F(ProviderTest, AFileThatTheTimeForTrialsDoesNotReachLeavesTheNodesWhereTheyAre) {
+  write_file(serving::testing::product_graph(b));
+  options[kPrefix + "trial"] = "1";
+  options[kPrefix + "trial_seconds"] = "0";
+  ASSERT_EQ(create(), "");
+  ASSERT_EQ(capability(), "");
+  EXPECT_THAT(stand_in.claimed, IsEmpty());
+  EXPECT_THAT(
+      stand_in.log,
+      ElementsAre(HasSubstr("was not tried: the 0 s of the option trial_seconds are over")));
+}
+
 TEST_F(ProviderTest, ANodeIsClaimedAloneWhereItsRegionHasNoFile) {
   write_file(serving::testing::product_graph(b));  // before there is a second node
   FakeInfo* last = graph.value("last", {4, 8});
@@ -321,178 +233,6 @@ TEST_F(ProviderTest, FailuresOfTheRuntimeComeBackAsStatuses) {
   stand_in.set<ort::GetNodes>(
       [](const ort::Graph*, const ort::Node**, size_t) { return failure("no nodes today"); });
   EXPECT_EQ(capability(), "Tilewright: no nodes today");
-}
-
-// A database in the place of model files.
-class ProviderHits : public ProviderTest {
- protected:
-  ProviderHits() {
-    options.erase(kPrefix + "models");
-    graph.nodes.clear();
-    y->is_output = z->is_output = false;
-    rows = graph.value("rows", {4, 16});
-    out = graph.value("out", {4, 8});
-    out->is_output = true;
-    const auto* data = static_cast<const char*>(b.tensor.data);
-    weight = {ort::kF32, {16, 8}, {data, data + sizeof(float) * 16 * 8}};
-    FakeInfo* w = graph.value("w", {16, 8});
-    w->constant = &weight;
-    product = graph.node("MatMul", {rows, w}, {out});
-  }
-  // A node behind the product, for which there is no kernel.
-  void add_softmax() {
-    out->is_output = false;
-    FakeInfo* last = graph.value("last", {4, 8});
-    last->is_output = true;
-    graph.node("Softmax", {out}, {last});
-    product = &graph.nodes[0];
-  }
-  void start(const std::string& path) {
-    options[kPrefix + "database"] = path;
-    ASSERT_EQ(create(), "");
-    ASSERT_EQ(capability(), "");
-  }
-  void expect_runs(int tag) {
-    ASSERT_EQ(compile(), "");
-    const Floats values({4, 16}, 3);
-    const auto* bytes = static_cast<const char*>(values.tensor.data);
-    const FakeValue given{ort::kF32, {4, 16}, {bytes, bytes + sizeof(float) * 4 * 16}};
-    FakeContext context;
-    ASSERT_EQ(run(given, context), "");
-    const auto* a = reinterpret_cast<const float*>(given.data.data());
-    const auto* b_data = reinterpret_cast<const float*>(weight.data.data());
-    const auto* c = reinterpret_cast<const float*>(context.outputs[0].data.data());
-    for (size_t i = 0; i < 4; ++i) {
-      for (size_t j = 0; j < 8; ++j) {
-        auto sum = static_cast<float>(tag);
-        for (size_t k = 0; k < 16; ++k) sum += a[i * 16 + k] * b_data[k * 8 + j];
-        EXPECT_EQ(c[i * 8 + j], sum) << i << ", " << j;
-      }
-    }
-  }
-
-  FakeValue weight;
-  FakeInfo *rows, *out;
-  const FakeNode* product;
-};
-
-TEST_F(ProviderHits, RunFromTheDatabaseAloneAndNothingIsWritten) {
-  {
-    const serving::testing::Database database({{.tag = 5}});
-    start(database.path());
-    size_t files = 0;
-    for ([[maybe_unused]] const auto& file : std::filesystem::directory_iterator(
-             std::filesystem::path(database.path()).parent_path())) {
-      ++files;
-    }
-    EXPECT_EQ(files, 1u);
-  }
-  EXPECT_THAT(stand_in.claimed, ElementsAre(product));
-  EXPECT_THAT(stand_in.log, IsEmpty());
-  expect_runs(5);
-}
-
-TEST_F(ProviderHits, NodesWithoutOneStayAndOneLineSaysWhy) {
-  add_softmax();
-  const serving::testing::Database database({{.tag = 5}});
-  start(database.path());
-  EXPECT_THAT(stand_in.claimed, ElementsAre(product));
-  EXPECT_THAT(stand_in.log,
-              ElementsAre(AllOf(HasSubstr("1 nodes run as before, since " + database.path()),
-                                HasSubstr("tune-cli tune softmax:m=4,n=8"))));
-  expect_runs(5);
-}
-
-TEST_F(ProviderHits, KernelsForOtherThreadsAreNone) {
-  const serving::testing::Database database({{.threads = 2}});
-  start(database.path());
-  EXPECT_THAT(stand_in.claimed, IsEmpty());
-  EXPECT_THAT(stand_in.log,
-              ElementsAre(AllOf(HasSubstr("1 nodes run as before"), HasSubstr("--threads 1"))));
-}
-
-TEST_F(ProviderHits, ADatabaseThatIsMissingDamagedOrUntrustedLeavesTheNodesAndOneLine) {
-  const serving::testing::Database untrusted({{}});
-  std::filesystem::permissions(untrusted.path(), std::filesystem::perms(0666));
-  std::ofstream(folder.path("damaged.db")) << "SQLite format 3, or not";
-  const std::map<std::string, std::string> cases = {
-      {folder.path("none.db"), "there is no database"},
-      {folder.path("damaged.db"), "option database: "},
-      {untrusted.path(), "may be written by others"}};
-  for (const auto& [path, reason] : cases) {
-    stand_in.log.clear();
-    start(path);
-    EXPECT_THAT(stand_in.claimed, IsEmpty());
-    EXPECT_THAT(stand_in.log,
-                ElementsAre(AllOf(HasSubstr("1 nodes run as before, since "), HasSubstr(reason))));
-    factory->release_ep(factory, ep);
-    ep = nullptr;
-  }
-}
-
-TEST_F(ProviderHits, OpenSizesHaveNone) {
-  rows->sizes = out->sizes = {-1, 16};
-  const serving::testing::Database database({{}});
-  start(database.path());
-  EXPECT_THAT(stand_in.claimed, IsEmpty());
-  EXPECT_THAT(stand_in.log, ElementsAre(HasSubstr("input 'rows' has open sizes")));
-}
-
-TEST_F(ProviderHits, AGraphThatCannotBeTimedIsNotLookedUp) {
-  rows->sizes = out->sizes = {-1, 16};
-  options[kPrefix + "trial"] = "1";
-  start(folder.path("none.db"));
-  EXPECT_THAT(
-      stand_in.log,
-      ElementsAre(HasSubstr("none.db: the graph cannot be timed: input 'rows' has open sizes")));
-}
-
-TEST_F(ProviderHits, NothingIsUsedThatTheTimeForTrialsDoesNotReach) {
-  const serving::testing::Database database({{.tag = 5}});
-  options[kPrefix + "trial"] = "1";
-  options[kPrefix + "trial_seconds"] = "0";
-  start(database.path());
-  EXPECT_THAT(stand_in.claimed, IsEmpty());
-  EXPECT_THAT(stand_in.log, ElementsAre(HasSubstr("trials have taken the 0 s that the option")));
-}
-
-TEST_F(ProviderHits, EachInstanceHasAModel) {
-  const serving::testing::Database database({{.tag = 5}});
-  options[kPrefix + "instances"] = "3";
-  start(database.path());
-  expect_runs(5);
-}
-
-TEST_F(ProviderHits, ReasonsOfSeveralLinesAreCut) {
-  out->is_output = false;
-  FakeInfo* last = graph.value("last", {4, 8});
-  last->is_output = true;
-  graph.node("Unheard", {out}, {last});
-  product = &graph.nodes[0];
-  const serving::testing::Database database({{.tag = 5}});
-  start(database.path());
-  EXPECT_THAT(stand_in.claimed, ElementsAre(product));
-  EXPECT_THAT(stand_in.log,
-              ElementsAre(AllOf(HasSubstr("1 nodes run as before"), Not(HasSubstr("\n")))));
-}
-
-TEST_F(ProviderHits, AModelFileComesFirst) {
-  const serving::testing::Database database({{.tag = 5}});
-  options[kPrefix + "models"] = folder.path("");
-  std::ofstream(model_path()) << "no model";
-  start(database.path());
-  EXPECT_THAT(stand_in.claimed, ElementsAre(product));
-  EXPECT_THAT(stand_in.log, ElementsAre(HasSubstr("cannot serve")));
-  expect_runs(5);
-}
-
-// Such a model would name a file that does not exist.
-TEST_F(ProviderHits, AModelOfContextNodesTakesNone) {
-  const serving::testing::Database database({{}});
-  options["ep.context_enable"] = "1";
-  start(database.path());
-  EXPECT_THAT(stand_in.claimed, IsEmpty());
-  EXPECT_THAT(stand_in.log, ElementsAre(HasSubstr("expected models=FOLDER")));
 }
 
 }  // namespace

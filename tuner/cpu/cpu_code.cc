@@ -274,16 +274,27 @@ void CpuCodeCounter::visit_select(const SelectNode& n) {
   auto* all = n.cond.as<BroadcastNode>();
   const Expr cond = all ? all->value : n.cond;
   visit(n.cond);
-  const bool branches = cond.type().is_scalar() && !n.type.is_scalar() && !reads_memory(cond) &&
-                        !draws_.empty() && (reads_memory(n.on_true) || reads_memory(n.on_false));
-  if (!branches) {
+  bool loads = false;
+  for (const Expr& value : {n.on_true, n.on_false}) {
+    for_each_expr(value, [&](const Expr& e) {
+      auto* load = e.as<LoadNode>();
+      loads |= load != nullptr && !in_registers(load->buffer);
+    });
+  }
+  const bool agrees = cond.type().is_scalar() && !n.type.is_scalar() && !reads_memory(cond);
+  if (!loads || !agrees || draws_.empty()) {
     visit(n.on_true);
     visit(n.on_false);
     return arithmetic(&CpuPasses::vector, n.type);
   }
-  const double share = share_of_term(cond);
+  const auto taken = std::ranges::count_if(draws_, [&](const auto* v) { return v->at(cond) != 0; });
+  const double share = static_cast<double>(taken) / static_cast<double>(draws_.size());
+  passes_.instructions +=
+      share_ * (1 + core_.mispredict * core_.issue * std::min(share, 1 - share) / 2);
   for (const bool holds : {true, false}) {
-    enter(cond, holds, holds ? share : 1 - share);
+    outer_.emplace_back(scope_, share_);
+    scope_ = scope_ * 31 + outcomes_of(cond) + (holds ? 1 : 0);
+    share_ *= holds ? share : 1 - share;
     visit(holds ? n.on_true : n.on_false);
     leave();
   }

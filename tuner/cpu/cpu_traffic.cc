@@ -148,19 +148,22 @@ class TrafficFinder {
     return part;
   }
 
-  // The iterations of a fused loop after which an outer index changes, in rising order: what it is divided by.
-  static std::set<int64_t> periods_of(const ForNode& n) {
+  // The iterations of a fused loop after which an outer index changes, in rising order: what it is divided by, at the
+  // largest sizes.
+  std::set<int64_t> periods_of(const ForNode& n) {
     std::set<int64_t> periods;
     for_each_expr(n.body, [&](const Expr& e) {
       auto* division = e.as<BinaryNode>();
       if (!division || division->op != BinaryOp::FloorDiv || !division->a.same_as(n.var)) return;
-      if (const auto by = as_int(division->b); by && *by > 1) periods.insert(*by);
+      if (uses_var(division->b, n.var)) return;
+      const int64_t by = known_.bounds(division->b).max;
+      if (by > 1 && by != Interval::kPosInf) periods.insert(by);
     });
     return periods;
   }
 
   // Loops that were fused count one within the other: what an inner one uses again may be gone when the outer one comes
-  // back to it.
+  // back to it. A quotient of a loop that never was fused only adds a step whose sum is the same.
   Part of_loop(const ForNode& n) {
     double extent = largest(n.extent);
     Expr count = n.extent;

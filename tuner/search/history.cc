@@ -22,7 +22,7 @@ constexpr int64_t kWinnersEach = 2;  // per workload
 // The distance to another workload's size, in doublings of its operations.
 double distance(const db::WorkloadSummary& other, const Workload& workload) {
   try {
-    double flops = make_workload(parse_spec(other.canonical)).flops;
+    double flops = parse_workload(other.canonical).flops;
     return std::abs(std::log2(std::max(flops, 1.0) / std::max(workload.flops, 1.0)));
   } catch (const Error&) {
     return INFINITY;  // from a version with another grammar

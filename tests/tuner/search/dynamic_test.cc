@@ -100,7 +100,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("elementwise:shape=[1..33,65],fn=gelu", "elementwise:shape=[7,1..65],fn=add",
                     "elementwise:shape=[1..3000],fn=relu",
                     R"x(expr:expr="C[i, j] = A[j, i]",dims.i=1..70,dims.j=37)x",
-                    R"x(expr:expr="C[i, j] = A[j, i]",dims.i=19,dims.j=1..70)x"));
+                    R"x(expr:expr="C[i, j] = A[j, i]",dims.i=19,dims.j=1..70)x",
+                    R"x(expr:expr="C[i, j] = A[j, i]",dims.i=19,dims.j=1..12)x"));
 
 }  // namespace
 }  // namespace tilewright

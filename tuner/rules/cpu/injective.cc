@@ -73,23 +73,29 @@ void schedule_values(RuleContext& c, const Block& block, const std::map<size_t, 
   parallel_over(c, outer.empty() ? std::vector<Loop>{vectors[0]} : outer);
 }
 
-// The iterator along which an operand's elements are neighbours, where that is not the innermost one, as in a transposed
-// copy. A vector along the innermost iterator takes one element from each of as many lines of such an operand. Nothing
-// for loops that are too short, or not those of the iterators.
-std::optional<size_t> iterator_of_lines(RuleContext& c, const Block& b) {
-  constexpr int64_t kLong = 8;
+// The iterator along which an operand's elements are neighbours, where those along the innermost one are not, as in a
+// transposed copy: a vector takes one element from each of as many lines of the cache. Nothing for loops that are too
+// short, or not those of the iterators.
+struct Lines {
+  size_t along;
+  int64_t elements;  // of a line
+};
+std::optional<Lines> lines_of(RuleContext& c, const Block& b) {
+  constexpr int64_t kLong = 8, kLine = 64 * 8;  // iterations, bits
   const BlockNode& block = c.s.node(b);
   const size_t inner = block.iters.size() - 1;
   const auto is_long = [&](size_t i) {
     return largest_extent(c.s, block.iters[i].extent) >= kLong;
   };
   if (c.s.loops(b).size() != block.iters.size() || inner == 0 || !is_long(inner)) return {};
-  std::optional<size_t> found;
+  std::optional<Lines> found;
   for_each_expr(store_of(block).value, [&](const Expr& e) {
     auto* load = e.as<LoadNode>();
     if (load == nullptr || found || !uses_iterator(load->indices, block.iters[inner])) return;
+    if (moves_a_window(load->indices, block.iters[inner])) return;
     for (size_t i = 0; i < inner; ++i) {
-      if (is_long(i) && moves_a_window(load->indices, block.iters[i])) found = i;
+      if (!is_long(i) || !moves_a_window(load->indices, block.iters[i])) continue;
+      found = Lines{i, kLine / std::max(8, bits_of(load->type.elem))};
     }
   });
   return found;
@@ -105,18 +111,18 @@ int64_t iterations_of_line(int64_t extent, int64_t line) {
 
 // Elements of the same lines are used one after the other, before other lines take their place: for each vector, the
 // loop along the lines runs over one line.
-void schedule_lines(RuleContext& c, const Block& block, size_t along) {
-  constexpr int64_t kLine = 64;  // bytes of a cache line
+void schedule_lines(RuleContext& c, const Block& block, const Lines& read) {
   std::vector<Loop> outer = c.s.loops(block);
   const int bits = std::max(8, bits_of(c.s.output(block)->elem));
   const int64_t lanes = std::max(1, c.input.target.lanes(bits));
-  const int64_t count =
-      iterations_of_line(largest_extent(c.s, c.s.node(outer[along]).extent), kLine * 8 / bits);
-  const std::vector<Loop> lines = c.s.split(outer[along], {-1, count});
-  outer[along] = lines[0];
+  const auto extent = as_int(c.s.node(outer[read.along]).extent);
+  const int64_t count = extent ? iterations_of_line(*extent, read.elements) : read.elements;
+  const std::vector<Loop> lines = c.s.split(outer[read.along], {-1, count});
+  outer[read.along] = lines[0];
   Loop vector = outer.back();
   outer.pop_back();
-  if (largest_extent(c.s, c.s.node(vector).extent) > lanes) {
+  const auto length = as_int(c.s.node(vector).extent);
+  if (!length || *length > lanes) {
     const std::vector<Loop> vectors = c.s.split(vector, {-1, lanes});
     outer.push_back(vectors[0]);
     vector = vectors[1];
@@ -178,11 +184,9 @@ void schedule_injective(RuleContext& c, const Block& block) {
       return schedule_values(c, block, values);
   }
   const bool is_result = is_output(c.s, c.s.output(block)->name);
-  if (const auto along = is_result ? iterator_of_lines(c, block) : std::nullopt) {
+  if (const auto lines = is_result ? lines_of(c, block) : std::nullopt) {
     const std::vector<std::string> ways = {"lines", "rows"};
-    if (c.t.choose(block.name + ".order", ways) == "lines") {
-      return schedule_lines(c, block, *along);
-    }
+    if (c.t.choose(block.name + ".order", ways) == "lines") return schedule_lines(c, block, *lines);
   }
   int64_t vectors = c.t.choose(block.name + ".vectors", std::vector<int64_t>{1, 2, 4});
   if (loops.size() == 1) {

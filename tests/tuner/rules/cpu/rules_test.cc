@@ -343,6 +343,7 @@ TEST(Injective, TransposedOperandsAreReadLineByLine) {
     EXPECT_NE(lines, rows) << spec;
   }
   for (const char* spec : {R"x(expr:expr="C[i, j] = A[i, j] + B[j]",dims.i=50,dims.j=37)x",
+                           R"x(expr:expr="C[i, j] = A[i + j]",dims.i=50,dims.j=37)x",
                            R"x(expr:expr="C[i, j] = A[j, i]",dims.i=50,dims.j=7)x"}) {
     EXPECT_EQ(text_of(spec, "lines"), "none") << spec << ": no such choice";
   }
