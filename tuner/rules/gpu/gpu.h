@@ -21,7 +21,7 @@ void gpu_row_reduction(RuleContext& c, const Block& block);
 bool gpu_fuse_rows(RuleContext& c);
 
 // Attention in one kernel: a block takes a tile of queries through one loop over blocks of keys.
-// Matrix instructions keep scores and weights in registers (gpu_tensor_chain.h); otherwise threads
+// Matrix instructions keep scores and weights in registers (gpu_ask_attention.h); otherwise threads
 // keep them in shared memory. Returns false for other programs, or if the trial chooses one kernel
 // per stage.
 bool gpu_softmax_chain(RuleContext& c);

@@ -149,13 +149,10 @@ ProductTypes gpu_types_of(const Schedule& s, const GpuProduct& p) {
 
 const Instruction* gpu_find_row(const std::vector<Instruction>& table, const ProductTypes& types,
                                 const Target& target, int64_t columns) {
-  for (const Instruction& row : table) {
-    const bool fits = row.operand == types.a && row.b_operand() == types.b &&
-                      row.acc == types.sums && !row.tf32 && (columns == 0 || row.n == columns) &&
-                      (row.is_wgmma() || is_printed(row));
-    if (fits && row.runs_on(target.gpu.compute_capability)) return &row;
-  }
-  return nullptr;
+  return first_row(table, target.gpu.compute_capability, [&](const Instruction& row) {
+    return row.takes(types) && (columns == 0 || row.n == columns) &&
+           (row.is_wgmma() || is_printed(row));
+  });
 }
 
 std::string gpu_way_of(const Instruction& row, const std::string& prefix) {
