@@ -354,12 +354,13 @@ std::string CudaExpr::unary_text(const UnaryNode& n, int lane) {
   return rounded(n.type.elem, a);
 }
 
-std::string CudaExpr::named_quotient(const BinaryNode& n) const {
+std::string CudaExpr::named_quotient(const BinaryNode& n) {
   const auto divisor = as_int(n.b);
   if (n.op != BinaryOp::FloorDiv || !quotient_.var.defined() || n.a.get() != quotient_.var.get() ||
       !divisor || *divisor <= 0 || *divisor % quotient_.divisor != 0) {
     return "";
   }
+  quotient_.is_used = true;
   const int64_t rest = *divisor / quotient_.divisor;
   return rest == 1 ? quotient_.name : fmt::format("({} / {})", quotient_.name, rest);
 }

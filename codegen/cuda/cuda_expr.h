@@ -61,6 +61,8 @@ class CudaExpr {
   void name_quotient(const Expr& var, int64_t divisor, const std::string& name) {
     quotient_ = {var, divisor, name};
   }
+  // That name where something printed has it; empty where nothing does.
+  std::string used_quotient() const { return quotient_.is_used ? quotient_.name : ""; }
   // The type that holds the values of an index: "int" or "long long".
   std::string index_type(Interval range) const;
   std::map<const BufferNode*, std::string> buffers;  // their names
@@ -92,7 +94,7 @@ class CudaExpr {
   std::string binary_text(const BinaryNode& n, int lane);
   std::string index_text(const BinaryNode& n);
   // The text of a quotient with a name; empty for others.
-  std::string named_quotient(const BinaryNode& n) const;
+  std::string named_quotient(const BinaryNode& n);
   std::string load_text(const LoadNode& n, int lane);
   // A coded element's value, and its code regardless of the load's predicate.
   std::string coded_value(const LoadNode& n, int lane);
@@ -126,6 +128,7 @@ class CudaExpr {
     Expr var;
     int64_t divisor = 1;
     std::string name;
+    bool is_used = false;
   };
 
   const Target& target_;

@@ -49,7 +49,7 @@ class KernelPrinter {
   void sequence(const SeqNode& n);
   void for_stmt(const ForNode& n, const Stmt& next);
   void axis(const ForNode& n);
-  void name_warpgroup(const ForNode& threads);
+  void declare_warpgroup();
   void prefetch_maps();
   void instruction(const InstructionNest& nest, const ForNode& n, const Stmt& next);
   void if_stmt(const IfNode& n);
@@ -133,21 +133,23 @@ void KernelPrinter::axis(const ForNode& n) {
   std::string var = expr_.bind(n.var, n.var.name());
   line(fmt::format("const {} {} = {}.{};", type, var, is_block ? "blockIdx" : "threadIdx",
                    "xyz"[place]));
-  if (n.for_kind == ForKind::ThreadX) name_warpgroup(n);
+  if (n.for_kind == ForKind::ThreadX) {
+    text_.in_threads = text_.lines.size();
+    if (kernel_.has_wgmma() && *as_int(n.extent) > kWarpgroup) {
+      expr_.name_quotient(n.var, kWarpgroup, expr_.fresh("warpgroup"));
+    }
+  }
   stmt(n.body);
 }
 
 // The index of a warpgroup is in its matrix descriptors. A shuffle tells the compiler that all lanes
 // of a warp have the same one, so that descriptors stay in uniform registers.
-void KernelPrinter::name_warpgroup(const ForNode& threads) {
-  constexpr int64_t kWarpgroup = kWarp * 4;
-  if (kernel_.has_wgmma() && *as_int(threads.extent) > kWarpgroup) {
-    const std::string name = expr_.fresh("warpgroup");
-    line(fmt::format("const int {} = __shfl_sync(0xffffffffu, {} / {}, 0);", name,
-                     expr_.print(threads.var), kWarpgroup));
-    expr_.name_quotient(threads.var, kWarpgroup, name);
-  }
-  text_.in_threads = text_.lines.size();
+void KernelPrinter::declare_warpgroup() {
+  const std::string name = expr_.used_quotient();
+  if (name.empty()) return;
+  text_.lines.insert(text_.in_threads,
+                     fmt::format("  const int {} = __shfl_sync(0xffffffffu, {} / {}, 0);\n", name,
+                                 expr_.print(thread_), kWarpgroup));
 }
 
 // One thread fetches the descriptors of TMA copies, for which the first ones would wait.
@@ -313,6 +315,7 @@ std::string KernelPrinter::print(const std::string& entry, CudaLaunch& launch, b
   stmt(kernel_.body);
   launch.tensor_maps = maps_.maps();
   prefetch_maps();
+  declare_warpgroup();
   for (const std::string& map : maps_.names()) parameters.push_back("TW_TENSOR_MAP " + map);
   parameters.insert(parameters.end(), dims.begin(), dims.end());
   int threads = launch.block[0] * launch.block[1] * launch.block[2];

@@ -3,9 +3,11 @@
 // lay out tiles by them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "ir/type.h"
 #include "kernel/instructions/fragment.h"
@@ -17,6 +19,11 @@ namespace tilewright {
 inline constexpr std::string_view kMultiplies = "D[i,j] += A[i,k] * B[k,j]";
 inline constexpr std::string_view kCountsXor = "D[i,j] += A[i,k] ^ B[k,j]";
 inline constexpr std::string_view kCountsAnd = "D[i,j] += A[i,k] & B[k,j]";
+
+/// The element types of a product: of its operands, and of its accumulators.
+struct ProductTypes {
+  ElemType a, b, sums;
+};
 
 /// A row of one of the tables: `mma` (warps) and `wgmma` (warpgroups), each also with a sparse A,
 /// of which each `of` neighbours of a row have at most `keep` nonzero elements. Sparse metadata
@@ -44,6 +51,11 @@ struct Instruction {
 
   /// Whether a device of this compute capability times ten has the instruction.
   bool runs_on(int sm) const { return sm >= min_sm && sm < end_sm; }
+  /// Whether it multiplies these types. tf32 rows do not count as f32, but rows that split f32 in
+  /// two do.
+  bool takes(const ProductTypes& types) const {
+    return operand == types.a && b_operand() == types.b && acc == types.sums && !tf32;
+  }
   bool is_wgmma() const { return lanes == kWarpgroup; }
   bool is_sparse() const { return of > 1; }
 
@@ -91,5 +103,14 @@ struct Instruction {
 
 /// The row of this name in any of the tables (mma_rows.h, wgmma_rows.h); null when there is none.
 const Instruction* find_instruction(std::string_view name);
+
+/// The first row of a table that `fits` and that a device of this compute capability times ten has;
+/// null when there is none.
+template <class Fits>
+const Instruction* first_row(const std::vector<Instruction>& table, int sm, const Fits& fits) {
+  const auto row = std::find_if(table.begin(), table.end(),
+                                [&](const Instruction& r) { return r.runs_on(sm) && fits(r); });
+  return row == table.end() ? nullptr : &*row;
+}
 
 }  // namespace tilewright

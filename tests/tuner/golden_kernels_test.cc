@@ -8,9 +8,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "base/files.h"
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
 #include "kernel/cuda_description.h"
@@ -76,6 +79,29 @@ INSTANTIATE_TEST_SUITE_P(Families, GoldenCuda, ::testing::ValuesIn(golden_gpu_ke
                          name_of_golden);
 INSTANTIATE_TEST_SUITE_P(Families, GoldenC, ::testing::ValuesIn(golden_cpu_kernels()),
                          name_of_golden);
+
+// The index names that a text declares and does not use behind the declaration.
+std::vector<std::string> unused_names(const std::string& text) {
+  static const std::regex declares(R"(\n *const (?:int|long long) (\w+) = )");
+  std::vector<std::string> unused;
+  for (std::sregex_iterator it(text.begin(), text.end(), declares), end; it != end; ++it) {
+    const std::string name = (*it)[1].str();
+    const auto from = static_cast<size_t>(it->position() + it->length());
+    const std::string rest = text.substr(from, text.find("\n}", from) - from);
+    if (!std::regex_search(rest, std::regex("\\b" + name + "\\b"))) unused.push_back(name);
+  }
+  return unused;
+}
+
+TEST(GoldenKernels, OfGpusUseTheNamesThatTheyDeclare) {
+  const auto root = test::source_dir() / "tests" / "golden";
+  for (const GoldenKernel& k : golden_gpu_kernels()) {
+    const std::string text = read_file((root / k.file()).string()).value();
+    EXPECT_EQ(unused_names(text), std::vector<std::string>{}) << k.name;
+  }
+  EXPECT_EQ(unused_names("void f() {\n  const long long a = 1;\n  const int b = a;\n}\n"),
+            std::vector<std::string>{"b"});
+}
 
 // A file without a case would claim more than is tested.
 TEST(GoldenKernels, EachFileHasACase) {

@@ -56,25 +56,6 @@ int64_t next_piece(const LoopNest& nest, const Instruction& row, const Expr& ind
   return *step;
 }
 
-// The nest of a marked loop: loops over fragments, then the row, the column and k. A loop over one
-// fragment may have gone.
-LoopNest nest_of_mma(const ForNode& loop, const Instruction& row) {
-  LoopNest nest = loop_nest(loop);
-  auto* store = nest.body.as<StoreNode>();
-  const size_t count = nest.loops.size();
-  if (count < 3 || count > 5 || !store || store->predicate.defined()) {
-    fail_mma(loop, "it must be three to five loops around one store");
-  }
-  const int64_t sizes[] = {row.m, row.n, row.k};
-  for (size_t l = 0; l < count; ++l) {
-    auto extent = as_int(nest.loops[l]->extent);
-    bool fits = extent && is_int(nest.loops[l]->min, 0) &&
-                (l + 3 < count || *extent == sizes[l + 3 - count]);
-    if (!fits) fail_mma(loop, fmt::format("loop '{}' has another size", nest.loops[l]->var.name()));
-  }
-  return nest;
-}
-
 }  // namespace
 
 void fail_mma(const ForNode& loop, const std::string& reason) {
@@ -82,6 +63,24 @@ void fail_mma(const ForNode& loop, const std::string& reason) {
   throw LoweringError(fmt::format("loop '{}' is marked as {} '{}': {}", loop.var.name(),
                                   row && row->is_wgmma() ? "wgmma" : "mma", mma_mark(loop),
                                   reason));
+}
+
+LoopNest nest_of_product(const ForNode& loop, const std::array<int64_t, 3>& sizes, size_t most,
+                         const std::string& wanted) {
+  LoopNest nest = loop_nest(loop);
+  auto* store = nest.body.as<StoreNode>();
+  const size_t count = nest.loops.size();
+  if (count < sizes.size() || count > most || !store || store->predicate.defined()) {
+    fail_mma(loop, wanted);
+  }
+  const size_t outer = count - sizes.size();
+  for (size_t l = 0; l < count; ++l) {
+    auto extent = as_int(nest.loops[l]->extent);
+    const bool fits =
+        extent && is_int(nest.loops[l]->min, 0) && (l < outer || *extent == sizes[l - outer]);
+    if (!fits) fail_mma(loop, fmt::format("loop '{}' has another size", nest.loops[l]->var.name()));
+  }
+  return nest;
 }
 
 namespace {
@@ -140,7 +139,8 @@ MmaNest match_mma(const ForNode& loop, Analyzer& known) {
 }
 
 MmaNest match_mma_as(const ForNode& loop, const Instruction& row, Analyzer& known) {
-  const LoopNest loops = nest_of_mma(loop, row);
+  const LoopNest loops = nest_of_product(loop, {row.m, row.n, row.k}, 5,
+                                         "it must be three to five loops around one store");
   const StoreNode* store = loops.body.as<StoreNode>();
   std::optional<ProductSum> p = product_sum(store);
   if (!p) fail_mma(loop, "its store must add a product of two elements");
@@ -181,14 +181,15 @@ std::string mma_loop(const std::string& var, int64_t extent) {
   return fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) ", var, extent);
 }
 
+namespace {
+
+// The accumulators of the product of fragments `f` and `g`.
 std::string mma_sums(const MmaNest& nest, const std::string& f, const std::string& g,
                      CudaExpr& expr) {
   return fmt::format("*({}(*)[{}])({} + ({} + {} * {} + {} * {}))", cuda_type(nest.row->acc),
                      nest.row->acc_registers(), expr.buffers.at(nest.sums.get()),
                      expr.print(nest.sums_start), f, nest.sums_a, g, nest.sums_b);
 }
-
-namespace {
 
 // A pointer to the row of 16 bytes that a lane gives to ldmatrix, `at` elements from the start of
 // fragment `var`.
@@ -231,11 +232,9 @@ std::string load_a(const MmaNest& nest, const std::string& a, const std::string&
                      o.column == 1 ? "" : "_trans", a, f, row_pointer(o, f, expr.print(at), expr));
 }
 
-}  // namespace
-
-// Loads B's fragments, two of them at once where their number is even: `pairs`.
-std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, const std::string& g,
-                       const Expr& lane, CudaExpr& expr) {
+// Brings fragment `g` of B to registers `b`[g], or two fragments at once with `pairs`.
+std::string load_b(const MmaNest& nest, bool pairs, const std::string& b, const std::string& g,
+                   const Expr& lane, CudaExpr& expr) {
   const int count = nest.row->b_registers();
   MmaOperand o = nest.b;
   Expr at = 0;  // a gathered B begins with the lane's row
@@ -252,8 +251,6 @@ std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, co
   return fmt::format("tw_ldmatrix_x{0}{1}(*(unsigned(*)[{0}]){2}[2 * {3}], {4});", 2 * count,
                      suffix, b, g, row_pointer(o, g, expr.print(at), expr));
 }
-
-namespace {
 
 // Counts distances in elements of the buffer's array, which are bytes where elements share them.
 // Elements of fewer than 8 bits run along k, so that two rows of 16 bytes are whole bytes apart.
@@ -279,52 +276,70 @@ std::vector<std::string> gather_lines(MmaNest& nest, const std::string& lane, Cu
   return lines;
 }
 
-}  // namespace
-
-std::vector<std::string> mma_lines(const MmaNest& given, CudaExpr& expr) {
-  if (given.row->is_sparse()) return sparse_mma_lines(given, expr);
-  MmaNest nest = given;
-  count_in_array(nest.a, expr);
-  count_in_array(nest.b, expr);
-  const Var in_warp("lane");
-  const std::string lane = expr.bind(in_warp, "lane", kWarp), a = expr.fresh("a"),
-                    b = expr.fresh("b");
-  std::string f = expr.fresh("f"), g = expr.fresh("g");
-  const bool pairs = nest.b_fragments % 2 == 0;
-  const Instruction& row = *nest.row;
-  std::string sums = mma_sums(nest, f, g, expr);
-  // An A in registers needs no load.
-  const bool a_loaded = nest.a.buffer->scope == Scope::Shared;
-  std::string a_array = a_loaded
-                            ? fmt::format("{}[{}]", a, f)
-                            : fmt::format("*(unsigned(*)[{}])({} + ({} + {} * {}))",
-                                          row.a_registers(), expr.buffers.at(nest.a.buffer.get()),
-                                          expr.print(nest.a.start), f, nest.a.fragment);
-  std::vector<std::string> lines = {fmt::format("const int {} = threadIdx.x % 32;", lane)};
-  for (const std::string& line : gather_lines(nest, lane, expr)) lines.push_back(line);
-  if (a_loaded) {
-    lines.push_back(fmt::format("unsigned {}[{}][{}];", a, nest.a_fragments, row.a_registers()));
-    lines.emplace_back("#pragma unroll");
-    lines.push_back(mma_loop(f, nest.a_fragments) + load_a(nest, a, f, in_warp, expr));
-  }
-  lines.push_back(fmt::format("unsigned {}[{}][{}];", b, nest.b_fragments, row.b_registers()));
-  mma_product_lines(
-      nest, f, g,
-      mma_loop(g, pairs ? nest.b_fragments / 2 : nest.b_fragments) +
-          mma_load_b(nest, pairs, b, g, in_warp, expr),
-      fmt::format("tw_mma_{}({}, {}, {}[{}], {});", row.name, sums, a_array, b, g, sums), lines);
-  return lines;
+// Registers of A that are not loaded: fragment `f` of the instruction number `step` of a nest.
+std::string held_a(const MmaNest& nest, const std::string& f, int step, CudaExpr& expr) {
+  const Expr start =
+      step == 0 ? nest.a.start : simplify(nest.a.start + Expr(step * nest.sparse.next));
+  return fmt::format("*(unsigned(*)[{}])({} + ({} + {} * {}))", nest.row->a_registers(),
+                     expr.buffers.at(nest.a.buffer.get()), expr.print(start), f, nest.a.fragment);
 }
 
-void mma_product_lines(const MmaNest& nest, const std::string& f, const std::string& g,
-                       const std::string& load, const std::string& product,
-                       std::vector<std::string>& lines) {
+// Appends the loops that load B, and those over both kinds of fragments around a product.
+void append_product(const MmaNest& nest, const std::string& f, const std::string& g,
+                    const std::string& load, const std::string& product,
+                    std::vector<std::string>& lines) {
   const std::string unroll = "#pragma unroll";
   for (const std::string& line : {unroll, load, unroll, mma_loop(f, nest.a_fragments) + "{",
                                   "  " + unroll, "  " + mma_loop(g, nest.b_fragments) + "{",
                                   "    " + product, std::string("  }"), std::string("}")}) {
     lines.push_back(line);
   }
+}
+
+}  // namespace
+
+std::vector<std::string> mma_lines(const MmaNest& given, CudaExpr& expr) {
+  MmaNest nest = given;
+  count_in_array(nest.a, expr);
+  count_in_array(nest.b, expr);
+  const Instruction& row = *nest.row;
+  const Var in_warp("lane");
+  const std::string lane = expr.bind(in_warp, "lane", kWarp),
+                    a = row.is_sparse() ? "" : expr.fresh("a"), b = expr.fresh("b"),
+                    f = expr.fresh("f"), g = expr.fresh("g"),
+                    e = row.is_sparse() ? expr.fresh("e") : "";
+  const std::string sums = mma_sums(nest, f, g, expr);
+  std::vector<std::string> lines = {fmt::format("const int {} = threadIdx.x % 32;", lane)};
+  for (const std::string& line : gather_lines(nest, lane, expr)) lines.push_back(line);
+  const bool a_loaded = nest.a.buffer->scope == Scope::Shared;
+  if (a_loaded) {
+    lines.push_back(fmt::format("unsigned {}[{}][{}];", a, nest.a_fragments, row.a_registers()));
+    lines.emplace_back("#pragma unroll");
+    lines.push_back(mma_loop(f, nest.a_fragments) + load_a(nest, a, f, in_warp, expr));
+  }
+  lines.push_back(fmt::format("unsigned {}{}[{}][{}];",
+                              row.is_sparse() ? fmt::format("{}[{}], ", e, nest.a_fragments) : "",
+                              b, nest.b_fragments, row.b_registers()));
+  if (row.is_sparse()) {
+    lines.emplace_back("#pragma unroll");
+    lines.push_back(fmt::format("{}{}[{}] = {};", mma_loop(f, nest.a_fragments), e, f,
+                                sparse_word(nest.sparse, {{f, nest.sparse.fragment}}, expr)));
+  }
+  const bool pairs = !row.is_sparse() && nest.b_fragments % 2 == 0;
+  for (int s = 0; s < nest.steps(); ++s) {
+    MmaNest step = nest;
+    if (row.is_sparse()) step.b.start = nest.b.start + Expr(s * row.k);
+    const std::string name = fmt::format("tw_mma_{}{}", row.name,
+                                         row.is_sparse() ? fmt::format("<{}>", s) : ""),
+                      metadata = row.is_sparse() ? fmt::format(", {}[{}]", e, f) : "",
+                      of_a = a_loaded ? fmt::format("{}[{}]", a, f) : held_a(nest, f, s, expr);
+    append_product(nest, f, g,
+                   mma_loop(g, pairs ? nest.b_fragments / 2 : nest.b_fragments) +
+                       load_b(step, pairs, b, g, in_warp, expr),
+                   fmt::format("{}({}, {}, {}[{}], {}{});", name, sums, of_a, b, g, sums, metadata),
+                   lines);
+  }
+  return lines;
 }
 
 }  // namespace tilewright

@@ -29,6 +29,7 @@
 //   C[…] = C[…] + A[…, lane, …] * B[r / keep * of + P[…, r], …]
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -77,6 +78,11 @@ struct MmaNest {
 bool is_printed(const Instruction& row);
 /// Refuses a loop that is marked so: throws LoweringError with the mark and the reason.
 [[noreturn]] void fail_mma(const ForNode& loop, const std::string& reason);
+/// The nest of a marked loop: `most` loops at most, the inner ones over the row, the column and k of
+/// an instruction, of these sizes, around one store on no condition. A loop over one fragment may
+/// have gone. Refuses other loops, by what is `wanted` where their number is wrong.
+LoopNest nest_of_product(const ForNode& loop, const std::array<int64_t, 3>& sizes, size_t most,
+                         const std::string& wanted);
 // Throws LoweringError that names the loop and the requirement that it misses.
 MmaNest match_mma(const ForNode& loop, Analyzer& known);
 // The same by a given row, whatever the loop is marked with.
@@ -84,21 +90,10 @@ MmaNest match_mma_as(const ForNode& loop, const Instruction& row, Analyzer& know
 // The same for a nest whose B is gathered; nothing for others.
 std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const Instruction& row,
                                           Analyzer& known);
-// The lines with which a warp executes it: fragments to registers, then every product.
+// The lines with which a warp executes it: fragments and sparse metadata to registers, then every
+// product.
 std::vector<std::string> mma_lines(const MmaNest& nest, CudaExpr& expr);
-std::vector<std::string> sparse_mma_lines(const MmaNest& nest, CudaExpr& expr);
-
-// Parts of such lines. The first is the head of a loop over fragments. The second brings fragment
-// `g` of B to registers `b`[g], or two fragments at once with `pairs`. The third accumulates the
-// product of fragments `f` and `g`.
+// The head of a loop over fragments.
 std::string mma_loop(const std::string& var, int64_t extent);
-std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, const std::string& g,
-                       const Expr& lane, CudaExpr& expr);
-std::string mma_sums(const MmaNest& nest, const std::string& f, const std::string& g,
-                     CudaExpr& expr);
-// Appends the loops that load B, and those over both kinds of fragments around a product.
-void mma_product_lines(const MmaNest& nest, const std::string& f, const std::string& g,
-                       const std::string& load, const std::string& product,
-                       std::vector<std::string>& lines);
 
 }  // namespace tilewright

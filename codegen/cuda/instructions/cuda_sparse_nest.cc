@@ -1,4 +1,4 @@
-// Matrix instructions of a warp with a gathered B, and the lines of sparse ones.
+// Matrix instructions of a warp with a gathered B.
 #include <fmt/format.h>
 
 #include "codegen/cuda/instructions/cuda_mma.h"
@@ -43,34 +43,6 @@ std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const Instruction
   known.bind(term, Expr(0), Expr(row.k));
   nest.gather = {term, known.simplify(substitute(index, first))};
   return nest;
-}
-
-std::vector<std::string> sparse_mma_lines(const MmaNest& nest, CudaExpr& expr) {
-  const Var in_warp("lane");
-  const std::string lane = expr.bind(in_warp, "lane", kWarp), b = expr.fresh("b"),
-                    f = expr.fresh("f"), g = expr.fresh("g"), e = expr.fresh("e");
-  const std::string sums = mma_sums(nest, f, g, expr);
-  std::vector<std::string> lines = {
-      fmt::format("const int {} = threadIdx.x % 32;", lane),
-      fmt::format("unsigned {}[{}], {}[{}][{}];", e, nest.a_fragments, b, nest.b_fragments,
-                  nest.row->b_registers()),
-      "#pragma unroll",
-      fmt::format("{}{}[{}] = {};", mma_loop(f, nest.a_fragments), e, f,
-                  sparse_word(nest.sparse, {{f, nest.sparse.fragment}}, expr))};
-  for (int s = 0; s < nest.steps(); ++s) {
-    MmaNest step = nest;
-    step.b.start = nest.b.start + Expr(s * nest.row->k);
-    const std::string a = fmt::format(
-        "*(unsigned(*)[{}])({} + ({} + {} * {}))", nest.row->a_registers(),
-        expr.buffers.at(nest.a.buffer.get()),
-        expr.print(simplify(nest.a.start + Expr(s * nest.sparse.next))), f, nest.a.fragment);
-    mma_product_lines(nest, f, g,
-                      mma_loop(g, nest.b_fragments) + mma_load_b(step, false, b, g, in_warp, expr),
-                      fmt::format("tw_mma_{}<{}>({}, {}, {}[{}], {}, {}[{}]);", nest.row->name, s,
-                                  sums, a, b, g, sums, e, f),
-                      lines);
-  }
-  return lines;
 }
 
 }  // namespace tilewright

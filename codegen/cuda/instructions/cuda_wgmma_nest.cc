@@ -61,20 +61,13 @@ class Matcher {
   size_t outer() const { return loops_.size() - 3; }
 
   void take_loops() {
-    const LoopNest inside = loop_nest(loop_);
+    constexpr const char* kWanted =
+        "it must be three to six loops around one store, in one over warps";
+    const Instruction& row = *nest_.row;
+    const LoopNest inside = nest_of_product(loop_, {kWarpRows, row.n, row.k}, 6, kWanted);
+    if (!thread_.defined()) fail(kWanted);
     loops_ = inside.loops;
     store_ = inside.body.as<StoreNode>();
-    const bool nested = loops_.size() >= 3 && loops_.size() <= 6 && store_ &&
-                        !store_->predicate.defined() && thread_.defined();
-    if (!nested) fail("it must be three to six loops around one store, in one over warps");
-    const Instruction& types = *nest_.row;
-    const int64_t sizes[] = {kWarpRows, types.n, types.k};
-    for (size_t l = 0; l < loops_.size(); ++l) {
-      auto extent = as_int(loops_[l]->extent);
-      const bool fits =
-          extent && is_int(loops_[l]->min, 0) && (l < outer() || *extent == sizes[l - outer()]);
-      if (!fits) fail(fmt::format("loop '{}' has another size", loops_[l]->var.name()));
-    }
   }
 
   // The index less that of the warpgroup's first element, which goes to `start` in terms of the

@@ -41,6 +41,20 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"C_acc.B.layout": "none", "C_acc.vk.parts": 1, "C_acc.mma": "m16n8k16_f32_bf16",
                    "C_acc.tile": "32x64x32/32x16", "C_acc.stages": 3, "C_acc.rows": "swizzled",
                    "C_acc.stores": "shared", "C_acc.group": 2, "C_acc.grid": "tiles"})"},
+        // 5 rows and 3 columns of tiles in groups of 2 rows: the last group has one.
+        TritonCase{"f16_short_group", "matmul:m=150,n=136,k=96,dtype=f16,trans_b=true",
+                   R"({"C_acc.B.layout": "none", "C_acc.vk.parts": 1,
+                   "C_acc.mma": "m16n8k16_f32_f16", "C_acc.tile": "32x64x32/32x16",
+                   "C_acc.stages": 3, "C_acc.rows": "swizzled", "C_acc.stores": "shared",
+                   "C_acc.group": 2, "C_acc.grid": "tiles"})"},
+        // Swapped operands: 5 columns of tiles in groups of 3, 2 rows.
+        TritonCase{"u4_short_group",
+                   "matmul:m=40,n=320,k=128,dtype=f16,trans_b=true,w.dtype=u4,w.group=64,"
+                   "w.scale=f16,w.zero=u4",
+                   R"({"C_acc.B.layout": "fragments", "C_acc.mma": "wgmma_f32_f16",
+                   "C_acc.tile": "32x64/16", "C_acc.store": "shared", "C_acc.scales": "staged",
+                   "C_acc.k": 64, "C_acc.copies": "cp_async", "C_acc.stages": 6,
+                   "C_acc.order": "rows", "C_acc.group": 3, "C_acc.grid": "tiles"})"},
         TritonCase{"f16_persistent", "matmul:m=256,n=320,k=200,dtype=f16,epilogue=[bias,gelu,add]",
                    R"({"C_acc.B.layout": "none", "C_acc.mma": "wgmma_f32_f16",
                    "C_acc.tile": "128x64x64/64x64", "C_acc.copies": "roles", "C_acc.stages": 4,

@@ -85,6 +85,19 @@ void gpu_deal(RuleContext& c, const Loop& all, int64_t threads, int64_t vector, 
   c.s.vectorize(parts[2]);
 }
 
+void gpu_copy_in_vectors(RuleContext& c, std::vector<Loop> loops, int64_t most) {
+  const int64_t length = as_int(c.s.node(loops.back()).extent).value_or(1);
+  if (most > 1 && length > most && length % most == 0) {
+    const std::vector<Loop> parts = c.s.split(loops.back(), {-1, most});
+    loops.back() = parts[0];
+    loops.push_back(parts[1]);
+  }
+  const Loop last = loops.back();
+  loops.pop_back();
+  for (const Loop& l : loops) c.s.unroll(l);
+  most > 1 && length > 1 ? c.s.vectorize(last) : c.s.unroll(last);
+}
+
 Block gpu_writer(const Schedule& s, const std::string& buffer) {
   for (const Block& b : s.blocks()) {
     if (s.output(b)->name == buffer) return b;

@@ -21,7 +21,7 @@ void gpu_row_reduction(RuleContext& c, const Block& block);
 bool gpu_fuse_rows(RuleContext& c);
 
 // Attention in one kernel: a block takes a tile of queries through one loop over blocks of keys.
-// Matrix instructions keep scores and weights in registers (gpu_tensor_chain.h); otherwise threads
+// Matrix instructions keep scores and weights in registers (gpu_ask_attention.h); otherwise threads
 // keep them in shared memory. Returns false for other programs, or if the trial chooses one kernel
 // per stage.
 bool gpu_softmax_chain(RuleContext& c);
@@ -49,6 +49,9 @@ void gpu_bind_grid(RuleContext& c, const std::vector<Loop>& grid);
 // turns must be whole. Unrolls up to `unrolled` turns.
 void gpu_deal(RuleContext& c, const Loop& all, int64_t threads, int64_t vector,
               int64_t unrolled = std::numeric_limits<int64_t>::max());
+// A thread's own copy by these loops, its last ones: the innermost in vectors of up to `most`
+// neighbours (1: element by element), the others unrolled.
+void gpu_copy_in_vectors(RuleContext& c, std::vector<Loop> loops, int64_t most);
 // The block that writes a buffer.
 Block gpu_writer(const Schedule& s, const std::string& buffer);
 

@@ -136,25 +136,15 @@ class Tiler {
   void place_fragments() {
     Block a = c_.s.cache_read(block_, r_.a, Scope::Register);
     c_.s.compute_at(a, k_inner_);
-    finish_fragment(a, 4);
+    copy_in_vectors(a, 4);
     Block b = c_.s.cache_read(block_, r_.b, Scope::Register);
     c_.s.compute_at(b, j_apart_);
-    finish_fragment(b, 6);
+    copy_in_vectors(b, 6);
   }
 
-  void finish_fragment(const Block& copy, size_t around) {
-    std::vector<Loop> loops = c_.s.loops(copy);
-    std::vector<Loop> own(loops.begin() + static_cast<long>(around), loops.end());
-    Loop last = own.back();
-    int64_t extent = *as_int(c_.s.node(last).extent);
-    own.pop_back();
-    if (extent > kVector && extent % kVector == 0) {
-      std::vector<Loop> parts = c_.s.split(last, {-1, kVector});
-      own.push_back(parts[0]);
-      last = parts[1];
-    }
-    c_.s.vectorize(last);
-    for (const Loop& l : own) c_.s.unroll(l);
+  void copy_in_vectors(const Block& copy, size_t around) {
+    const std::vector<Loop> loops = c_.s.loops(copy);
+    gpu_copy_in_vectors(c_, {loops.begin() + static_cast<long>(around), loops.end()}, kVector);
   }
 
   // Epilogue: moves the result tile to its place; each thread stores its own accumulators.

@@ -14,29 +14,23 @@ namespace {
 // The row with this operand A and accumulators of the block's type, or integer accumulators if
 // scales are applied to them. Null if there is none.
 const Instruction* row_for(ElemType operand, ElemType sums, bool scaled, const Target& target) {
-  for (const Instruction& row : mma_rows()) {
-    bool fits = row.operand == operand && row.b_operand() == operand && !row.tf32 &&
-                row.split.empty() && row.a_registers() == 4 && row.b_registers() == 2 &&
-                is_printed(row) && row.runs_on(target.gpu.compute_capability);
-    if (fits && (row.acc == sums || (scaled && row.acc == ElemType::i32))) return &row;
-  }
-  return nullptr;
+  return first_row(mma_rows(), target.gpu.compute_capability, [&](const Instruction& row) {
+    return takes_packed(row, operand, sums, scaled) && row.split.empty() &&
+           row.a_registers() == 4 && row.b_registers() == 2 && is_printed(row);
+  });
 }
 
 // The row that takes elements of fewer than 8 bits as stored, beside the codes minus their zero
 // points; null if there is none.
 const Instruction* row_of_few_bits(ElemType codes, std::optional<ElemType> zeros, ElemType other,
                                    ElemType sums, bool scaled, const Target& target) {
-  for (const Instruction& row : mma_rows()) {
+  return first_row(mma_rows(), target.gpu.compute_capability, [&](const Instruction& row) {
     const bool taken = codes == row.operand && !zeros;
     const bool made =
         has_code_registers(codes, row.operand) && holds_differences(codes, zeros, row.operand);
-    bool fits = row.b_operand() == other && row.operand_bits() < 8 && (taken || made) &&
-                (row.acc == sums || scaled) && is_printed(row) &&
-                row.runs_on(target.gpu.compute_capability);
-    if (fits) return &row;
-  }
-  return nullptr;
+    return row.b_operand() == other && row.operand_bits() < 8 && (taken || made) &&
+           (row.acc == sums || scaled) && is_printed(row);
+  });
 }
 
 // The block that widens a parameter of fewer than 8 bits to bytes, at the same indices.

@@ -16,17 +16,10 @@ namespace tilewright {
 
 namespace {
 
-// Maps [..., row, position] to [..., position / span, row, position % span], in the array and in
-// its writer.
+// Lays out an array by gpu_in_spans(), and the block that writes it.
 void lay_in_spans(RuleContext& c, const std::string& operand, int64_t span) {
   const Block writer = gpu_writer(c.s, operand);
-  const IndexMap map = IndexMap::make(c.s.output(writer)->rank(), [&](const std::vector<Var>& x) {
-    std::vector<Expr> out(x.begin(), x.end() - 2);
-    out.push_back(floordiv(x.back(), span));
-    out.push_back(x[x.size() - 2]);
-    out.push_back(floormod(x.back(), span));
-    return out;
-  });
+  const IndexMap map = gpu_in_spans(c.s.output(writer)->rank(), span);
   c.s.transform_layout(operand, map);
   c.s.transform_block_layout(writer, map);
 }
@@ -37,6 +30,16 @@ bool runs_along(const BlockNode& n, const std::string& operand, int k) {
 }
 
 }  // namespace
+
+IndexMap gpu_in_spans(int rank, int64_t span) {
+  return IndexMap::make(rank, [&](const std::vector<Var>& x) {
+    std::vector<Expr> out(x.begin(), x.end() - 2);
+    out.push_back(floordiv(x.back(), span));
+    out.push_back(x[x.size() - 2]);
+    out.push_back(floormod(x.back(), span));
+    return out;
+  });
+}
 
 ElemType gpu_result_elem(const RuleContext& c, const Block& block) {
   return c.s.output(gpu_taker_of(c.s, block).value_or(block))->elem;

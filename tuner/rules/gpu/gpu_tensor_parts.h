@@ -11,6 +11,9 @@
 
 namespace tilewright {
 
+// Maps [..., row, position] to [..., position / span, row, position % span].
+IndexMap gpu_in_spans(int rank, int64_t span);
+
 // The type of the block's results: of its own buffer, or of the epilogue block that reads it.
 ElemType gpu_result_elem(const RuleContext& c, const Block& block);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "codegen/cuda/instructions/cuda_product_nest.h"
 #include "codegen/loop_nest.h"
 #include "ir/arith/simplify.h"
 #include "ir/predicates.h"
@@ -81,16 +82,9 @@ std::optional<Kinds> kinds_of(const BlockNode& n, const std::vector<Expr>& a,
 // The buffers of the two factors whose product the value accumulates; none for other values.
 // Buffers that their indices read are not factors.
 std::optional<std::pair<std::string, std::string>> factors_of(const BlockNode& n) {
-  auto* sum = store_of(n).value.as<BinaryNode>();
-  auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
-  if (!product || product->op != BinaryOp::Mul) return std::nullopt;
-  auto element = [](const Expr& e) {
-    auto* load = strip_casts(e).as<LoadNode>();
-    return load ? load->buffer->name : "";
-  };
-  std::pair factors{element(product->a), element(product->b)};
-  const bool are_two = !factors.first.empty() && !factors.second.empty();
-  return are_two && factors.first != factors.second ? std::optional(factors) : std::nullopt;
+  const std::optional<ProductSum> p = product_sum(&store_of(n));
+  if (!p || p->a->buffer == p->b->buffer) return std::nullopt;
+  return std::pair{p->a->buffer->name, p->b->buffer->name};
 }
 
 class ProductViewer {

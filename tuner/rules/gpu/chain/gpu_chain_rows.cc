@@ -37,13 +37,10 @@ std::optional<ElemType> chain_operand_elem(const Schedule& s, const SoftmaxChain
 }
 
 const Instruction* chained_row(ElemType elem, ElemType sums, const Target& target) {
-  for (const Instruction& row : mma_rows()) {
-    const bool fits = row.operand == elem && row.b_operand() == elem && row.acc == sums &&
-                      !row.tf32 && row.split.empty() && row.k == 2 * kFragmentColumns &&
-                      row.m == kWarpRows;
-    if (fits && is_printed(row) && row.runs_on(target.gpu.compute_capability)) return &row;
-  }
-  return nullptr;
+  return first_row(mma_rows(), target.gpu.compute_capability, [&](const Instruction& row) {
+    return row.takes({elem, elem, sums}) && row.split.empty() && row.k == 2 * kFragmentColumns &&
+           row.m == kWarpRows && is_printed(row);
+  });
 }
 
 void pad_chain_product(Schedule& s, const Block& block, const std::vector<int64_t>& multiples,

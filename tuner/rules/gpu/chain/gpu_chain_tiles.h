@@ -1,6 +1,5 @@
-// Tiles of back-to-back products (attention, for example) in one kernel with matrix instructions of
-// warps. A block has a tile of rows and steps through the keys, or the hidden columns, between both
-// products.
+// Tiles of back-to-back products (attention, for example) in one kernel with matrix instructions. A
+// block has a tile of rows and steps through the keys, or the hidden columns, between both products.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,7 @@ struct ChainTile {
 
 /// The sizes of a chain, and the SM resources that its tiles need.
 struct ChainShape {
-  const Instruction* row = nullptr;  // the instruction of both products
+  const Instruction* row = nullptr;  // the second product's instruction
   int64_t rows = 0, between = 0;
   int64_t terms = 0;     // k of the first product, in whole instructions
   int64_t columns = 0;   // of the second product
@@ -35,13 +34,14 @@ struct ChainShape {
   /// products.
   int64_t registers(const ChainTile& t, bool rows_in_registers) const;
   /// Bytes of shared memory: `stages` steps of tiles of the other operands, and a tile of A unless
-  /// it is in registers.
+  /// it is in registers. Warpgroups read tiles that are not padded, and may wait for copies at
+  /// mbarriers.
   int64_t bytes(const ChainTile& t, int64_t stages, bool rows_in_registers) const;
 };
 
-/// The `tiles` that fit the chip and are not mostly padding. A tile of more than 32 rows needs more
-/// than half of them in the chain; so does a step above `least_step`. The first tile that gives
-/// each SM a block comes first.
+/// The `tiles` that fit the chip and are not mostly padding. A tile of more than 32 rows (64 of
+/// warpgroups) needs more than half of them in the chain; so does a step above `least_step`. The
+/// first tile that gives each SM a block comes first.
 std::vector<ChainTile> chain_tiles(const ChainShape& shape, std::vector<ChainTile> tiles,
                                    int64_t least_step, const GpuFacts& gpu);
 

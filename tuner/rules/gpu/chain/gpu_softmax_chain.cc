@@ -5,12 +5,12 @@
 
 #include "base/ceil_div.h"
 #include "ir/type.h"
+#include "kernel/instructions/wgmma_rows.h"
 #include "schedule/error.h"
 #include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu/chain/gpu_ask_attention.h"
 #include "tuner/rules/gpu/chain/gpu_chain_rows.h"
 #include "tuner/rules/gpu/chain/gpu_softmax_parts.h"
-#include "tuner/rules/gpu/chain/gpu_tensor_chain.h"
-#include "tuner/rules/gpu/chain/gpu_wgmma_chain.h"
 #include "tuner/rules/gpu/gpu.h"
 #include "tuner/rules/softmax_chain.h"
 
@@ -239,12 +239,14 @@ bool gpu_softmax_chain(RuleContext& c) {
   if (!chain) return false;
   // Heads with a dynamic number of rows cannot be rows of one tile.
   const int64_t shared = chain->dynamic_rows ? 1 : heads_of_keys(c.s, *chain);
-  const bool mma = gpu_tensor_chain_of(c, *chain).has_value();
+  const bool mma = gpu_attention_by_warps(c, *chain).has_value();
   // A single row is padded for matrix instructions; the kernel without them would have idle
   // threads.
   const bool fits = chain->rows * shared > 1 && OnlineKernel(c, *chain).fits();
-  std::optional<WgmmaChain> warpgroups;
-  if (chain->rows > 1 && !looks_up(c.s, *chain)) warpgroups = gpu_wgmma_chain_of(c, *chain);
+  std::optional<AttentionChain> warpgroups;
+  if (chain->rows > 1 && !looks_up(c.s, *chain)) {
+    warpgroups = gpu_attention_by_warpgroups(c, *chain);
+  }
   if (!mma && !warpgroups && !fits) return false;
   // For narrow floats the kernels per stage use tensor cores, so "online" comes after "apart".
   const ElemType elem = read_elem(c.s.node(chain->scores), score_operands(c.s, *chain).keys);
@@ -258,7 +260,7 @@ bool gpu_softmax_chain(RuleContext& c) {
   if (way == "apart") return false;
   inline_terms(c.s, *chain);
   if (way == "online_wgmma") {
-    gpu_wgmma_chain(c, *warpgroups);
+    gpu_attend(c, *warpgroups);
     return true;
   }
   choose_heads(c, *chain, shared);
@@ -275,9 +277,9 @@ bool gpu_softmax_chain(RuleContext& c) {
     if (!kernel.fits()) refuse();
     kernel.run();
   } else {
-    const std::optional<TensorChain> tensor = gpu_tensor_chain_of(c, *chain);
-    if (!tensor) refuse();
-    gpu_tensor_chain(c, *tensor);
+    const std::optional<AttentionChain> warps = gpu_attention_by_warps(c, *chain);
+    if (!warps) refuse();
+    gpu_attend(c, *warps);
   }
   return true;
 }

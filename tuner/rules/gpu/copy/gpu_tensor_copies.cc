@@ -105,13 +105,7 @@ void gpu_number_rows(RuleContext& c, const Block& writer, const Block& copy) {
 
 void gpu_lay_in_boxes(RuleContext& c, const Block& writer, int64_t columns) {
   const Buffer shared = c.s.output(writer);
-  c.s.transform_layout(shared->name, IndexMap::make(shared->rank(), [&](const std::vector<Var>& x) {
-                         std::vector<Expr> out(x.begin(), x.end() - 2);
-                         out.push_back(floordiv(x.back(), columns));
-                         out.push_back(x[x.size() - 2]);
-                         out.push_back(floormod(x.back(), columns));
-                         return out;
-                       }));
+  c.s.transform_layout(shared->name, gpu_in_spans(shared->rank(), columns));
 }
 
 void gpu_store_boxes(RuleContext& c, const Block& copy, int64_t columns) {

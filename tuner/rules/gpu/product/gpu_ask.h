@@ -26,6 +26,16 @@ ProductSizes gpu_sizes_of(const RuleContext& c, const GpuProduct& p);
 std::vector<int64_t> gpu_stages_that_fit(const RuleContext& c, std::vector<int64_t> stages,
                                          int64_t bytes);
 
+// Asks how tiles become blocks (gpu_choose_grid()), of a plan that has all other answers.
+struct GridWork {
+  int64_t tiles, k;  // result tiles, and the k that each adds up
+  int64_t shared_bytes;
+  int64_t sums = 0;       // accumulators per thread, of warpgroups
+  bool may_share = true;  // k between blocks, as far as the plan allows it
+};
+GpuGrid gpu_ask_grid(RuleContext& c, const GpuProduct& p, const GpuProductPlan& plan,
+                     const GridWork& work);
+
 // Bytes of a staged tile of 4-byte elements, with padding per row.
 int64_t gpu_staged_bytes(const TensorTileSizes& tile);
 

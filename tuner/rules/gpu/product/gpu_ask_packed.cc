@@ -85,10 +85,9 @@ class WarpQuestions {
     // Column scales need accumulators of their own, so blocks cannot share k.
     const bool scales_behind = w_.scaled && w_.group == 0;
     plan_.grid =
-        gpu_choose_grid(c_, name,
-                        {size_.tiles(plan_.tile), ceil_div(w_.k, plan_.tile.k),
-                         shared_bytes(plan_.tile.k, plan_.pipeline.stages), plan_.tile.threads(),
-                         !scales_behind && p_.roles.siblings.empty()});
+        gpu_ask_grid(c_, p_, plan_,
+                     {size_.tiles(plan_.tile), w_.k,
+                      shared_bytes(plan_.tile.k, plan_.pipeline.stages), 0, !scales_behind});
     return plan_;
   }
 
@@ -208,12 +207,9 @@ class WarpgroupQuestions {
     if (!size_.has_dynamic_rows) ask_order();
     // Column scales need accumulators of their own, so blocks cannot share k.
     const bool scales_behind = w_.scaled && w_.group == 0;
-    plan_.grid = gpu_choose_grid(
-        c_, name,
-        {size_.tiles(tile), ceil_div(w_.k, tile.k), shared_bytes(tile.k, plan_.pipeline.stages),
-         gpu_threads_with_copies(c_, plan_.pipeline.copies, tile.threads()),
-         !scales_behind && p_.roles.siblings.empty() && !plan_.order.is_curve(),
-         plan_.cluster.blocks(), registers()});
+    plan_.grid = gpu_ask_grid(c_, p_, plan_,
+                              {size_.tiles(tile), w_.k, shared_bytes(tile.k, plan_.pipeline.stages),
+                               sums(), !scales_behind});
     return plan_;
   }
 
@@ -262,10 +258,11 @@ class WarpgroupQuestions {
     return static_cast<int>(p_.roles.products()) + (w_.scaled || plan_.is_promoted ? 1 : 0);
   }
 
-  // The least number of registers per thread: a warpgroup has 64 columns and all rows.
+  // Accumulators per thread: a warpgroup has 64 columns and all rows.
+  int64_t sums() const { return sets_of_sums() * plan_.tile.m * kWarpgroupRows / kWarpgroup; }
+  // The least number of registers per thread.
   int64_t registers() const {
-    return gpu_registers_with_copies(c_, plan_.pipeline.copies, plan_.tile.threads(),
-                                     sets_of_sums() * plan_.tile.m * kWarpgroupRows / kWarpgroup);
+    return gpu_registers_with_copies(c_, plan_.pipeline.copies, plan_.tile.threads(), sums());
   }
 
   // Packed weights have the same layout in memory and in shared memory; the activations' rows need

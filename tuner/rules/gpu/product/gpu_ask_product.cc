@@ -31,12 +31,17 @@ const Expr& extent_of(const RuleContext& c, const GpuProduct& p, int iter) {
   return c.s.node(p.block).iters[static_cast<size_t>(iter)].extent;
 }
 
+// Bytes of both operands' tiles, without padding.
+int64_t stage_bytes_of(const RuleContext& c, const GpuProduct& p, const TensorTileSizes& tile) {
+  const int bits = bits_of(gpu_types_of(c.s, p).a);
+  return (tile.m + p.roles.products() * tile.n) * tile.k * bits / 8;
+}
+
 // Knobs of a wgmma pipeline: "copies", "stages", "pending".
 GpuPipeline ask_pipeline(RuleContext& c, const GpuProduct& p, const TensorTileSizes& tile,
                          int64_t a_span, std::vector<int64_t> stages, bool is_promoted) {
   GpuPipeline pipeline;
-  const int bits = bits_of(gpu_types_of(c.s, p).a);
-  const int64_t bytes = (tile.m + p.roles.products() * tile.n) * tile.k * bits / 8;
+  const int64_t bytes = stage_bytes_of(c, p, tile);
   pipeline.copies =
       gpu_choose_copies(c, p.block, p.roles, gpu_row_vectors(c, p.block, p.roles), tile.k, a_span);
   stages = gpu_copies_boxes(pipeline.copies) ? gpu_stages_of_boxes(c, bytes)
@@ -130,6 +135,20 @@ std::vector<int64_t> gpu_stages_that_fit(const RuleContext& c, std::vector<int64
   return stages;
 }
 
+GpuGrid gpu_ask_grid(RuleContext& c, const GpuProduct& p, const GpuProductPlan& plan,
+                     const GridWork& work) {
+  const std::string& copies = plan.pipeline.copies;
+  const int64_t threads = plan.tile.threads();
+  GpuGridWork of_block{work.tiles, ceil_div(work.k, plan.tile.k), work.shared_bytes,
+                       gpu_threads_with_copies(c, copies, threads)};
+  of_block.may_share = work.may_share && p.roles.siblings.empty() && !plan.order.is_curve();
+  of_block.cluster = plan.cluster.blocks();
+  if (plan.row->is_wgmma()) {
+    of_block.registers = gpu_registers_with_copies(c, copies, threads, work.sums);
+  }
+  return gpu_choose_grid(c, p.block.name, of_block);
+}
+
 int64_t gpu_staged_bytes(const TensorTileSizes& tile) {
   constexpr int64_t kElement = 4, kPadding = 16;
   return tile.m * (tile.n * kElement + kPadding);
@@ -149,13 +168,10 @@ ProductTypes gpu_types_of(const Schedule& s, const GpuProduct& p) {
 
 const Instruction* gpu_find_row(const std::vector<Instruction>& table, const ProductTypes& types,
                                 const Target& target, int64_t columns) {
-  for (const Instruction& row : table) {
-    const bool fits = row.operand == types.a && row.b_operand() == types.b &&
-                      row.acc == types.sums && !row.tf32 && (columns == 0 || row.n == columns) &&
-                      (row.is_wgmma() || is_printed(row));
-    if (fits && row.runs_on(target.gpu.compute_capability)) return &row;
-  }
-  return nullptr;
+  return first_row(table, target.gpu.compute_capability, [&](const Instruction& row) {
+    return row.takes(types) && (columns == 0 || row.n == columns) &&
+           (row.is_wgmma() || is_printed(row));
+  });
 }
 
 std::string gpu_way_of(const Instruction& row, const std::string& prefix) {
@@ -214,9 +230,7 @@ GpuProductPlan gpu_ask_mma(RuleContext& c, const GpuProduct& p, const Instructio
     plan.order.group =
         c.t.choose(name + ".group", tile_groups_for(ceil_div(s.i, tile.m), ceil_div(s.j, tile.n)));
   }
-  const int64_t shared = shared_bytes_of(plan, bytes);
-  plan.grid = gpu_choose_grid(
-      c, name, {s.tiles(tile), ceil_div(s.k, tile.k), shared, tile.threads(), r.siblings.empty()});
+  plan.grid = gpu_ask_grid(c, p, plan, {s.tiles(tile), s.k, shared_bytes_of(plan, bytes)});
   return plan;
 }
 
@@ -243,7 +257,7 @@ GpuProductPlan gpu_ask_wgmma(RuleContext& c, const GpuProduct& p) {
   plan.cluster = gpu_choose_cluster(c, name, copies, ceil_div(s.i, tile.m), ceil_div(s.j, tile.n));
   const int64_t rows = ceil_div(s.i, tile.m * plan.cluster.rows),
                 columns = ceil_div(s.j, tile.n * plan.cluster.columns);
-  const int64_t bytes = (tile.m + r.products() * tile.n) * tile.k * bits_of(types.a) / 8;
+  const int64_t bytes = stage_bytes_of(c, p, tile);
   const int64_t box = gpu_box_columns(c, gpu_last_product(p.block, r), tile, extent_of(c, p, r.j));
   // Split-K parts store their accumulators directly.
   if (!r.is_part) {
@@ -253,14 +267,10 @@ GpuProductPlan gpu_ask_wgmma(RuleContext& c, const GpuProduct& p) {
   if (!s.has_dynamic_rows) {
     plan.order = gpu_choose_tile_order(c, name, plan.cluster, rows, columns);
   }
-  const int64_t shared = shared_bytes_of(plan, bytes);
   plan.grid =
-      gpu_choose_grid(c, name,
-                      {s.batch * rows * columns * plan.cluster.blocks(), ceil_div(s.k, tile.k),
-                       shared, gpu_threads_with_copies(c, copies, tile.threads()),
-                       !plan.order.is_curve() && r.siblings.empty(), plan.cluster.blocks(),
-                       gpu_registers_with_copies(c, copies, tile.threads(),
-                                                 sets * tile.warp_m * tile.warp_n / kWarpgroup)});
+      gpu_ask_grid(c, p, plan,
+                   {s.batch * rows * columns * plan.cluster.blocks(), s.k,
+                    shared_bytes_of(plan, bytes), sets * tile.warp_m * tile.warp_n / kWarpgroup});
   return plan;
 }
 
@@ -282,15 +292,10 @@ GpuProductPlan gpu_ask_swapped_wgmma(RuleContext& c, const GpuProduct& p) {
   // than a tile cannot be divided evenly.
   if (s.has_dynamic_rows || s.j < tile.n) ways = {"direct"};
   if (c.t.choose(name + ".store", ways) == "shared") plan.epilogue.staged = Staged::Sums;
-  const int64_t bytes = (tile.m + r.products() * tile.n) * tile.k * bits_of(types.a) / 8;
-  const int64_t shared = shared_bytes_of(plan, bytes, r.products());
-  const int64_t sums = (plan.is_promoted ? 2 : 1) * r.products() * tile.m / 2;
-  const std::string& copies = plan.pipeline.copies;
-  plan.grid =
-      gpu_choose_grid(c, name,
-                      {s.tiles(tile), ceil_div(s.k, tile.k), shared,
-                       gpu_threads_with_copies(c, copies, tile.threads()), r.siblings.empty(), 1,
-                       gpu_registers_with_copies(c, copies, tile.threads(), sums)});
+  const int64_t bytes = stage_bytes_of(c, p, tile);
+  plan.grid = gpu_ask_grid(c, p, plan,
+                           {s.tiles(tile), s.k, shared_bytes_of(plan, bytes, r.products()),
+                            (plan.is_promoted ? 2 : 1) * r.products() * tile.m / 2});
   return plan;
 }
 

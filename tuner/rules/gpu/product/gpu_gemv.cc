@@ -244,23 +244,10 @@ class Gemv {
   // If `contiguous`, uses 16-byte vectors along the last loop.
   void place_copy(const Block& copy, ElemType type, bool contiguous, const Loop& at) {
     c_.s.compute_at(copy, at);
-    std::vector<Loop> loops = c_.s.loops(copy);
-    loops.erase(loops.begin(), loops.begin() + static_cast<long>(1 + loops_to(copy, at)));
-    Loop inner = loops.back();
-    loops.pop_back();
-    const int64_t most = kAccessBits / bits_of(type);
-    const int64_t length = as_int(c_.s.node(inner).extent).value_or(1);
-    if (contiguous && length > most) {
-      std::vector<Loop> parts = c_.s.split(inner, {-1, most});
-      loops.push_back(parts[0]);
-      inner = parts[1];
-    }
-    for (const Loop& l : loops) c_.s.unroll(l);
-    if (contiguous && length > 1) {
-      c_.s.vectorize(inner);
-    } else {
-      c_.s.unroll(inner);
-    }
+    const std::vector<Loop> loops = c_.s.loops(copy);
+    gpu_copy_in_vectors(c_,
+                        {loops.begin() + static_cast<long>(1 + loops_to(copy, at)), loops.end()},
+                        contiguous ? kAccessBits / bits_of(type) : 1);
   }
 
   size_t loops_to(const Block& b, const Loop& at) {

@@ -119,9 +119,7 @@ void GemvWords::place(const Block& sums, const Loops& loops) {
     c_.s.compute_at(*made_, loops.columns);
   }
   c_.s.compute_at(codes_, loops.turns);
-  std::vector<Loop> own = behind(codes_, loops.turns);
-  c_.s.vectorize(own.back());
-  for (size_t l = 0; l + 1 < own.size(); ++l) c_.s.unroll(own[l]);
+  gpu_copy_in_vectors(c_, behind(codes_, loops.turns), vector_);
   for (const std::string& name : {w_.in_place ? scale_ : "", zero_, offset_}) {
     if (!name.empty()) copy_shared_by_group(elements_, name, loops.columns);
   }

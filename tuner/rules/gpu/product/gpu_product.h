@@ -83,13 +83,9 @@ GpuProductPlan gpu_ask_packed_wgmma(RuleContext& c, const GpuProduct& p);
 
 void gpu_build_product(RuleContext& c, GpuProduct p, const GpuProductPlan& plan);
 
-// The row of a table for operands and accumulators of these types. tf32 rows do not count as f32,
-// but rows that split f32 in two do. Only rows of `columns` columns, unless that is 0. Null if the
-// target has none.
-struct ProductTypes {
-  ElemType a, b, sums;
-};
 ProductTypes gpu_types_of(const Schedule& s, const GpuProduct& p);
+// The row of a table that multiplies these types and can be printed. Only rows of `columns` columns,
+// unless that is 0. Null if the target has none.
 const Instruction* gpu_find_row(const std::vector<Instruction>& table, const ProductTypes& types,
                                 const Target& target, int64_t columns = 0);
 

@@ -21,15 +21,16 @@ bool takes(const Instruction& row, const WeightFormat& format) {
 
 }  // namespace
 
+bool takes_packed(const Instruction& row, ElemType operand, ElemType sums, bool scaled) {
+  return row.takes({operand, operand, sums}) ||
+         (scaled && row.takes({operand, operand, ElemType::i32}));
+}
+
 const Instruction* gpu_sparse_row(const WeightFormat& format, int64_t k, ElemType operand,
                                   ElemType sums, bool scaled, const Target& target) {
-  for (const Instruction& row : sparse_mma_rows()) {
-    bool typed = row.operand == operand && row.b_operand() == operand && !row.tf32 &&
-                 (row.acc == sums || (scaled && row.acc == ElemType::i32));
-    bool here = row.runs_on(target.gpu.compute_capability);
-    if (typed && here && takes(row, format) && k % row.of == 0) return &row;
-  }
-  return nullptr;
+  return first_row(sparse_mma_rows(), target.gpu.compute_capability, [&](const Instruction& row) {
+    return takes_packed(row, operand, sums, scaled) && takes(row, format) && k % row.of == 0;
+  });
 }
 
 // Positions in a tile are computed with powers of two. The operand is loaded by `ldmatrix`, which

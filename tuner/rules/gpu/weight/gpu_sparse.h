@@ -10,8 +10,12 @@ namespace tilewright {
 
 struct GpuTileCopies;
 
-// The mma.sp row for activations of this type and a weight of this form with `k` rows. Accumulators
-// are of type `sums`, or integers if scales are applied to them. Null if there is none.
+// Whether the row multiplies a packed weight by activations of this type. Accumulators are of type
+// `sums`, or integers if scales are applied to them.
+bool takes_packed(const Instruction& row, ElemType operand, ElemType sums, bool scaled);
+
+// The mma.sp row for such activations and a weight of this form with `k` rows. Null if there is
+// none.
 const Instruction* gpu_sparse_row(const WeightFormat& format, int64_t k, ElemType operand,
                                   ElemType sums, bool scaled, const Target& target);
 
