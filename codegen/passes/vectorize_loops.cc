@@ -252,7 +252,10 @@ class LaneReduction {
       if (!stride) throw LoweringError("results of a reduction stand at no constant stride");
       if (results_ > 1) index = ramp(first, *stride, results_);
       if (results_ == 1) index = first;
-      for (const Expr& c : of_result) mask = mask.defined() ? mask && rewriter(c) : rewriter(c);
+      for (const Expr& c : of_result) {
+        const Expr here = results_ > 1 ? rewriter(c) : at_result(c, 0);
+        mask = mask.defined() ? mask && here : here;
+      }
     }
     Stmt result =
         make_store(store.buffer, {index},
