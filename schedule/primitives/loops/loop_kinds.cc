@@ -82,8 +82,7 @@ void require_reduction(const Tree& tree, const Path& path) {
   const LoopUse outer = use_of(*block, loop_of(path.back()).var);
   const auto extent = static_cast<uint64_t>(*as_int(loop_of(path.back()).extent));
   const bool apart = outer.spatial || extent == 1;  // different results
-  tree.require(apart && !outer.reduce && std::has_single_bit(extent),
-               RefusalKind::BadStructure,
+  tree.require(apart && !outer.reduce && std::has_single_bit(extent), RefusalKind::BadStructure,
                fmt::format("loop '{}' does not hold a power of two of results of block '{}'", name,
                            block->name),
                {path.back(), at});
