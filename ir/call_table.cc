@@ -15,6 +15,8 @@ constexpr std::array kRows = {
     CallRow{CallOp::Bitcast, "bitcast", {{{"value"}}}, {}, false},
     CallRow{CallOp::IfThenElse, "if_then_else", {{{"cond"}, {"a"}, {"b"}}}, {}, false},
     CallRow{CallOp::Dot, "dot", {{{"acc"}, {"a"}, {"b"}}}, {}, false},
+    CallRow{CallOp::LaneSum, "lane_sum", {{{"vector"}}}, "vectors", false},
+    CallRow{CallOp::LaneMax, "lane_max", {{{"vector"}}}, "vectors", false},
     CallRow{CallOp::Prefetch, "prefetch", {{{"address", CallAccess::Address}, {"locality"}}}},
     CallRow{CallOp::Barrier, "barrier"},
     CallRow{CallOp::AsyncCommit, "async_commit"},

@@ -96,6 +96,20 @@ void require_dot(Type type, const std::vector<Expr>& args) {
   });
 }
 
+void require_lane_reduction(Type type, CallOp op, const std::vector<Expr>& args) {
+  const Type first = args[0].type();
+  bool fits = is_float(type.elem) || is_integer(type.elem);
+  fits &= type == first.with_lanes(static_cast<int>(args.size()));
+  for (const Expr& a : args) fits &= a.type() == first;
+  require(fits, [&] {
+    return fmt::format(
+        "{}: {} arguments, the first a {}, do not give {}: expected numbers of one type, and a "
+        "lane "
+        "per argument",
+        name_of(op), args.size(), to_string(first), to_string(type));
+  });
+}
+
 }  // namespace
 
 bool is_comparison(BinaryOp op) {
@@ -257,6 +271,7 @@ Expr call(Type type, CallOp op, std::vector<Expr> args) {
   }
   if (op == CallOp::IfThenElse) require_choice(type, args);
   if (op == CallOp::Dot) require_dot(type, args);
+  if (op == CallOp::LaneSum || op == CallOp::LaneMax) require_lane_reduction(type, op, args);
   return Expr(std::make_shared<CallNode>(type, op, std::move(args)));
 }
 

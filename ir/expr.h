@@ -55,6 +55,8 @@ enum class CallOp : uint8_t {
   IfThenElse,   // (cond, a, b): like Select, but evaluates only the side taken
   Dot,          // (acc, a, b): lane l is acc[l] + the sum over p of a[p] * b[l * P + p]. `a` has P
                 // lanes (tiles: dot_shape.h). Products and sums, in any order, in acc's type.
+  LaneSum,      // (vector, …): lane l is the sum of the lanes of argument l, in any order
+  LaneMax,      // (vector, …): lane l is the largest lane of argument l
   Prefetch,     // statement (element address as a Load, locality 0..3)
   Barrier,      // statement (): all threads of the block
   AsyncCommit,  // statement (): closes the open group of copies

@@ -147,6 +147,9 @@ std::array<Loop, 4> Schedule::tile(const Loop& i, const Loop& j, int64_t ti, int
 
 void Schedule::parallel(const Loop& loop) { apply(step("parallel", "loop", loop.name)); }
 void Schedule::vectorize(const Loop& loop) { apply(step("vectorize", "loop", loop.name)); }
+void Schedule::vectorize_reduction(const Loop& loop) {
+  apply(step("vectorize_reduction", "loop", loop.name));
+}
 void Schedule::unroll(const Loop& loop) { apply(step("unroll", "loop", loop.name)); }
 
 void Schedule::bind(const Loop& loop, ForKind thread_axis) {

@@ -65,6 +65,9 @@ class Schedule {
   std::array<Loop, 4> tile(const Loop& i, const Loop& j, int64_t ti, int64_t tj);
   void parallel(const Loop& loop);
   void vectorize(const Loop& loop);
+  // Vectors along a reduction, whose lanes are combined at the end
+  // (schedule/primitives/loops/loop_kinds.h). `loop`: the reduction, or the loop around it.
+  void vectorize_reduction(const Loop& loop);
   void unroll(const Loop& loop);
   void bind(const Loop& loop, ForKind thread_axis);
   void annotate(const Loop& loop, const std::string& key, const Annotation& value);

@@ -114,6 +114,7 @@ std::string CExpr::print(const Expr& e) {
       auto* n = e.as<CallNode>();
       if (n->op == CallOp::IfThenElse) return select_text(n->args[0], n->args[1], n->args[2]);
       if (n->op == CallOp::Dot) return dot_text(*n);
+      if (n->op == CallOp::LaneSum || n->op == CallOp::LaneMax) return lane_reduction_text(*n);
       if (n->op == CallOp::Prefetch) {
         const LoadNode& at = *n->args[0].as<LoadNode>();
         return fmt::format("__builtin_prefetch(&{}, 0, {})", element(at.buffer, at.indices[0]),
@@ -140,6 +141,15 @@ Expr lane_of(const Expr& v, int i) {
     return load(n->buffer, {lane_of(n->indices[0], i)}, mask);
   }
   return {};
+}
+
+std::string CExpr::lane_reduction_text(const CallNode& n) {
+  const Type vector(compute_elem(n.type.elem), n.args[0].type().lanes);
+  std::vector<std::string> vectors;
+  for (const Expr& a : n.args) vectors.push_back(print(a));
+  const std::string name =
+      prelude_.reduce_lanes(n.op == CallOp::LaneSum, vector, static_cast<int>(n.args.size()));
+  return rounded(n.type.elem, n.type.lanes, fmt::format("{}({})", name, join(vectors)));
 }
 
 // The text of lane i of a vector expression.

@@ -97,6 +97,7 @@ class CExpr {
   std::string load_text(const LoadNode& n);
   std::string stored_text(const LoadNode& n);
   std::string dot_text(const CallNode& n);
+  std::string lane_reduction_text(const CallNode& n);
   std::string operand_address(const Expr& operand, bool by_value);
   std::string tile_text(const StoreNode& n);
   std::string tile_product(const std::string& sum, const CallNode& n);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "codegen/c/c_codes.h"
+#include "codegen/c/c_lanes.h"
 #include "codegen/c/c_lookup.h"
 #include "codegen/c/c_math.h"
 #include "codegen/c/c_narrow.h"
@@ -25,17 +26,17 @@ namespace {
 constexpr const char* kSplat = R"(static inline {T} {name}({S} x) { return ({T}){{lanes}}; }
 )";
 
-// x times 2^n for whole n from -151 to 128 and 0.5 < |x| < 2. Two steps reach subnormal and infinite results.
-// Powers below the least subnormal, as exp() of a masked score has, give 0 without an underflow: for that Intel's
-// processors would take an assist of 150 cycles.
+// x times 2^n for whole n from -151 to 128 and 0.5 < |x| < 2. Two steps reach infinite results. Powers below the
+// least normal number, as exp() of a masked or a far smaller score has, give 0: for each instruction with a
+// subnormal operand or result, Intel's processors take an assist of 150 cycles.
 constexpr const char* kScale = R"(static inline {T} {name}({T} x, {T} n) {
   {M} i = __builtin_convertvector(n, {M}), half = i >> 1;
-  {T} kept = ({T})(({M})x & ~(n < -149.0f));
+  {T} kept = ({T})(({M})x & ~(n < -126.0f));
   return (kept * ({T})((half + 127) << 23)) * ({T})((i - half + 127) << 23);
 }
 )";
 constexpr const char* kScale512 = R"(static inline {T} {name}({T} x, {T} n) {
-  unsigned short kept = __builtin_ia32_cmpps512_mask(n, {splat}(-149.0f), 21, (unsigned short)-1, 4);
+  unsigned short kept = __builtin_ia32_cmpps512_mask(n, {splat}(-126.0f), 21, (unsigned short)-1, 4);
   return ({T})__builtin_ia32_scalefps512_mask(x, n, ({T}){0}, kept, 4);
 }
 )";
@@ -290,6 +291,13 @@ std::string Prelude::helper(const std::string& op, Type type) {
   }
   values["body"] = lane_body(op, elem);
   helpers_ += fill_template(kLanes1, values);
+  return name;
+}
+
+std::string Prelude::reduce_lanes(bool is_sum, Type vector, int count) {
+  std::string name =
+      fmt::format("tw_lane_{}_{}_{}", is_sum ? "sum" : "max", count, to_string(vector));
+  if (have_.insert(name).second) helpers_ += lane_reduction(*this, name, is_sum, vector, count);
   return name;
 }
 

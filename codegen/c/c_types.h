@@ -34,6 +34,8 @@ class Prelude {
   // intrinsic. It takes a and b by address, or by value as vectors of stored elements. It takes a
   // by value only where each lane has its own terms of k in it.
   std::string dot(Type acc, Type a, Type b, bool a_by_value, bool b_by_value);
+  // The name of the function that reduces the lanes of `count` vectors (CallOp::LaneSum, LaneMax).
+  std::string reduce_lanes(bool is_sum, Type vector, int count);
   // The instruction that computes CallOp::Dot on tile registers (Intrinsic::tile_operation); the
   // section's macros load, store and multiply them.
   std::string tile_operation(Type acc, Type a, Type b);

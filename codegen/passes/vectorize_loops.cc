@@ -6,6 +6,9 @@
 
 #include "codegen/lowering.h"
 #include "codegen/passes/ranged_mutator.h"
+#include "ir/predicates.h"
+#include "schedule/primitives/loops/loop_kinds.h"
+#include "schedule/primitives/loops/reduction.h"
 
 namespace tilewright {
 namespace {
@@ -201,6 +204,139 @@ int widest_bits(const Stmt& body, const Target& target, const Var& var) {
   return widest.bits;
 }
 
+// Lowers a loop that vectorize_reduction has marked. Each result is the reduction of whole vectors of
+// terms, lane by lane, and then of their lanes.
+class LaneReduction {
+ public:
+  LaneReduction(const ForNode& loop, const Target& target, Analyzer& known)
+      : outer_(loop), known_(known) {
+    Stmt at = loop.body;
+    for (;;) {
+      if (auto* inner = at.as<ForNode>(); inner && !inner_) {
+        inner_ = inner;
+        at = inner->body;
+      } else if (auto* guard = at.as<IfNode>(); guard && !guard->else_case.defined()) {
+        for (const Expr& c : conjuncts(guard->cond)) conditions_.push_back(c);
+        at = guard->then_case;
+      } else if (auto* let = at.as<LetNode>()) {
+        at = substitute(let->body, VarMap{{let->var.get(), let->value}});
+      } else {
+        break;
+      }
+    }
+    body_ = at;
+    auto* store = at.as<StoreNode>();
+    update_ = store ? match_update(*store) : Reduction{};
+    const bool known_op = update_.reducer == Reducer::Sum || update_.reducer == Reducer::Max;
+    if (!known_op || !as_int(reduce().extent) || !as_int(outer_.extent)) {
+      throw LoweringError(fmt::format("loop '{}' is no reduction any more", loop.var.name()));
+    }
+    results_ = inner_ ? static_cast<int>(*as_int(outer_.extent)) : 1;
+    lanes_ = std::max(1, target.lanes(widest_bits(body_, target, reduce().var)));
+  }
+
+  Stmt lowered() {
+    const StoreNode& store = *update_.store;
+    std::vector<Expr> around, of_result, of_term;
+    for (const Expr& c : conditions_) {
+      const bool of_reduce = uses_var(c, reduce().var);
+      const bool of_outer = inner_ && uses_var(c, outer_.var);
+      (of_reduce ? of_term : of_outer ? of_result : around).push_back(c);
+    }
+    const Expr total = combined(of_result, of_term);
+    Expr index = store.indices[0], mask;
+    if (inner_) {
+      LaneRewriter rewriter(outer_.var, outer_.min, results_, known_);
+      const Expr first = at_result(index, 0);
+      const auto stride = as_int(known_.simplify(at_result(index, 1 % results_) - first));
+      if (!stride) throw LoweringError("results of a reduction stand at no constant stride");
+      if (results_ > 1) index = ramp(first, *stride, results_);
+      if (results_ == 1) index = first;
+      for (const Expr& c : of_result) {
+        const Expr here = results_ > 1 ? rewriter(c) : at_result(c, 0);
+        mask = mask.defined() ? mask && here : here;
+      }
+    }
+    Stmt result =
+        make_store(store.buffer, {index},
+                   combine(update_.reducer, load(store.buffer, {index}, mask), total), mask);
+    for (size_t i = around.size(); i-- > 0;) result = make_if(around[i], result);
+    return result;
+  }
+
+ private:
+  const ForNode& reduce() const { return inner_ ? *inner_ : outer_; }
+
+  Expr at_result(const Expr& e, int result) const {
+    if (!inner_) return e;
+    return known_.simplify(substitute(e, VarMap{{outer_.var.get(), outer_.min + Expr(result)}}));
+  }
+
+  // All terms: whole vectors, and what is left in shorter ones.
+  Expr combined(const std::vector<Expr>& of_result, const std::vector<Expr>& of_term) {
+    const Type type = update_.value.type();
+    const CallOp op = update_.reducer == Reducer::Sum ? CallOp::LaneSum : CallOp::LaneMax;
+    const int64_t extent = *as_int(reduce().extent);
+    Expr total;
+    for (int64_t done = 0; done < extent;) {
+      int64_t width = std::min<int64_t>(lanes_, extent - done);
+      while (!is_power_of_two(width)) width &= width - 1;
+      const int64_t count = width == lanes_ ? (extent - done) / width : 1;
+      std::vector<Expr> vectors;
+      for (int r = 0; r < results_; ++r) {
+        Expr vector = terms(r, done, width, count, of_term);
+        vectors.push_back(where(of_result, r, vector));
+      }
+      const Expr part = call(type.with_lanes(results_), op, vectors);
+      total = total.defined() ? combine(update_.reducer, total, part) : part;
+      done += width * count;
+    }
+    return total;
+  }
+
+  // `count` vectors of terms of one result, combined lane by lane.
+  Expr terms(int result, int64_t first, int64_t width, int64_t count,
+             const std::vector<Expr>& of_term) {
+    const ForNode& loop = reduce();
+    Expr value = update_.value;
+    for (const Expr& c : of_term) {
+      value = select(c, value, identity_of(update_.reducer, value.type()));
+    }
+    value = at_result(value, result);
+    Expr all;
+    for (int64_t i = 0; i < count; ++i) {
+      const Expr min = known_.simplify(loop.min + Expr(first + i * width));
+      Expr vector = width == 1
+                        ? known_.simplify(substitute(value, VarMap{{loop.var.get(), min}}))
+                        : LaneRewriter(loop.var, min, static_cast<int>(width), known_)(value);
+      if (vector.type().lanes != width) vector = broadcast(vector, static_cast<int>(width));
+      all = all.defined() ? combine(update_.reducer, all, vector) : vector;
+    }
+    return all;
+  }
+
+  // The vector where the conditions on a result hold.
+  Expr where(const std::vector<Expr>& conditions, int result, const Expr& vector) {
+    Expr cond;
+    for (const Expr& c : conditions) {
+      const Expr here = at_result(c, result);
+      if (is_int(here, 1)) continue;
+      cond = cond.defined() ? cond && here : here;
+    }
+    if (!cond.defined()) return vector;
+    const Expr nothing = identity_of(update_.reducer, vector.type());
+    return call(vector.type(), CallOp::IfThenElse, {cond, vector, nothing});
+  }
+
+  const ForNode& outer_;
+  const ForNode* inner_ = nullptr;
+  Analyzer& known_;
+  std::vector<Expr> conditions_;
+  Stmt body_;  // holds the store of `update_`
+  Reduction update_;
+  int results_ = 1, lanes_ = 1;
+};
+
 class Vectorizer : public RangedMutator {
  public:
   explicit Vectorizer(const Target& target) : target_(target) {}
@@ -208,6 +344,9 @@ class Vectorizer : public RangedMutator {
  protected:
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
     if (n.for_kind != ForKind::Vectorized) return RangedMutator::mutate_for(n, s);
+    if (n.annotations.contains(kReduceLanes)) {
+      return LaneReduction(n, target_, known_).lowered();
+    }
     auto extent = as_int(n.extent);
     if (!extent) {
       throw LoweringError(fmt::format("vectorized loop '{}' has no constant extent", n.var.name()));

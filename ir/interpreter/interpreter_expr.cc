@@ -317,6 +317,33 @@ class DotCode : public ExprCode {
   ExprPtr acc_, a_, b_;
 };
 
+// Reduces the lanes of each argument, with no rounding in between.
+class LaneReductionCode : public ExprCode {
+ public:
+  LaneReductionCode(const CallNode& n, std::vector<ExprPtr> vectors)
+      : ExprCode(n.type.lanes), elem_(n.type.elem), is_sum_(n.op == CallOp::LaneSum),
+        vectors_(std::move(vectors)) {}
+
+  void eval(const Frame& f, const uint8_t* mask, double* out) const override {
+    for (int l = 0; l < lanes(); ++l) {
+      out[l] = 0;
+      if (mask != nullptr && mask[l] == 0) continue;
+      const ExprCode& vector = *vectors_[static_cast<size_t>(l)];
+      Lanes values(vector, f, nullptr);
+      out[l] = values[0];
+      for (int i = 1; i < vector.lanes(); ++i) {
+        out[l] = is_sum_ ? out[l] + values[i] : std::max(out[l], values[i]);
+      }
+      out[l] = round_to(elem_, out[l]);
+    }
+  }
+
+ private:
+  ElemType elem_;
+  bool is_sum_;
+  std::vector<ExprPtr> vectors_;
+};
+
 ExprPtr compile_call(const CallNode& n, const Slots& slots) {
   switch (n.op) {
     case CallOp::Bitcast:
@@ -328,6 +355,12 @@ ExprPtr compile_call(const CallNode& n, const Slots& slots) {
       return std::make_unique<DotCode>(
           n.type, *DotShape::of(n.type, n.args[1].type(), n.args[2].type()),
           compile(n.args[0], slots), compile(n.args[1], slots), compile(n.args[2], slots));
+    case CallOp::LaneSum:
+    case CallOp::LaneMax: {
+      std::vector<ExprPtr> vectors;
+      for (const Expr& a : n.args) vectors.push_back(compile(a, slots));
+      return std::make_unique<LaneReductionCode>(n, std::move(vectors));
+    }
     default: break;
   }
   throw Fault{fmt::format("{} is a statement and has no value", name_of(n.op)), {}};

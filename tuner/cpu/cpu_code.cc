@@ -250,6 +250,18 @@ void CpuCodeCounter::visit_call(const CallNode& n) {
   for (const Expr& a : n.args) visit(a);
   if (n.op == CallOp::IfThenElse) return arithmetic(&CpuPasses::vector, n.type);
   if (n.op == CallOp::Dot) visit_dot(n);
+  if (n.op == CallOp::LaneSum || n.op == CallOp::LaneMax) visit_lane_reduction(n);
+}
+
+// Two vectors, or two halves, are permuted and combined at a time (codegen/c/c_lanes.cc).
+void CpuCodeCounter::visit_lane_reduction(const CallNode& n) {
+  const Type vector = n.args[0].type();
+  const auto count = static_cast<int>(n.args.size()), together = std::min(count, vector.lanes);
+  const double folds = std::log2(vector.lanes / together);
+  const double steps = folds + static_cast<double>(count) * (together - 1) / together;
+  arithmetic(&CpuPasses::shuffle, vector, 2 * steps);
+  arithmetic(n.op == CallOp::LaneSum ? &CpuPasses::floats : &CpuPasses::vector, vector, steps);
+  arithmetic(&CpuPasses::shuffle, n.type, static_cast<double>(count) / together - 1);
 }
 
 void CpuCodeCounter::visit_dot(const CallNode& n) {

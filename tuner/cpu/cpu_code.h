@@ -78,6 +78,7 @@ class CpuCodeCounter {
   void visit_call(const CallNode& n);
   void visit_select(const SelectNode& n);
   void visit_dot(const CallNode& n);
+  void visit_lane_reduction(const CallNode& n);
   void visit_unary(const UnaryNode& n);
   void visit_index(const Expr& index);
   void memory(double CpuPasses::*port, const Expr& index, const Buffer& buffer, const Type& type);

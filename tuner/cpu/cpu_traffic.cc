@@ -4,10 +4,13 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "ir/arith/interval.h"
 #include "ir/arith/simplify.h"
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -61,6 +64,11 @@ class TrafficFinder {
                 static_cast<double>(target.l3_bytes), kEntries},
         threads_(threads) {
     for (const DimVar& d : p.dims) known_.bind(d.var, Interval{d.min, d.max});
+    for_each_expr(p.body, [&](const Expr& e) {
+      auto* load = e.as<LoadNode>();
+      if (load && std::ranges::any_of(load->indices, reads_memory))
+        tables_.insert(load->buffer.get());
+    });
   }
 
   CpuTraffic of_runs(const Stmt& body) {
@@ -85,8 +93,37 @@ class TrafficFinder {
                                      : static_cast<double>(std::max<int64_t>(0, most));
   }
 
-  // The box that a statement touches of a buffer, as lines and pages of its longest contiguous runs.
-  Touched touched_of(const BufferRegion& r) {
+  // How many elements of a buffer a statement reads at indices that memory tells, as a table of pages does: its box
+  // then has all that the table may name. Nothing where no index does.
+  std::optional<double> looked_up(const Stmt& s, const BufferNode* buffer) {
+    if (auto* n = s.as<ForNode>()) {
+      const auto body = looked_up(n->body, buffer);
+      return body ? std::optional(*body * std::max(1.0, largest(n->extent))) : body;
+    }
+    std::vector<Stmt> parts;
+    if (auto* n = s.as<SeqNode>()) parts = n->stmts;
+    if (auto* n = s.as<AllocateNode>()) parts = {n->body};
+    if (auto* n = s.as<LetNode>()) parts = {n->body};
+    if (auto* n = s.as<IfNode>()) parts = {n->then_case, n->else_case};
+    std::optional<double> count;
+    for (const Stmt& part : parts) {
+      if (!part.defined()) continue;
+      if (const auto more = looked_up(part, buffer)) count = count.value_or(0) + *more;
+    }
+    if (!s.as<StoreNode>()) return count;
+    for_each_expr(s, [&](const Expr& e) {
+      auto* load = e.as<LoadNode>();
+      if (!load || load->buffer.get() != buffer) return;
+      if (std::ranges::any_of(load->indices, reads_memory)) {
+        count = count.value_or(0) + load->type.lanes;
+      }
+    });
+    return count;
+  }
+
+  // The box that a statement touches of a buffer, as lines and pages of its longest contiguous runs: no more runs
+  // than hold so many `elements`.
+  Touched touched_of(const BufferRegion& r, std::optional<double> elements = {}) {
     double run = bits_of(r.buffer->elem) / 8.0, rows = 1, stride = run, pages = 0;
     int64_t apart = 0;  // bytes that divide all distances between runs
     bool known = true;  // whether the distance of runs is the same at all sizes
@@ -106,6 +143,13 @@ class TrafficFinder {
       stride *= largest(r.buffer->shape[d]);
       known = known && as_int(r.buffer->shape[d]) && stride < 0x1p62;
     }
+    if (elements) {
+      const double bytes = *elements * bits_of(r.buffer->elem) / 8;
+      run = std::min(run, bytes);
+      rows = std::clamp(bytes / std::max(run, 1.0), 1.0, rows);
+      pages = std::min(pages, rows * std::max(1.0, run / kPageBytes));
+      apart = 1;
+    }
     const double lines = std::ceil(run / kLine), bytes = rows * lines * kLine;
     // Runs begin in `period` of the sets.
     const int64_t period = kLine * kSets / std::gcd(kLine * kSets, apart);
@@ -123,7 +167,9 @@ class TrafficFinder {
     Footprint result;
     const Accesses found = accesses(s);
     for (const BufferRegion& r : found.reads) {
-      add(result[r.buffer.get()], touched_of(r));
+      add(result[r.buffer.get()],
+          touched_of(
+              r, tables_.contains(r.buffer.get()) ? looked_up(s, r.buffer.get()) : std::nullopt));
     }
     for (const BufferRegion& r : found.writes) {
       add(result[r.buffer.get()], touched_of(r));
@@ -213,6 +259,7 @@ class TrafficFinder {
   }
 
   Analyzer known_;
+  std::set<const BufferNode*> tables_;  // buffers that are read at indices that memory tells
   Amounts caches_;
   int threads_;
 };

@@ -28,6 +28,7 @@ struct Slot {
   bool unconditional = false;  // some access happens in every iteration
   bool written_first = false;  // the first iteration writes before it reads
   int masked_stores = 0;       // accesses that store under a predicate
+  bool whole = false;          // some access is under no predicate: all lanes are elements
 };
 
 struct Candidate {
@@ -126,6 +127,13 @@ class AccessCollector : public Visitor {
     return result;
   }
 
+  // Whether all lanes of an access to neighbours are known to be elements.
+  static bool is_inside(const BufferNode& buffer, const Expr& index) {
+    auto* r = index.as<RampNode>();
+    const auto first = as_int(r ? r->base : index), size = as_int(buffer.shape[0]);
+    return first && size && *first >= 0 && *first + index.type().lanes <= *size;
+  }
+
   // A condition that holds in the first iteration of the loops it speaks of: var == first && ….
   bool in_first_iteration(const Expr& cond) {
     auto* n = cond.as<BinaryNode>();
@@ -157,10 +165,13 @@ class AccessCollector : public Visitor {
       bool same =
           slot.predicate.defined() && predicate.defined() && equal(slot.predicate, predicate);
       if (!same) slot.predicate = {};
+      slot.whole |= !predicate.defined();
+      // Lanes that no access takes may lie outside of the buffer.
+      c.ok &= slot.predicate.defined() || slot.whole || is_inside(*buffer, index);
       return;
     }
     const bool first = store && (conditional_ == 0 || not_first_ == 0);
-    c.slots.push_back({index, predicate, conditional_ == 0, first, masked});
+    c.slots.push_back({index, predicate, conditional_ == 0, first, masked, !predicate.defined()});
     if (c.slots.size() > kMostSlots) c.ok = false;
   }
 

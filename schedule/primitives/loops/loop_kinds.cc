@@ -2,9 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <bit>
+
 #include "ir/visitor.h"
 #include "schedule/dependence.h"
 #include "schedule/primitive_json.h"
+#include "schedule/primitives/loops/reduction.h"
 #include "schedule/tree.h"
 
 namespace tilewright {
@@ -48,10 +51,49 @@ void require_innermost(const Tree& tree, const Stmt& s) {
   });
 }
 
+// The loop at the end of `path` is a reduction, or stands around one (vectorize_reduction).
+void require_reduction(const Tree& tree, const Path& path) {
+  std::vector<Stmt> loops = {path.back()};
+  Stmt at = loop_of(path.back()).body;
+  if (auto* inner = at.as<ForNode>()) {
+    loops.push_back(at);
+    at = inner->body;
+  }
+  for (const Stmt& s : loops) require_constant(tree, s);
+  const std::string& name = loop_of(path.back()).var.name();
+  auto* block = at.as<BlockNode>();
+  auto* store = block ? block->body.as<StoreNode>() : nullptr;
+  const Reducer reducer = store ? match_update(*store).reducer : Reducer::None;
+  tree.require(reducer == Reducer::Sum || reducer == Reducer::Max, RefusalKind::BadStructure,
+               fmt::format("under loop '{}' stands more than a loop around one block that adds or "
+                           "takes a maximum",
+                           name),
+               {at});
+  tree.require(!block->init.defined(), RefusalKind::BadStructure,
+               fmt::format("block '{}' has an init; decompose its reduction first", block->name),
+               {at});
+  const LoopUse inner = use_of(*block, loop_of(loops.back()).var);
+  tree.require(inner.reduce && !inner.spatial, RefusalKind::BadStructure,
+               fmt::format("loop '{}' is no reduction of block '{}'",
+                           loop_of(loops.back()).var.name(), block->name),
+               {loops.back(), at});
+  if (loops.size() == 1) return;
+  require_no_kind(tree, loops.back());
+  const LoopUse outer = use_of(*block, loop_of(path.back()).var);
+  const auto extent = static_cast<uint64_t>(*as_int(loop_of(path.back()).extent));
+  const bool apart = outer.spatial || extent == 1;  // different results
+  tree.require(apart && !outer.reduce && std::has_single_bit(extent), RefusalKind::BadStructure,
+               fmt::format("loop '{}' does not hold a power of two of results of block '{}'", name,
+                           block->name),
+               {path.back(), at});
+}
+
 // Checks the conditions on a loop of kind `kind`, whichever kind it has now.
 void require_legal_kind(const Tree& tree, const Path& path, ForKind kind) {
   const Stmt& s = path.back();
-  if (kind == ForKind::Vectorized) {
+  if (kind == ForKind::Vectorized && loop_of(s).annotations.contains(kReduceLanes)) {
+    require_reduction(tree, path);
+  } else if (kind == ForKind::Vectorized) {
     require_constant(tree, s);
     require_innermost(tree, s);
     require_independent(tree, path, /*may_privatize=*/false);
@@ -95,6 +137,18 @@ Applied Vectorize::apply(const Module& module) const {
   return set_kind(kName, module, loop, ForKind::Vectorized);
 }
 
+Applied VectorizeReduction::apply(const Module& module) const {
+  Tree tree(kName, module.main);
+  const Path path = tree.loop(loop);
+  require_no_kind(tree, path.back());
+  require_reduction(tree, path);
+  const ForNode& old = loop_of(path.back());
+  Annotations notes = old.annotations;
+  notes[kReduceLanes] = 1;
+  const Stmt changed = make_for(old.var, old.min, old.extent, ForKind::Vectorized, old.body, notes);
+  return {{replace_stmt(module.main, path.back().get(), changed), module.packs}, {}};
+}
+
 Applied Unroll::apply(const Module& module) const {
   return set_kind(kName, module, loop, ForKind::Unrolled);
 }
@@ -131,9 +185,13 @@ Applied AnnotateBlock::apply(const Module& module) const {
 }
 
 std::vector<PrimitiveEntry> loop_kind_primitives() {
-  return {primitive_entry<Parallel>(),     primitive_entry<Vectorize>(),
-          primitive_entry<Unroll>(),       primitive_entry<Bind>(),
-          primitive_entry<AnnotateLoop>(), primitive_entry<AnnotateBlock>()};
+  return {primitive_entry<Parallel>(),
+          primitive_entry<Vectorize>(),
+          primitive_entry<VectorizeReduction>(),
+          primitive_entry<Unroll>(),
+          primitive_entry<Bind>(),
+          primitive_entry<AnnotateLoop>(),
+          primitive_entry<AnnotateBlock>()};
 }
 
 }  // namespace tilewright

@@ -34,6 +34,30 @@ struct Vectorize {
   Applied apply(const Module& module) const;
 };
 
+// vectorize_reduction(loop="j"):
+//   for j in 0..16 { for k in 0..64 { C(j, k): C[j] += A[k] * B[j, k] }}
+// ->
+//   for j in 0..16 vectorized @{reduce_lanes: 1} { … }
+// Vectors lie along the innermost loop, the reduction, and their lanes are added at the end (a
+// horizontal reduction). The results of a loop around it are the lanes of one vector. The loop may be
+// the reduction itself. Float sums are reassociated.
+//
+// Requires: a serial loop of constant extent; under it at most one such loop, and a block that sums
+// or takes the maximum along the innermost one, without an init (decompose_reduction comes first).
+// Along the outer loop the results are different elements; their number is a power of two.
+struct VectorizeReduction {
+  static constexpr std::string_view kName = "vectorize_reduction";
+  std::string loop;
+  template <class F>
+  void visit_fields(F&& f) {
+    f("loop", loop);
+  }
+  Applied apply(const Module& module) const;
+};
+
+// The annotation of a vectorized loop whose lanes are reduced.
+inline constexpr const char* kReduceLanes = "reduce_lanes";
+
 // unroll(loop="i"):  for i in 0..4 { … }  ->  for i in 0..4 unrolled { … }
 // Requires: a serial loop of constant extent.
 struct Unroll {

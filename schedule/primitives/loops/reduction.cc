@@ -66,26 +66,30 @@ std::vector<LoopUse> uses_of(const Tree& tree, const Stmt& block, const std::vec
 
 }  // namespace
 
-Reduction match_reduction(const BlockNode& block) {
-  Reduction result;
-  auto* store = block.body.as<StoreNode>();
-  auto* update = store ? store->value.as<BinaryNode>() : nullptr;
-  if (!update || store->predicate.defined()) return result;
+Reduction match_update(const StoreNode& store) {
+  auto* update = store.value.as<BinaryNode>();
+  if (!update || store.predicate.defined()) return {};
   Reducer reducer = update->op == BinaryOp::Add   ? Reducer::Sum
                     : update->op == BinaryOp::Max ? Reducer::Max
                     : update->op == BinaryOp::Min ? Reducer::Min
                                                   : Reducer::None;
-  if (reducer == Reducer::None || !starts_at_identity(block, *store, reducer)) return result;
-  bool left = same_element(update->a, *store);
-  if (!left && !same_element(update->b, *store)) return result;
+  bool left = same_element(update->a, store);
+  if (reducer == Reducer::None || (!left && !same_element(update->b, store))) return {};
   Expr value = left ? update->b : update->a;
   bool reads_itself = false;
   for_each_expr(value, [&](const Expr& e) {
     auto* load = e.as<LoadNode>();
-    reads_itself |= load && load->buffer == store->buffer;
+    reads_itself |= load && load->buffer == store.buffer;
   });
-  if (reads_itself) return result;
-  return {store, reducer, value};
+  if (reads_itself) return {};
+  return {&store, reducer, value};
+}
+
+Reduction match_reduction(const BlockNode& block) {
+  auto* store = block.body.as<StoreNode>();
+  const Reduction update = store ? match_update(*store) : Reduction{};
+  const bool starts = update.store && starts_at_identity(block, *store, update.reducer);
+  return starts ? update : Reduction{};
 }
 
 namespace {

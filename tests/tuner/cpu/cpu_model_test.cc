@@ -144,8 +144,8 @@ TEST_F(CpuModelTest, RowsInPagesOfTheirOwnWaitForAddresses) {
 // Keys of 64 floats lie 256 bytes apart: a column of them has a quarter of the sets. 128 lines fill their eight
 // ways, 256 lines come anew from L2 for each term, although their bytes fit.
 TEST_F(CpuModelTest, LinesAPowerOfTwoApartShareSets) {
-  const std::string two = R"({"S.vj.vectors":4,"S.vh.rows":2})";
-  const std::string four = R"({"S.vj.vectors":4,"S.vh.rows":4})";
+  const std::string two = R"({"S_max.softmax":"apart","S.vj.vectors":4,"S.vh.rows":2})";
+  const std::string four = R"({"S_max.softmax":"apart","S.vj.vectors":4,"S.vh.rows":4})";
   const CpuEstimate fits = of("attention:batch=1,heads=4,m=1,n=128,d=64", two);
   const CpuEstimate crowded = of("attention:batch=1,heads=4,m=1,n=128,d=64", four);
   const CpuEstimate spread = of("attention:batch=1,heads=4,m=1,n=128,d=72", four);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <random>
 #include <string>
@@ -44,7 +45,9 @@ std::string spec_of(unsigned bits, uint64_t seed, const std::vector<std::string>
                     const std::vector<std::string>& types) {
   std::mt19937_64 random(seed * kCombinations + bits);
   auto one_of = [&](const std::vector<std::string>& list) { return list[random() % list.size()]; };
-  std::string spec = "attention:batch=2," + one_of(sizes) + ",dtype=" + one_of(types);
+  const std::string size = one_of(sizes);
+  const bool is_whole = size.starts_with("attention:");
+  std::string spec = (is_whole ? "" : "attention:batch=2,") + size + ",dtype=" + one_of(types);
   for (size_t v = 0; v < variants().size(); ++v) {
     if ((bits >> v & 1) != 0) spec += "," + one_of(variants()[v]);
   }
@@ -82,19 +85,22 @@ uint64_t from_environment(const char* name, uint64_t otherwise) {
 }
 uint64_t first_seed() { return from_environment("TILEWRIGHT_FUZZ_SEED", 1); }
 
-void expect_interpreted(const Workload& w, const Schedule& s) {
+// `dims`: sizes that a launch tells. Lowered programs have arrays of one dimension.
+void expect_interpreted(const Workload& w, const Program& program, bool is_lowered = false,
+                        const std::map<std::string, int64_t>& dims = {}) {
   NdArrays arrays;
-  OperandSet operands(operands_of(w, {}), 1);
+  OperandSet operands(operands_of(w, dims), 1);
   for (const OperandInfo& info : operands.infos()) {
     const auto& operand = operands.at(info.name);
     NdArray array = NdArray::zeros(operand.elem(), operand.shape());
     for (size_t i = 0; i < array.data.size(); ++i) {
       array.data[i] = operand.get(static_cast<int64_t>(i));
     }
+    if (is_lowered) array.shape = {static_cast<int64_t>(array.data.size())};
     arrays[info.name] = std::move(array);
   }
-  Oracle oracle(w, seeded_readers(operands.infos(), 1));
-  interpret(s.program(), arrays, {});
+  Oracle oracle(w, seeded_readers(operands.infos(), 1), dims);
+  interpret(program, arrays, dims);
   const NdArray& got = arrays.at(w.output()->name);
   for (size_t i = 0; i < got.data.size(); ++i) {
     const Oracle::Value want = oracle.at(static_cast<int64_t>(i));
@@ -137,6 +143,12 @@ TEST(AttentionWindow, BeginsAndEndsTheLoopOverKeys) {
   }
 }
 
+// Combinations in a fixed order that mixes all variants.
+unsigned mixed(uint64_t i) {
+  constexpr uint64_t kStride = 205;  // odd: every combination comes once
+  return static_cast<unsigned>((i * kStride + 511) % kCombinations);
+}
+
 class AttentionVariants : public testing::TestWithParam<unsigned> {};
 
 // A part of the combinations, so that parts run side by side.
@@ -146,7 +158,7 @@ TEST_P(AttentionVariants, AreRightInAllCombinations) {
     const std::string spec =
         spec_of(bits, first_seed(),
                 {"heads=2,m=9,n=20,d=8", "heads=8,kv_heads=2,m=3,n=21,d=4,dv=6",
-                 "heads=4,kv_heads=1,m=1,n=19,d=4"},
+                 "heads=4,kv_heads=1,m=1,n=19,d=4", "heads=3,m=1,n=37,d=12"},
                 {"f32", "bf16"});
     const Workload w = make_workload(parse_spec(spec));
     SCOPED_TRACE(spec);
@@ -160,17 +172,63 @@ TEST_P(AttentionVariants, AreRightInAllCombinations) {
     if (!s) return;
     SCOPED_TRACE(config);
     EXPECT_THAT(config, HasSubstr(R"("S_max.softmax":"online")"));
-    expect_interpreted(w, *s);
+    expect_interpreted(w, s->program());
+    if (HasFatalFailure()) return;
+    expect_interpreted(w, lower_for_cpu(s->program(), target), /*is_lowered=*/true);
     if (HasFatalFailure()) return;
   }
 }
-INSTANTIATE_TEST_SUITE_P(Parts, AttentionVariants, testing::Range(0U, 8U));
-
-// Combinations in a fixed order that mixes all variants.
-unsigned mixed(uint64_t i) {
-  constexpr uint64_t kStride = 205;  // odd: every combination comes once
-  return static_cast<unsigned>((i * kStride + 511) % kCombinations);
+// Sizes that a launch tells: each combination at its least and largest sizes, and at one between.
+TEST_P(AttentionVariants, AreRightAtSizesThatALaunchTells) {
+  const Target target = Target::parse("avx2");
+  struct Sizes {
+    std::string spec;
+    std::vector<std::map<std::string, int64_t>> dims;
+  };
+  const std::vector<Sizes> all = {
+      {"attention:batch=2..4,heads=2,m=1..9,n=9..40,d=4",
+       {{{"batch", 2}, {"m", 1}, {"n", 9}},
+        {{"batch", 4}, {"m", 9}, {"n", 40}},
+        {{"batch", 2}, {"m", 5}, {"n", 22}}}},
+      {"attention:batch=2,heads=4,kv_heads=2,m=1,n=1..50,d=4,dv=6",
+       {{{"n", 1}}, {{"n", 50}}, {{"n", 33}}}},
+      {"attention:batch=2,heads=3,m=1,n=1..70,d=12", {{{"n", 1}}, {{"n", 70}}, {{"n", 65}}}},
+      {"attention:batch=2,heads=4,kv_heads=2,m=1..3,n=20,d=4",
+       {{{"m", 1}}, {{"m", 3}}, {{"m", 2}}}}};
+  for (unsigned i = GetParam(); i < kCombinations; i += 64) {
+    const unsigned bits = mixed(i);
+    std::mt19937_64 random(first_seed() * kCombinations + bits);
+    const Sizes& sizes = all[random() % all.size()];
+    const std::string spec = spec_of(bits, first_seed(), {sizes.spec}, {"f32", "bf16"});
+    SCOPED_TRACE(spec);
+    std::optional<Workload> w;
+    try {
+      w = make_workload(parse_spec(spec));
+    } catch (const SpecError& e) {
+      ADD_FAILURE() << e.what();
+      return;
+    }
+    std::string config;
+    const std::optional<Schedule> s = random_schedule(
+        first_seed(),
+        [&](Trial& trial) {
+          return apply_sketch(cpu_sketches().front(), {*w, target, 2}, trial);
+        },
+        &config);
+    if (!s) return;
+    SCOPED_TRACE(config);
+    const Program lowered = lower_for_cpu(s->program(), target);
+    for (const auto& dims : sizes.dims) {
+      SCOPED_TRACE(dims.rbegin()->second);
+      expect_interpreted(*w, s->program(), /*is_lowered=*/false, dims);
+      if (HasFatalFailure()) return;
+      expect_interpreted(*w, lowered, /*is_lowered=*/true, dims);
+      if (HasFatalFailure()) return;
+    }
+  }
 }
+
+INSTANTIATE_TEST_SUITE_P(Parts, AttentionVariants, testing::Range(0U, 8U));
 
 TEST(AttentionVariantKernels, AreRightOnACpu) {
   const Target target = Target::parse("native");
@@ -179,21 +237,22 @@ TEST(AttentionVariantKernels, AreRightOnACpu) {
     const std::string spec =
         spec_of(mixed(i), first_seed() + i,
                 {"heads=2,m=33,n=50,d=16", "heads=8,kv_heads=2,m=4,n=45,d=16,dv=24",
-                 "heads=32,kv_heads=2,m=1,n=48,d=32", "heads=2,m=40,n=64,d=16"},
+                 "heads=32,kv_heads=2,m=1,n=48,d=32", "heads=2,m=40,n=64,d=16",
+                 "heads=8,kv_heads=2,m=1,n=45,d=20", "heads=3,m=1,n=50,d=32"},
                 {"f32", "bf16", "f16,out=f32"});
     const Workload w = make_workload(parse_spec(spec));
     SCOPED_TRACE(spec);
     // Small tiles: large ones have much code for each way in which they are partial, which compiles
     // slowly. The interpreter has run all choices.
     const Choices choices = {{"S_max.softmax", "online"},
-                             {"S_max.rows", 16},
+                             {"S_max.rows?", 16},
                              {"S_max.keys", i % 3 == 0 ? 32 : 16},
-                             {"S_max.scores.vectors", 1},
-                             {"S_max.scores.rows", i % 2 == 0 ? 2 : 4},
+                             {"S_max.scores.vectors?", 1},
+                             {"S_max.scores.rows?", i % 2 == 0 ? 2 : 4},
                              {"S_max.product.vectors", 1},
-                             {"S_max.product.rows", 2},
+                             {"S_max.product.rows", spec.find("heads=3,m=1") == spec.npos ? 2 : 1},
                              {"S_max.vectors", 1},
-                             {"S_max.scores.unroll", 1},
+                             {"S_max.scores.unroll?", 1},
                              {"S_max.product.unroll", 2},
                              {"S_max.heads?", i % 4 < 2 ? "packed" : "apart"},
                              {"S_max.parts?", 1},

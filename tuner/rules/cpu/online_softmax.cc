@@ -15,6 +15,9 @@ namespace {
 
 constexpr int64_t kLeastKeys = 16;     // fewest keys per block of keys
 constexpr int64_t kSumRegisters = 12;  // of 16; the others hold operands
+constexpr int64_t kOperands = 4;       // registers for operands
+constexpr int64_t kManyKeys = 128;     // more keys come in blocks of at least 64
+constexpr int64_t kDotVectors = 16;    // most vectors of a dot product's terms in one expression
 
 class OnlineAttention {
  public:
@@ -25,18 +28,17 @@ class OnlineAttention {
     shared_ = chain_.dynamic_rows ? 1 : heads_of_keys(c_.s, chain_);
   }
 
-  // Vectors run along queries in the scores: those of one head, or of all heads that share their keys.
-  // Some lanes idle where they are fewer, and the loop still ends where the keys do.
   bool fits() const {
     const bool blocks = !chain_.dynamic_keys || chain_.keys > kLeastKeys;
-    return lanes_ > 1 && chain_.rows * shared_ > 1 && blocks;
+    return lanes_ > 1 && blocks;
   }
 
   void run() {
     choose_heads();
+    choose_lanes();
     choose();
     place();
-    tile_scores();
+    along_keys_ ? dot_scores() : tile_scores();
     for (const Block& b : {chain_.top, chain_.sum}) tile_row_reduction(b);
     vectorize_rows();
     tile_product();
@@ -61,25 +63,61 @@ class OnlineAttention {
     pack_heads(c_.s, chain_, shared_);
   }
 
+  // Vectors of scores run along queries: those of one head, or of all heads that share their keys. Some
+  // lanes idle where they are fewer. So vectors of a few queries may run along keys instead, and each
+  // score is a dot product of two vectors as they lie in memory.
+  void choose_lanes() {
+    if (chain_.dynamic_rows || chain_.rows > lanes_) return;
+    along_keys_ = chain_.rows == 1;
+    if (along_keys_) return;
+    const bool few = 2 * chain_.rows <= lanes_;
+    const std::vector<std::string> ways = {few ? "keys" : "queries", few ? "queries" : "keys"};
+    along_keys_ = c_.t.choose(key("lanes"), ways) == "keys";
+  }
+
   void choose() {
+    along_keys_ ? choose_few_rows() : choose_tiles();
+    vectors_ = c_.t.choose(key("vectors"), std::vector<int64_t>{2, 4, 1});
+    parts_ = choose_parts();
+  }
+
+  // A tile has all rows.
+  void choose_few_rows() {
+    row_tile_ = chain_.rows;
+    // Short blocks wait for one row after the other: for its maximum, and what is shifted by it.
+    const bool many = chain_.keys > kManyKeys;
+    key_tile_ = choose_keys(many ? std::vector<int64_t>{128, 64, 256}
+                                 : std::vector<int64_t>{64, 32, 128, 16});
+    product_ = choose_registers("product", row_tile_, chain_.columns,
+                                c_.input.target.vector_registers - kOperands, {8, 4, 6, 3, 2, 1},
+                                {row_tile_, 4, 8, 6, 3, 2, 1});
+  }
+
+  int64_t choose_keys(const std::vector<int64_t>& sizes) {
+    std::vector<int64_t> keys;
+    for (int64_t v : sizes) {
+      // With dynamic keys, a block has fewer keys than the maximum.
+      const bool is_block =
+          chain_.dynamic_keys ? v < chain_.keys : v < 2 * chain_.keys || v == kLeastKeys;
+      if (is_block) keys.push_back(v);
+    }
+    return c_.t.choose(key("keys"), dividing_first(keys, chain_.keys));
+  }
+
+  void choose_tiles() {
     std::vector<int64_t> rows;
     for (int64_t v : {8, 4, 2, 16, 1, 6, 12}) {
       const int64_t size = v * lanes_;
       if (size < 2 * chain_.rows || v == 1) rows.push_back(size);
     }
     row_tile_ = c_.t.choose(key("rows"), dividing_first(rows, chain_.rows));
-    std::vector<int64_t> keys;
-    for (int64_t v : {64, 32, 128, 48, 96, 256, 16}) {
-      // With dynamic keys, a block has fewer keys than the maximum.
-      const bool is_block =
-          chain_.dynamic_keys ? v < chain_.keys : v < 2 * chain_.keys || v == kLeastKeys;
-      if (is_block) keys.push_back(v);
-    }
-    key_tile_ = c_.t.choose(key("keys"), dividing_first(keys, chain_.keys));
-    scores_ = choose_registers("scores", key_tile_, row_tile_);
-    product_ = choose_registers("product", row_tile_, chain_.columns);
-    vectors_ = c_.t.choose(key("vectors"), std::vector<int64_t>{2, 4, 1});
-    parts_ = choose_parts();
+    key_tile_ = choose_keys({64, 32, 128, 48, 96, 256, 16});
+    const std::vector<int64_t> vectors = {2, 1, 4, 3};
+    const std::vector<int64_t> rows_of_tiles = {6, 4, 8, 12, 3, 2, 1};
+    scores_ =
+        choose_registers("scores", key_tile_, row_tile_, kSumRegisters, vectors, rows_of_tiles);
+    product_ = choose_registers("product", row_tile_, chain_.columns, kSumRegisters, vectors,
+                                rows_of_tiles);
   }
 
   // Asks for the number of parts of the keys (split-KV), which threads take side by side. The knob
@@ -111,41 +149,56 @@ class OnlineAttention {
     int64_t count, vectors;  // rows of the tile; vectors per row
   };
 
-  // Accumulators of `count` rows, with some vectors along `along` each.
-  Registers choose_registers(const std::string& what, int64_t rows, int64_t along) {
+  // Accumulators of `count` rows, with some vectors along `along` each: at most so many `registers`.
+  Registers choose_registers(const std::string& what, int64_t rows, int64_t along,
+                             int64_t registers, const std::vector<int64_t>& sizes,
+                             const std::vector<int64_t>& rows_of_tiles) {
     std::vector<int64_t> vectors;
-    for (int64_t v : {2, 1, 4, 3}) {
-      if (v == 1 || along % (v * lanes_) == 0) vectors.push_back(v);
+    for (int64_t v : sizes) {
+      if (v == 1 || (along % (v * lanes_) == 0 && v <= registers)) vectors.push_back(v);
     }
+    // Those come first that leave registers for a few rows.
+    std::stable_partition(vectors.begin(), vectors.end(), [&](int64_t v) {
+      return v * std::min<int64_t>(rows, rows_of_tiles.front()) <= registers;
+    });
     const int64_t chosen = c_.t.choose(key(what + ".vectors"), vectors);
     std::vector<int64_t> counts;
-    for (int64_t r : {6, 4, 8, 12, 3, 2, 1}) {
-      if (r * chosen <= kSumRegisters && rows % r == 0) counts.push_back(r);
+    for (int64_t r : rows_of_tiles) {
+      const bool is_new = std::ranges::find(counts, r) == counts.end();
+      if (is_new && r * chosen <= registers && rows % r == 0) counts.push_back(r);
     }
     return {c_.t.choose(key(what + ".rows"), counts), chosen};
   }
 
   // Places everything of a query tile under one parallel loop, and everything of a block of keys
-  // under the loop inside. Scores and weights are transposed, so that neighbouring queries are
-  // contiguous.
+  // under the loop inside. Where vectors run along queries, scores and weights are transposed, so that
+  // neighbouring queries are contiguous.
   void place() {
     if (parts_ > 1) key_parts_ = split_keys(c_.s, chain_, parts_);
     OnlineLoops loops = key_parts_
                             ? place_key_parts(c_.s, chain_, *key_parts_, row_tile_, key_tile_)
                             : place_softmax_chain(c_.s, chain_, row_tile_, key_tile_);
-    lay_rows_last(c_.s, chain_);
+    if (!along_keys_) lay_rows_last(c_.s, chain_);
     made_ = std::move(loops.made);
     c_.s.parallel(loops.tile);
     place_operands(loops.tile, loops.step);
   }
 
-  // The scores' operand with queries is transposed in a copy per tile. The others are read as they
-  // are, copied in the type in which they are multiplied, or made per block of keys.
+  // Where vectors run along queries, the scores' operand with queries is transposed in a copy per tile.
+  // The others are read as they are, copied in the type in which they are multiplied, or made per block of keys.
   void place_operands(const Loop& tile, const Loop& step) {
     const ScoreOperands operands = score_operands(c_.s, chain_);
-    place_copy(chain_.scores, operands.rows, tile, true);
-    place_copy(chain_.scores, operands.keys, step, false);
-    place_copy(chain_.product, value_operand(c_.s, chain_), step, false);
+    place_copy(chain_.scores, operands.rows, tile, !along_keys_);
+    if (!along_keys_) place_copy(chain_.scores, operands.keys, step, false);
+    // One register tile of all rows uses each value once.
+    const bool once = along_keys_ && product_.count == row_tile_;
+    const std::string values = value_operand(c_.s, chain_);
+    once ? read_in_place(values) : place_copy(chain_.product, values, step, false);
+  }
+
+  // Makes an operand's elements where they are used, if it is no parameter.
+  void read_in_place(const std::string& name) {
+    if (const auto maker = maker_of(c_.s, chain_, name)) c_.s.compute_inline(*maker);
   }
 
   void place_copy(const Block& reader, const std::string& name, const Loop& at, bool across) {
@@ -190,6 +243,22 @@ class OnlineAttention {
     c_.s.unroll(starts[starts.size() - 2]);
   }
 
+  // Scores[query, key] of a block of keys: the dot products of a query with as many keys as a vector has
+  // lanes, whose vectors lie along the terms.
+  void dot_scores() {
+    std::vector<Loop> loops = c_.s.loops(chain_.scores);
+    const size_t n = loops.size();
+    const int64_t terms = largest_extent(c_.s, c_.s.node(loops[n - 1]).extent);
+    std::vector<Loop> key = c_.s.split(loops[n - 2], {-1, lanes_});
+    std::vector<Loop> term = c_.s.split(loops[n - 1], {-1, std::min(terms, kDotVectors * lanes_)});
+    c_.s.reorder({key[0], loops[n - 3], term[0], key[1], term[1]});
+    const std::string keys = score_operands(c_.s, chain_).keys;
+    row_tile_ == 1 ? read_in_place(keys) : place_copy(chain_.scores, keys, key[0], false);
+    const Block init = c_.s.decompose_reduction(chain_.scores, term[0]);
+    c_.s.vectorize(c_.s.loops(init).back());
+    c_.s.vectorize_reduction(key[1]);
+  }
+
   int64_t unroll(const std::string& what) {
     return c_.t.choose(key(what + ".unroll"), std::vector<int64_t>{4, 1, 2, 8});
   }
@@ -213,17 +282,19 @@ class OnlineAttention {
     return width;
   }
 
-  // The maximum and the sum of the weights, with one query per lane.
+  // The maximum and the sum of the weights.
   void tile_row_reduction(const Block& block) {
     std::vector<Loop> loops = c_.s.loops(block);
+    if (along_keys_) return c_.s.vectorize_reduction(loops.back());
     const Loop key = loops.back();
     std::vector<Loop> query = c_.s.split(loops[loops.size() - 2], {-1, query_width()});
     c_.s.reorder({query[0], key, query[1]});
     c_.s.vectorize(query[1]);
   }
 
-  // A value per query and key, with one query per lane.
+  // A value per query and key.
   void tile_weights(const Block& block) {
+    if (along_keys_) return vectorize_innermost(c_, block, vectors_);
     std::vector<Loop> loops = c_.s.loops(block);
     const Loop key = loops.back();
     std::vector<Loop> query = c_.s.split(loops[loops.size() - 2], {-1, query_width()});
@@ -267,6 +338,7 @@ class OnlineAttention {
   RuleContext& c_;
   SoftmaxChain chain_;
   int64_t lanes_ = 1, shared_ = 1;  // `shared_`: heads that share their keys
+  bool along_keys_ = false;         // vectors of scores run along keys, not along queries
   int64_t row_tile_ = 1, key_tile_ = 1, vectors_ = 1;
   int64_t parts_ = 1;
   Registers scores_{}, product_{};

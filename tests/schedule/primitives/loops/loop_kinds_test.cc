@@ -257,5 +257,51 @@ TEST(Annotate, Refusals) {
   EXPECT_REFUSED(s.annotate(Block{"X"}, "k", int64_t{3}), NotFound, "no block 'X'");
 }
 
+TEST(VectorizeReduction, MarksTheLoopAroundIt) {
+  Schedule s(matmul());
+  const Loop j = s.split({"j"}, {-1, 4})[1];
+  s.decompose_reduction({"C"}, j);
+  s.vectorize_reduction(j);
+  EXPECT_REWRITE(matmul(), s);
+}
+
+TEST(VectorizeReduction, TakesTheReductionItself) {
+  Schedule s(row_reduce());
+  const Loop k = s.loops(s.blocks()[0]).back();
+  s.decompose_reduction(s.blocks()[0], k);
+  s.vectorize_reduction(k);
+  EXPECT_REWRITE(row_reduce(), s);
+}
+
+TEST(VectorizeReduction, OtherLoopsAreRefused) {
+  Schedule s(matmul());
+  EXPECT_REFUSED(s.vectorize_reduction({"k"}), BadStructure, "has an init; decompose");
+  EXPECT_REFUSED(s.vectorize_reduction({"i"}), BadStructure,
+                 "under loop 'i' stands more than a loop around one block");
+  Schedule swapped(matmul());
+  swapped.reorder({{"k"}, {"j"}});
+  swapped.decompose_reduction({"C"}, {"k"});
+  EXPECT_REFUSED(swapped.vectorize_reduction({"k"}), BadStructure,
+                 "loop 'j' is no reduction of block 'C'");
+  Schedule three(matmul());
+  const Loop j = three.split({"j"}, {-1, 3})[1];
+  three.decompose_reduction({"C"}, j);
+  EXPECT_REFUSED(three.vectorize_reduction(j), BadStructure,
+                 "does not hold a power of two of results of block 'C'");
+  three.unroll({"k"});
+  EXPECT_REFUSED(three.vectorize_reduction({"k"}), BadStructure, "loop 'k' is already unrolled");
+}
+
+// Later steps keep a marked loop legal.
+TEST(VectorizeReduction, StaysWhatItIs) {
+  Schedule s(matmul());
+  s.decompose_reduction({"C"}, {"j"});
+  EXPECT_REFUSED(s.vectorize({"k"}), Dependence, "carries the reduction of block 'C'");
+  s.vectorize_reduction({"k"});
+  EXPECT_REFUSED(s.vectorize_reduction({"k"}), BadStructure, "loop 'k' is already vectorized");
+  s.parallel({"i"});
+  EXPECT_REWRITE(matmul(), s);
+}
+
 }  // namespace
 }  // namespace tilewright

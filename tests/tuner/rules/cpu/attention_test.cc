@@ -74,6 +74,16 @@ INSTANTIATE_TEST_SUITE_P(
         "attention:heads=8,kv_heads=2,m=4,n=60,d=16,causal=true",
         "attention:heads=6,kv_heads=2,m=1,n=100,d=16,lengths=keys",  // 3 rows: lanes idle
         "attention:heads=2,m=2,n=50,d=16,causal=true",
+        // Vectors along keys: one query, few rows, terms and keys that are no whole vectors.
+        "attention:batch=2,heads=3,m=1,n=131,d=20,lengths=keys",
+        "attention:heads=10,kv_heads=2,m=1,n=150,d=40,dv=24,causal=true,window=70",
+        "attention:heads=4,kv_heads=2,m=3,n=37,d=72,causal=true,softcap=0.7,bias=heads+m+n",
+        "attention:heads=4,m=1,n=70,d=300,dtype=bf16,sinks=true",
+        "attention:heads=4,kv_heads=2,m=1,n=70,d=32,dtype=f16,out=f32,kv.dtype=i8,kv.group=16",
+        "attention:heads=2,m=1,n=70,d=32,kv.dtype=u4,kv.group=16,kv.zero=u4,page=16,pages=6,"
+        "lengths=keys",
+        "attention:heads=2,m=1,n=33,d=12,dtype=f64",
+        "attention:batch=2,heads=2,m=1,n=5,d=16,alibi=true",
         "attention:batch=2,m=16,n=64,d=16,page=16,pages=5,dtype=bf16,out=f32"));
 
 // Blocks of keys beyond a sequence's length are skipped.
@@ -152,6 +162,21 @@ TEST(Attention, KeysAreTakenInParts) {
   }
 }
 
+// Vectors along keys and parts of the keys combine.
+TEST(Attention, KeysOfOneQueryAreTakenInParts) {
+  const Target target = Target::parse("native");
+  for (const char* spec : {"attention:heads=2,m=1,n=192,d=16,lengths=keys",
+                           "attention:heads=4,kv_heads=2,m=1,n=192,d=24,dv=20,page=8,pages=31"}) {
+    SCOPED_TRACE(spec);
+    const Workload w = make_workload(parse_spec(spec));
+    Trial parts = Trial::with(R"({"S_max.keys": 64, "S_max.parts": 3})");
+    Schedule s = apply_sketch(cpu_sketches().front(), {w, target, 8}, parts);
+    EXPECT_THAT(to_string(s.program()), HasSubstr("S_max_part: f32[3, "));
+    EXPECT_THAT(to_string(s.program()), HasSubstr("reduce_lanes"));
+    expect_right(w, s, target);
+  }
+}
+
 // With many tiles there is no knob.
 TEST(Attention, PartsAreAskedWhereTilesAreFew) {
   const Target target = Target::parse("native");
@@ -215,24 +240,39 @@ TEST(Attention, OffersWhatIsLegalAtSizesThatALaunchTells) {
   }
 }
 
-// A query whose head shares its keys with no other: the stages run one after another, each by its own rule.
-TEST(Attention, OfOneQueryIsApart) {
-  const Target target = Target::parse("native");
-  const Workload w = make_workload(parse_spec("attention:heads=4,m=1,n=100,d=32"));
-  Trial first = Trial::first();
-  Schedule s = scheduled_attention(w, target, first);
-  EXPECT_THAT(first.config(), Not(HasSubstr("softmax")));
-  expect_right(w, s, target);
+// Vectors run along keys where queries are few: scores are dot products of vectors as they lie.
+TEST(Attention, OfFewQueriesHasVectorsAlongKeys) {
+  const Target target = Target::parse("avx512");
+  for (const auto& [spec, lanes] :
+       {std::pair{"attention:heads=4,m=1,n=100,d=32", ""},  // there is no other choice
+        {"attention:heads=32,kv_heads=8,m=1,n=100,d=32", "keys"},
+        {"attention:heads=16,kv_heads=1,m=1,n=100,d=32", "queries"},
+        {"attention:heads=4,m=17,n=100,d=32", ""}}) {
+    SCOPED_TRACE(spec);
+    const Workload w = make_workload(parse_spec(spec));
+    Trial first = Trial::first();
+    const std::string program = to_string(scheduled_attention(w, target, first).program());
+    if (*lanes != 0)
+      EXPECT_EQ(choice_of(first, "S_max.lanes"), lanes);
+    else
+      EXPECT_THAT(first.config(), Not(HasSubstr("S_max.lanes")));
+    const bool along_keys =
+        std::string(spec).find("m=17") == std::string::npos && std::string(lanes) != "queries";
+    EXPECT_EQ(program.find("reduce_lanes") != std::string::npos, along_keys) << program;
+  }
 }
 
 // Heads that share keys are packed into rows of one tile: needed for one query, optional for more.
 TEST(Attention, HeadsThatShareKeysArePacked) {
   const Target target = Target::parse("native");
   const Workload one = make_workload(parse_spec("attention:heads=32,kv_heads=2,m=1,n=64,d=16"));
-  Trial first = Trial::first();
+  Trial first = Trial::with(R"({"S_max.lanes": "queries"})");
   EXPECT_THAT(to_string(scheduled_attention(one, target, first).program()),
               HasSubstr("S: f32[1, 2, 64, 16]"));  // batch, heads of keys, keys, rows
   EXPECT_THAT(first.config(), Not(HasSubstr("S_max.heads")));
+  Trial keys = Trial::with(R"({"S_max.lanes": "keys"})");
+  EXPECT_THAT(to_string(scheduled_attention(one, target, keys).program()),
+              HasSubstr("S: f32[1, 2, 16, 64]"));
 
   const Workload more =
       make_workload(parse_spec("attention:heads=4,kv_heads=2,m=20,n=50,d=16,causal=true"));
