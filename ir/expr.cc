@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <bit>
 #include <limits>
 
 #include "ir/buffer.h"
@@ -99,13 +100,15 @@ void require_dot(Type type, const std::vector<Expr>& args) {
 void require_lane_reduction(Type type, CallOp op, const std::vector<Expr>& args) {
   const Type first = args[0].type();
   bool fits = is_float(type.elem) || is_integer(type.elem);
+  fits &=
+      std::has_single_bit(args.size()) && std::has_single_bit(static_cast<unsigned>(first.lanes));
   fits &= type == first.with_lanes(static_cast<int>(args.size()));
   for (const Expr& a : args) fits &= a.type() == first;
   require(fits, [&] {
     return fmt::format(
-        "{}: {} arguments, the first a {}, do not give {}: expected numbers of one type, and a "
-        "lane "
-        "per argument",
+        "{}: {} arguments, the first a {}, do not give {}: expected numbers of one type, a lane "
+        "per "
+        "argument, and powers of two",
         name_of(op), args.size(), to_string(first), to_string(type));
   });
 }

@@ -9,8 +9,7 @@
 namespace tilewright {
 namespace {
 
-constexpr int kPermutedBits =
-    128;  // permutations within such parts of a register are the cheap ones
+constexpr int kPermutedBits = 128;  // permutations within such parts of a register are cheap
 
 // A vector variable. Each lane is a partial result of one of the vectors that the function takes.
 struct Partial {

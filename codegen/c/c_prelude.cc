@@ -26,9 +26,9 @@ namespace {
 constexpr const char* kSplat = R"(static inline {T} {name}({S} x) { return ({T}){{lanes}}; }
 )";
 
-// x times 2^n for whole n from -151 to 128 and 0.5 < |x| < 2. Two steps reach infinite results. Powers below the
-// least normal number, as exp() of a masked or a far smaller score has, give 0: for each instruction with a
-// subnormal operand or result, Intel's processors take an assist of 150 cycles.
+// x times 2^n for whole n from -151 to 128 and 0.5 < |x| < sqrt(2). Two steps reach infinite results. n below -126, as
+// exp() of a masked or a far smaller score has, gives 0 in place of a subnormal number: for each instruction with such
+// an operand or result, Intel's processors take an assist of 150 cycles.
 constexpr const char* kScale = R"(static inline {T} {name}({T} x, {T} n) {
   {M} i = __builtin_convertvector(n, {M}), half = i >> 1;
   {T} kept = ({T})(({M})x & ~(n < -126.0f));

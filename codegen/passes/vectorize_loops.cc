@@ -250,6 +250,11 @@ class LaneReduction {
       const Expr first = at_result(index, 0);
       const auto stride = as_int(known_.simplify(at_result(index, 1 % results_) - first));
       if (!stride) throw LoweringError("results of a reduction stand at no constant stride");
+      for (int r = 2; r < results_; ++r) {
+        const Expr at = first + Expr(r * *stride);
+        if (is_int(known_.simplify(at_result(index, r) - at), 0)) continue;
+        throw LoweringError("results of a reduction stand at more than one stride");
+      }
       if (results_ > 1) index = ramp(first, *stride, results_);
       if (results_ == 1) index = first;
       for (const Expr& c : of_result) {

@@ -93,22 +93,40 @@ class TrafficFinder {
                                      : static_cast<double>(std::max<int64_t>(0, most));
   }
 
+  // Whether other iterations of a loop may read other elements of the buffer.
+  static bool moves_reads(const ForNode& loop, const BufferNode* buffer) {
+    bool moves = false;
+    for_each_stmt(loop.body, [&](const Stmt& s) {
+      auto* let = s.as<LetNode>();
+      moves |= let != nullptr && uses_var(let->value, loop.var);
+    });
+    for_each_expr(loop.body, [&](const Expr& e) {
+      auto* load = e.as<LoadNode>();
+      if (load == nullptr || load->buffer.get() != buffer) return;
+      for (const Expr& index : load->indices) moves |= uses_var(index, loop.var);
+    });
+    return moves;
+  }
+
   // How many elements of a buffer a statement reads at indices that memory tells, as a table of pages does: its box
   // then has all that the table may name. Nothing where no index does.
   std::optional<double> looked_up(const Stmt& s, const BufferNode* buffer) {
     if (auto* n = s.as<ForNode>()) {
-      const auto body = looked_up(n->body, buffer);
-      return body ? std::optional(*body * std::max(1.0, largest(n->extent))) : body;
+      auto body = looked_up(n->body, buffer);
+      if (body && moves_reads(*n, buffer)) *body *= std::max(1.0, largest(n->extent));
+      return body;
     }
     std::vector<Stmt> parts;
     if (auto* n = s.as<SeqNode>()) parts = n->stmts;
     if (auto* n = s.as<AllocateNode>()) parts = {n->body};
     if (auto* n = s.as<LetNode>()) parts = {n->body};
-    if (auto* n = s.as<IfNode>()) parts = {n->then_case, n->else_case};
+    auto* branch = s.as<IfNode>();
+    if (branch != nullptr) parts = {branch->then_case, branch->else_case};
     std::optional<double> count;
     for (const Stmt& part : parts) {
-      if (!part.defined()) continue;
-      if (const auto more = looked_up(part, buffer)) count = count.value_or(0) + *more;
+      const auto more = part.defined() ? looked_up(part, buffer) : std::nullopt;
+      if (!more) continue;
+      count = branch ? std::max(count.value_or(0), *more) : count.value_or(0) + *more;
     }
     if (!s.as<StoreNode>()) return count;
     for_each_expr(s, [&](const Expr& e) {

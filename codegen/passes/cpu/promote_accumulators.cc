@@ -28,7 +28,8 @@ struct Slot {
   bool unconditional = false;  // some access happens in every iteration
   bool written_first = false;  // the first iteration writes before it reads
   int masked_stores = 0;       // accesses that store under a predicate
-  bool whole = false;          // some access is under no predicate: all lanes are elements
+  bool masked = false;         // some access is under a predicate
+  bool whole = false;          // some access is always of all lanes: they are elements
 };
 
 struct Candidate {
@@ -165,13 +166,16 @@ class AccessCollector : public Visitor {
       bool same =
           slot.predicate.defined() && predicate.defined() && equal(slot.predicate, predicate);
       if (!same) slot.predicate = {};
-      slot.whole |= !predicate.defined();
+      slot.masked |= predicate.defined();
+      slot.whole |= !predicate.defined() && conditional_ == 0;
       // Lanes that no access takes may lie outside of the buffer.
-      c.ok &= slot.predicate.defined() || slot.whole || is_inside(*buffer, index);
+      c.ok &= !slot.masked || slot.predicate.defined() || slot.whole || is_inside(*buffer, index);
       return;
     }
     const bool first = store && (conditional_ == 0 || not_first_ == 0);
-    c.slots.push_back({index, predicate, conditional_ == 0, first, masked, !predicate.defined()});
+    const bool is_masked = predicate.defined();
+    c.slots.push_back({index, predicate, conditional_ == 0, first, masked, is_masked,
+                       !is_masked && conditional_ == 0});
     if (c.slots.size() > kMostSlots) c.ok = false;
   }
 

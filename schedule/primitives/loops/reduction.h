@@ -97,7 +97,7 @@ struct Reduction {
 };
 // `value` is undefined when the block is no reduction by a sum, max or min from its identity.
 Reduction match_reduction(const BlockNode& block);
-// The same of a store by itself, whichever value its element begins with.
+// `value` is undefined when the store is no such update of its element, whichever value that begins with.
 Reduction match_update(const StoreNode& store);
 
 }  // namespace tilewright

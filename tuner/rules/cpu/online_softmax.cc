@@ -157,7 +157,7 @@ class OnlineAttention {
     for (int64_t v : sizes) {
       if (v == 1 || (along % (v * lanes_) == 0 && v <= registers)) vectors.push_back(v);
     }
-    // Those come first that leave registers for a few rows.
+    // Counts that leave registers for a few rows come first.
     std::stable_partition(vectors.begin(), vectors.end(), [&](int64_t v) {
       return v * std::min<int64_t>(rows, rows_of_tiles.front()) <= registers;
     });
@@ -171,7 +171,7 @@ class OnlineAttention {
   }
 
   // Places everything of a query tile under one parallel loop, and everything of a block of keys
-  // under the loop inside. Where vectors run along queries, scores and weights are transposed, so that
+  // under the loop inside. Scores and weights are transposed if vectors run along queries, so that
   // neighbouring queries are contiguous.
   void place() {
     if (parts_ > 1) key_parts_ = split_keys(c_.s, chain_, parts_);
@@ -184,8 +184,7 @@ class OnlineAttention {
     place_operands(loops.tile, loops.step);
   }
 
-  // Where vectors run along queries, the scores' operand with queries is transposed in a copy per tile.
-  // The others are read as they are, copied in the type in which they are multiplied, or made per block of keys.
+  // The scores' operand with queries is transposed in a copy per tile if vectors run along queries. The others are read as they are, copied in the type in which they are multiplied, or made per block of keys.
   void place_operands(const Loop& tile, const Loop& step) {
     const ScoreOperands operands = score_operands(c_.s, chain_);
     place_copy(chain_.scores, operands.rows, tile, !along_keys_);
@@ -250,7 +249,10 @@ class OnlineAttention {
     const size_t n = loops.size();
     const int64_t terms = largest_extent(c_.s, c_.s.node(loops[n - 1]).extent);
     std::vector<Loop> key = c_.s.split(loops[n - 2], {-1, lanes_});
-    std::vector<Loop> term = c_.s.split(loops[n - 1], {-1, std::min(terms, kDotVectors * lanes_)});
+    // Parts of about the same length: a short last one would cost as much as the others.
+    const int64_t parts = ceil_div(terms, kDotVectors * lanes_);
+    const int64_t length = std::min(terms, round_up(ceil_div(terms, parts), lanes_));
+    std::vector<Loop> term = c_.s.split(loops[n - 1], {-1, length});
     c_.s.reorder({key[0], loops[n - 3], term[0], key[1], term[1]});
     const std::string keys = score_operands(c_.s, chain_).keys;
     row_tile_ == 1 ? read_in_place(keys) : place_copy(chain_.scores, keys, key[0], false);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cfenv>
+#include <cfloat>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -37,7 +38,8 @@ double ulps(float got, double want) {
 struct VectorMathCase {
   const char* fn;
   double (*exact)(double);
-  double most;  // ulps
+  double most;           // ulps
+  bool flushes = false;  // results below the least normal number may be 0
 };
 
 class VectorMath : public testing::TestWithParam<VectorMathCase> {};
@@ -72,6 +74,8 @@ void expect_close(const VectorMathCase& c, const Target& target, int lanes) {
   in[0] = 0.0f, in[1] = -0.0f, in[2] = INFINITY, in[3] = -INFINITY, in[4] = 1.0f;
   const std::vector<float> got = computed(c.fn, in, target, lanes);
   for (size_t i = 0; i < in.size(); ++i) {
+    const bool flushed = c.flushes && got[i] == 0 && std::abs(c.exact(in[i])) < FLT_MIN;
+    if (flushed) continue;
     ASSERT_LE(ulps(got[i], c.exact(in[i])), c.most) << c.fn << "(" << in[i] << ") gave " << got[i];
   }
 }
@@ -88,17 +92,18 @@ TEST_P(VectorMath, IsCloseInPlainC) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Functions, VectorMath,
-                         testing::Values(VectorMathCase{"exp", std::exp, 3},
+                         testing::Values(VectorMathCase{"exp", std::exp, 3, true},
                                          VectorMathCase{"log", std::log, 4},
                                          VectorMathCase{"tanh", std::tanh, 6},
                                          VectorMathCase{"erf", std::erf, 6}),
                          [](const auto& info) { return info.param.fn; });
 
-// A masked score is a large negative number. On Intel's processors a result that underflows takes 150 cycles.
+// A masked score is a large negative number, and others are far below the largest. On Intel's processors a result that
+// underflows takes 150 cycles.
 TEST(VectorExp, OfAMaskedScoreIsZeroWithoutAnUnderflow) {
   std::vector<float> masked(64);
   for (size_t i = 0; i < masked.size(); ++i)
-    masked[i] = -104.5f - std::ldexp(1.0f, static_cast<int>(2 * i));
+    masked[i] = -87.8f - std::ldexp(1.0f, static_cast<int>(2 * i) - 6);
   masked.back() = -INFINITY;
   for (const char* name : {"native", "generic"}) {
     const Target target = Target::parse(name);
