@@ -60,7 +60,7 @@ class LaneReductionText {
   std::string type(int lanes) { return prelude_.value_type(Type(elem_, lanes)); }
 
   std::string declared(int lanes, const std::string& value) {
-    const std::string name = fmt::format("t{}", ++names_);
+    std::string name = fmt::format("t{}", ++names_);
     text_ += fmt::format("  {} {} = {};\n", type(lanes), name, value);
     return name;
   }

@@ -49,6 +49,15 @@ TEST(LaneReduction, IsOneCallPerVectorOfResults) {
   EXPECT_THAT(text, Not(HasSubstr("for k"))) << text;
 }
 
+// Results that stand eight apart, then start again beside the first ones: no vector of them is stored at once.
+TEST(LaneReduction, RefusesResultsAtSeveralStrides) {
+  Schedule s = dots("C[i,j] += A[i,k] * B[j,k]; D[i,j] = C[i,j]", "dims.k=16", 16, 16);
+  s.transform_layout("C", IndexMap::make(2, [](const std::vector<Var>& x) {
+                       return std::vector<Expr>{floordiv(x[1], 8), x[0], floormod(x[1], 8)};
+                     }));
+  EXPECT_THROW(lower_for_cpu(s.program(), Target::parse("avx512"), {}), LoweringError);
+}
+
 // The loop itself may be the reduction: one result.
 TEST(LaneReduction, OfOneResult) {
   for (const char* reducer : {"+=", "max="}) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/lowering.h"
+#include "ir/compare.h"
 #include "ir/ops/spec.h"
 #include "ir/visitor.h"
 #include "schedule/schedule.h"
@@ -51,6 +52,30 @@ TEST(PromoteAccumulators, PlainVectorsOfStraightCodeAreLeftToTheCompiler) {
   const Program p = unrolled_reduction(16);
   EXPECT_EQ(masked_stores(p, true), 0);
   test::expect_same_meaning(p);
+}
+
+// Elements behind the end of a buffer must not be stored: a register stands for lanes that all accesses take, or that are
+// elements.
+TEST(PromoteAccumulators, LanesThatAMaskMayExcludeStayInMemory) {
+  const auto is_promoted = [](int size, const std::string& body) {
+    const Program p = parse_program(fmt::format(
+        "program p(X: f32[128] input, C: f32[{}] output) {{\n  for k in 0..8 {{\n{}\n  }}\n}}\n",
+        size, body));
+    return !equal(promote_accumulators(p), p);
+  };
+  const auto update = [](int read, int written) {
+    return fmt::format(
+        "C[ramp(0, 1, 16)] = ((C[ramp(0, 1, 16)] if (ramp(0, 1, 16) < broadcast({}, 16))) + "
+        "X[ramp((k * 16), 1, 16)]) if (ramp(0, 1, 16) < broadcast({}, 16))",
+        read, written);
+  };
+  EXPECT_TRUE(is_promoted(12, update(12, 12)));
+  EXPECT_FALSE(is_promoted(12, update(12, 10))) << "lanes 12 to 15 are no elements";
+  EXPECT_TRUE(is_promoted(16, update(12, 10))) << "they are elements";
+  const std::string always = "C[ramp(0, 1, 16)] = (C[ramp(0, 1, 16)] + X[ramp((k * 16), 1, 16)])";
+  EXPECT_TRUE(is_promoted(16, always));
+  const std::string at_times = "if (k == 3) {\n" + always + "\n}\n" + update(12, 12);
+  EXPECT_FALSE(is_promoted(12, at_times)) << "the branch tells nothing of the other iterations";
 }
 
 }  // namespace
