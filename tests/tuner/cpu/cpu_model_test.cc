@@ -117,6 +117,16 @@ TEST_F(CpuModelTest, AFusedLoopComesBackAsItsLoopsDo) {
   EXPECT_EQ(fused, nested);
 }
 
+// A paged cache costs what is read of it, however many pages it has.
+TEST_F(CpuModelTest, PagesCountAsFarAsTheyAreRead) {
+  const auto with_pages = [&](const char* pages) {
+    return seconds(std::string("attention:batch=1,heads=8,m=1,n=256,d=64,page=16,pages=") + pages,
+                   "{}");
+  };
+  const double few = with_pages("16");
+  EXPECT_NEAR(with_pages("65536"), few, 0.1 * few);
+}
+
 // One of two values is loaded where all lanes agree on the condition.
 TEST_F(CpuModelTest, ABranchLoadsOneValue) {
   const auto estimate = [&](const char* c) {

@@ -76,11 +76,11 @@ void schedule_values(RuleContext& c, const Block& block, const std::map<size_t, 
 // The iterator along which an operand's elements are neighbours, where those along the innermost one are not, as in a
 // transposed copy: a vector takes one element from each of as many lines of the cache. Nothing for loops that are too
 // short, or not those of the iterators.
-struct Lines {
+struct CrossedLines {
   size_t along;
   int64_t elements;  // of a line
 };
-std::optional<Lines> lines_of(RuleContext& c, const Block& b) {
+std::optional<CrossedLines> crossed_lines(RuleContext& c, const Block& b) {
   constexpr int64_t kLong = 8, kLine = 64 * 8;  // iterations, bits
   const BlockNode& block = c.s.node(b);
   const size_t inner = block.iters.size() - 1;
@@ -88,14 +88,14 @@ std::optional<Lines> lines_of(RuleContext& c, const Block& b) {
     return largest_extent(c.s, block.iters[i].extent) >= kLong;
   };
   if (c.s.loops(b).size() != block.iters.size() || inner == 0 || !is_long(inner)) return {};
-  std::optional<Lines> found;
+  std::optional<CrossedLines> found;
   for_each_expr(store_of(block).value, [&](const Expr& e) {
     auto* load = e.as<LoadNode>();
     if (load == nullptr || found || !uses_iterator(load->indices, block.iters[inner])) return;
     if (moves_a_window(load->indices, block.iters[inner])) return;
     for (size_t i = 0; i < inner; ++i) {
       if (!is_long(i) || !moves_a_window(load->indices, block.iters[i])) continue;
-      found = Lines{i, kLine / std::max(8, bits_of(load->type.elem))};
+      found = CrossedLines{i, kLine / std::max(8, bits_of(load->type.elem))};
     }
   });
   return found;
@@ -111,7 +111,7 @@ int64_t iterations_of_line(int64_t extent, int64_t line) {
 
 // Elements of the same lines are used one after the other, before other lines take their place: for each vector, the
 // loop along the lines runs over one line.
-void schedule_lines(RuleContext& c, const Block& block, const Lines& read) {
+void schedule_lines(RuleContext& c, const Block& block, const CrossedLines& read) {
   std::vector<Loop> outer = c.s.loops(block);
   const int bits = std::max(8, bits_of(c.s.output(block)->elem));
   const int64_t lanes = std::max(1, c.input.target.lanes(bits));
@@ -184,7 +184,7 @@ void schedule_injective(RuleContext& c, const Block& block) {
       return schedule_values(c, block, values);
   }
   const bool is_result = is_output(c.s, c.s.output(block)->name);
-  if (const auto lines = is_result ? lines_of(c, block) : std::nullopt) {
+  if (const auto lines = is_result ? crossed_lines(c, block) : std::nullopt) {
     const std::vector<std::string> ways = {"lines", "rows"};
     if (c.t.choose(block.name + ".order", ways) == "lines") return schedule_lines(c, block, *lines);
   }
