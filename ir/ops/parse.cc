@@ -93,9 +93,8 @@ class Binder {
       if (key.fallback) spec_.params.emplace(key.name, *key.fallback);
     }
     try {
-      const Spec given = spec_;
       op_->normalize(spec_);
-      Workload workload = build(given);
+      Workload workload = build();
       return {std::move(spec_), std::move(workload)};
     } catch (const KeyError& e) {
       fail_key(e);
@@ -105,13 +104,16 @@ class Binder {
  private:
   // Refuses here what cannot be built, where the place is known: in the value as it was given, whose normal form may
   // have other offsets.
-  Workload build(const Spec& given) const {
+  Workload build() {
     try {
       return make_workload(spec_);
-    } catch (const KeyError& e) {
-      Spec with_given = spec_;
-      if (given.has(e.key)) with_given.params[e.key] = given.params.at(e.key);
-      make_workload(with_given);
+    } catch (const KeyError& error) {
+      for (const Entry& e : entries_) {
+        if (e.key != error.key) continue;
+        spec_.params.erase(e.key);
+        bind_entry(e);
+      }
+      make_workload(spec_);
       throw;
     }
   }

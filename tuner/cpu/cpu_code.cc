@@ -299,13 +299,12 @@ void CpuCodeCounter::visit_select(const SelectNode& n) {
     visit(n.on_false);
     return arithmetic(&CpuPasses::vector, n.type);
   }
-  const auto taken = std::ranges::count_if(draws_, [&](const auto* v) { return v->at(cond) != 0; });
-  const double share = static_cast<double>(taken) / static_cast<double>(draws_.size());
+  const double share = share_of(cond);
   passes_.instructions +=
       share_ * (1 + core_.mispredict * core_.issue * std::min(share, 1 - share) / 2);
   for (const bool holds : {true, false}) {
     outer_.emplace_back(scope_, share_);
-    scope_ = scope_ * 31 + outcomes_of(cond) + (holds ? 1 : 0);
+    scope_ = scope_under(cond, holds);
     share_ *= holds ? share : 1 - share;
     visit(holds ? n.on_true : n.on_false);
     leave();

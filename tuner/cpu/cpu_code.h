@@ -92,7 +92,9 @@ class CpuCodeCounter {
   static Expr zero_elsewhere(const Expr& factor);
   Expr condition_of_term(const Expr& value);
   double share_of_term(const Expr& cond);
+  double share_of(const Expr& cond) const;
   uint64_t outcomes_of(const Expr& cond) const;
+  uint64_t scope_under(const Expr& cond, bool holds) const;
   uint64_t name_of(const ValueFacts& f) const;
   void add_pressure(CpuCode& code);
   bool varies(const ValueFacts& f) const { return loop_ < 0 || (f.loops >> loop_ & 1) != 0; }

@@ -35,10 +35,15 @@ uint64_t CpuCodeCounter::outcomes_of(const Expr& cond) const {
   return hash;
 }
 
+// The scope of code where the condition holds, or does not, within the scope at hand.
+uint64_t CpuCodeCounter::scope_under(const Expr& cond, bool holds) const {
+  return scope_ * 31 + outcomes_of(cond) + (holds ? 1 : 0);
+}
+
 void CpuCodeCounter::enter(const Expr& cond, bool holds, double share) {
   outer_.emplace_back(scope_, share_);
   if (share == 1) return;  // it holds in all draws, or counts so
-  scope_ = scope_ * 31 + outcomes_of(cond) + (holds ? 1 : 0);
+  scope_ = scope_under(cond, holds);
   // Statements of the same conditions stand side by side (skip_zero_terms).
   if (conditions_.insert(scope_).second) {
     passes_.instructions += share_;
@@ -72,6 +77,11 @@ double CpuCodeCounter::share_of_term(const Expr& cond) {
     alternates |= n && n->op == BinaryOp::FloorMod && table_.of(e).unrolled;
   });
   if (alternates) return 1;
+  return share_of(cond);
+}
+
+// The share of the draws in which a condition holds.
+double CpuCodeCounter::share_of(const Expr& cond) const {
   double taken = 0;
   for (const IndexValues* v : draws_) taken += v->at(cond) != 0 ? 1 : 0;
   return taken / static_cast<double>(draws_.size());

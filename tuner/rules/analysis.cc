@@ -84,6 +84,10 @@ std::optional<size_t> dimension_across(const BlockNode& block, const std::vector
   return std::nullopt;
 }
 
+int64_t lanes_of_results(const Schedule& s, const Block& block, const Target& target) {
+  return std::max(1, target.lanes(std::max(8, bits_of(s.output(block)->elem))));
+}
+
 bool uses_iterator(const std::vector<Expr>& indices, const IterVar& iter) {
   return std::any_of(indices.begin(), indices.end(),
                      [&](const Expr& e) { return uses_var(e, iter.var); });

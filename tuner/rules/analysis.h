@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/tensor_expr.h"
+#include "kernel/target.h"
 #include "schedule/schedule.h"
 
 namespace tilewright {
@@ -58,6 +59,8 @@ int plain_iterator(const BlockNode& block, const Expr& index);
 // are not neighbours in memory.
 std::optional<size_t> dimension_across(const BlockNode& block, const std::vector<Expr>& indices,
                                        int iter, int64_t lanes);
+// Lanes of the target's vectors of the block's results; 1 where it has none.
+int64_t lanes_of_results(const Schedule& s, const Block& block, const Target& target);
 // Whether one of the indices is calculated from the iterator.
 bool uses_iterator(const std::vector<Expr>& indices, const IterVar& iter);
 // Whether a window moves along memory with `iter`, by one element or two: a vector of windows is read as one or

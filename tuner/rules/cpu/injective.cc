@@ -60,8 +60,7 @@ void schedule_values(RuleContext& c, const Block& block, const std::map<size_t, 
       inner.push_back(parts[1]);
     }
   }
-  const int bits = bits_of(c.s.output(block)->elem);
-  const int64_t lanes = std::max(1, c.input.target.lanes(std::max(8, bits)));
+  const int64_t lanes = lanes_of_results(c.s, block, c.input.target);
   const std::vector<Loop> vectors = c.s.split(loops.back(), {-1, lanes});
   std::vector<Loop> order = outer;
   order.push_back(vectors[0]);
@@ -113,8 +112,7 @@ int64_t iterations_of_line(int64_t extent, int64_t line) {
 // loop along the lines runs over one line.
 void schedule_lines(RuleContext& c, const Block& block, const CrossedLines& read) {
   std::vector<Loop> outer = c.s.loops(block);
-  const int bits = std::max(8, bits_of(c.s.output(block)->elem));
-  const int64_t lanes = std::max(1, c.input.target.lanes(bits));
+  const int64_t lanes = lanes_of_results(c.s, block, c.input.target);
   const auto extent = as_int(c.s.node(outer[read.along]).extent);
   const int64_t count = extent ? iterations_of_line(*extent, read.elements) : read.elements;
   const std::vector<Loop> lines = c.s.split(outer[read.along], {-1, count});
@@ -163,9 +161,8 @@ void vectorize_innermost(RuleContext& c, const Block& block, int64_t vectors) {
   const ForNode& inner = c.s.node(loops.back());
   const int64_t extent = largest_extent(c.s, inner.extent);
   if (extent < 2 || inner.for_kind != ForKind::Serial) return;
-  int bits = bits_of(c.s.output(block)->elem);
-  int64_t width = std::max(1, c.input.target.lanes(std::max(8, bits)));
-  width *= std::max<int64_t>(1, vectors);
+  const int64_t width =
+      lanes_of_results(c.s, block, c.input.target) * std::max<int64_t>(1, vectors);
   if (as_int(inner.extent) && extent <= width) {
     c.s.vectorize(loops.back());
     return;

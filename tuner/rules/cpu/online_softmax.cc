@@ -184,7 +184,8 @@ class OnlineAttention {
     place_operands(loops.tile, loops.step);
   }
 
-  // The scores' operand with queries is transposed in a copy per tile if vectors run along queries. The others are read as they are, copied in the type in which they are multiplied, or made per block of keys.
+  // The scores' operand with queries is transposed in a copy per tile if vectors run along queries. The others are
+  // read as they are, copied in the type in which they are multiplied, or made per block of keys.
   void place_operands(const Loop& tile, const Loop& step) {
     const ScoreOperands operands = score_operands(c_.s, chain_);
     place_copy(chain_.scores, operands.rows, tile, !along_keys_);

@@ -22,8 +22,7 @@ constexpr int64_t kLongRow = 4096;  // elements; long enough to divide among thr
 // additions. Widths that divide the row come first, since others mask the last lanes of each row; parts of
 // a vector do so in short rows alone. 0: the row is reduced as it is.
 int64_t partial_width(RuleContext& c, const Block& block, int64_t extent) {
-  const int bits = bits_of(c.s.output(block)->elem);
-  const int64_t lanes = std::max(1, c.input.target.lanes(std::max(bits, 8)));
+  const int64_t lanes = lanes_of_results(c.s, block, c.input.target);
   std::vector<int64_t> widths;
   for (int64_t vectors : {8, 4, 1, 2}) widths.push_back(lanes * vectors);
   for (int64_t narrow = lanes / 2; narrow >= kLeastLanes; narrow /= 2) widths.push_back(narrow);
@@ -58,8 +57,7 @@ struct LanePartials {
 // no long chain of scalar operations ends the row. First made, first in the list.
 std::vector<LanePartials> split_into_lanes(RuleContext& c, const Block& block, int64_t width) {
   std::vector<LanePartials> made;
-  const int bits = bits_of(c.s.output(block)->elem);
-  const int64_t lanes = std::max(1, c.input.target.lanes(std::max(bits, 8)));
+  const int64_t lanes = lanes_of_results(c.s, block, c.input.target);
   for (;; width = width > lanes ? lanes : kLeastLanes) {
     made.push_back({split_lanes(c, block, width), width});
     if (width <= kLeastLanes) return made;

@@ -63,7 +63,7 @@ class Splitter {
   std::pair<int64_t, int64_t> results() {
     const StoreNode& store = store_of(node());
     int last = store.indices.empty() ? -1 : plain_iterator(node(), store.indices.back());
-    int64_t lanes = std::max(1, c_.input.target.lanes(std::max(8, bits_of(store.buffer->elem))));
+    const int64_t lanes = lanes_of_results(c_.s, block_, c_.input.target);
     int64_t along = last < 0 ? 1 : ceil_div(facts_.extents[last], lanes), rows = 1;
     for (int i : facts_.spatial) rows *= i == last ? 1 : facts_.extents[i];
     return {rows, along};
@@ -134,8 +134,8 @@ class Splitter {
     std::vector<Loop> loops = c_.s.loops(block_);
     if (loops.size() < 2) return;
     const Loop parts = loops.back(), along = loops[loops.size() - 2];
-    int64_t lanes = c_.input.target.lanes(std::max(8, bits_of(c_.s.output(block_)->elem)));
-    std::vector<Loop> pieces = c_.s.split(along, {-1, std::max<int64_t>(1, lanes)});
+    const int64_t lanes = lanes_of_results(c_.s, block_, c_.input.target);
+    std::vector<Loop> pieces = c_.s.split(along, {-1, lanes});
     c_.s.reorder({pieces[0], parts, pieces[1]});
     Block start = c_.s.decompose_reduction(block_, parts);
     vectorize_innermost(c_, start, 1);

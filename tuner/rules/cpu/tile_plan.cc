@@ -105,10 +105,7 @@ int64_t TilePlan::accumulator_budget() const {
   return c_.input.target.vector_registers >= 32 ? 28 : 12;
 }
 
-int64_t TilePlan::lanes() const {
-  int bits = bits_of(c_.s.output(block_)->elem);
-  return std::max(1, c_.input.target.lanes(std::max(bits, 8)));
-}
+int64_t TilePlan::lanes() const { return lanes_of_results(c_.s, block_, c_.input.target); }
 
 // The iterator whose neighbours are neighbours in the output, or another one for which the weight
 // can be laid out (a convolution over `nchw`). In the second case the output is transposed once for
