@@ -261,6 +261,7 @@ size_t numbers_between(const Decision& d, int64_t from, int64_t to) {
 bool is_near(const Decision& d, const Answer& option) {
   const Answer& own = d.options[d.chosen];
   if (option == own || option.index() != own.index()) return false;
+  if (option == d.options[0]) return true;
   if (auto* number = std::get_if<int64_t>(&option)) {
     return numbers_between(d, std::get<int64_t>(own), *number) < 2;
   }
@@ -269,6 +270,11 @@ bool is_near(const Decision& d, const Answer& option) {
 }
 
 }  // namespace
+
+size_t changed_choices(const Trial& trial) {
+  return static_cast<size_t>(
+      std::ranges::count_if(trial.decisions(), [](const Decision& d) { return d.chosen != 0; }));
+}
 
 std::vector<std::string> single_changes(const Trial& trial) {
   Json json = Json::parse(trial.config());

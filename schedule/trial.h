@@ -119,9 +119,11 @@ class Trial {
   std::vector<Decision> decisions_;
 };
 
-// Configs that differ from the trial's in one choice, and so are its neighbours: any other word, the two
-// numbers next to its own on either side, a split that moves a factor from one loop to another. Other
-// choices may not fit any more (Trial::mutate() draws these anew).
+// Choices that are not the first option of their knob: how far a config is from the sketch's first answer.
+size_t changed_choices(const Trial& trial);
+// Configs that differ from the trial's in one choice, and so are its neighbours: the first option, any other
+// word, the two numbers next to its own on either side, a split that moves a factor from one loop to another.
+// Other choices may not fit any more (Trial::mutate() draws these anew).
 std::vector<std::string> single_changes(const Trial& trial);
 
 // All products of `parts` factors within the options that equal `extent`, rounded up to the

@@ -66,7 +66,7 @@ TuneOptions options_of(const TuneArguments& a, const Target& target, int threads
   auto kind = parse_search_kind(a.search);
   if (!kind) {
     throw UsageError(fmt::format(
-        "--search: expected evolutionary, bayesian, bandit, annealing, descent or random, got '{}'",
+        "--search: expected steady, evolutionary, bayesian, bandit, annealing, descent or random, got '{}'",
         a.search));
   }
   o.search.kind = *kind;
@@ -446,7 +446,7 @@ void add_tune(CLI::App& app, Runners& runners) {
       ->type_name("PERCENT")
       ->capture_default_str();
   sub->add_option("--search", a->search,
-                  "Search policy: evolutionary, bayesian, bandit, annealing, descent or random")
+                  "Search policy: steady, evolutionary, bayesian, bandit, annealing, descent or random")
       ->capture_default_str();
   sub->add_option("--config", a->configs, "Config to measure first, as 'show --config' prints it")
       ->type_name("FILE")

@@ -16,6 +16,7 @@
 #include "runtime/worker/jobs.h"
 #include "runtime/worker/worker_pool.h"
 #include "tuner/backend.h"
+#include "tuner/measure/second_look.h"
 #include "tuner/parallel.h"
 
 namespace tilewright {
@@ -92,6 +93,7 @@ struct LocalMeasurer::Impl {
   WorkerPool builders;
   WorkerPool runner;
   SecondsSpent spent = {};
+  SecondLook second_look = {};
 
   Impl(std::vector<std::string> command, Target t, MeasureOptions o)
       : target(std::move(t)), options(o),
@@ -106,6 +108,8 @@ struct LocalMeasurer::Impl {
   void build(std::span<Measurement> results, const MeasureLimits& limits);
   void run(const Workload& workload, const Candidate& c, Measurement& m,
            const MeasureLimits& limits, double best_seconds, const std::vector<SizePoint>& points);
+  void look_again(const Workload& workload, std::span<const Candidate> batch,
+                  std::span<Measurement> results, const MeasureLimits& limits, double best_seconds);
   double timeout_of(const Candidate& c, const MeasureLimits& limits) const;
   std::optional<JobResult> run_job(const MeasureJob& job, double timeout,
                                    const std::atomic<bool>& cancelled);
@@ -287,6 +291,28 @@ void LocalMeasurer::Impl::run(const Workload& workload, const Candidate& c, Meas
   m.in_full = r.in_full;
 }
 
+void LocalMeasurer::Impl::look_again(const Workload& workload, std::span<const Candidate> batch,
+                                     std::span<Measurement> results, const MeasureLimits& limits,
+                                     double best_seconds) {
+  second_look.look(workload.hash(), results, best_seconds, [&](const Measurement& m) {
+    if (limits.reached() || m.median >= kLoneRunSeconds) return std::vector<double>{};
+    MeasureJob job = job_for(workload, m);
+    job.check = false;
+    job.timing.cutoff_seconds = kHopeless * best_seconds;
+    const auto done = run_job(job, options.timeout_seconds, limits.cancelled);
+    if (!done) return std::vector<double>{};
+    const MeasureResult r = result_of(*done);
+    return r.verdict == Verdict::Ok ? r.timing.samples : std::vector<double>{};
+  });
+  // One that seemed slow was not checked in full.
+  for (size_t i = 0; i < results.size(); ++i) {
+    Measurement& m = results[i];
+    const bool may_be_kept = SecondLook::is_within(m, Measurer::kKept, best_seconds);
+    if (may_be_kept && !m.in_full && !limits.reached())
+      run(workload, batch[i], m, limits, best_seconds, {});
+  }
+}
+
 std::vector<Measurement> LocalMeasurer::build(const std::vector<Candidate>& batch,
                                               const MeasureLimits& limits) {
   std::vector<Measurement> results(batch.size());
@@ -319,10 +345,16 @@ std::vector<Measurement> LocalMeasurer::measure(const Workload& workload,
         bool best = best_seconds == 0 || m.median < best_seconds;
         if (m.verdict == TrialVerdict::Valid && best) best_seconds = m.median;
       }
-      bool left_out = m.verdict == TrialVerdict::Illegal && m.reason.empty();
       // One that failed, and the default, leave the search with nothing to go on from.
       const bool found = m.verdict == TrialVerdict::Valid && !batch[i].is_default;
       if (found) now.deadline = limits.deadline;
+    }
+    if (workload.dims.empty())
+      impl_->look_again(workload, std::span(batch).subspan(begin, end - begin),
+                        std::span(results).subspan(begin, end - begin), now, best_seconds);
+    for (size_t i = begin; i < end; ++i) {
+      const Measurement& m = results[i];
+      bool left_out = m.verdict == TrialVerdict::Illegal && m.reason.empty();
       if (measured && !left_out) measured(i, m);
     }
   }
@@ -370,7 +402,8 @@ Comparison LocalMeasurer::compare(const Workload& workload, const std::vector<Me
         continue;
       }
       // The time of one thread is known, whatever disturbed it.
-      race.add(i, r.timing.median, !r.timing.disturbed.empty() && impl_->options.threads > 1);
+      race.add(i, r.timing.median, r.timing.min,
+               !r.timing.disturbed.empty() && impl_->options.threads > 1);
       if (!r.timing.disturbed.empty()) reason = r.timing.disturbed;
     }
     race.end_round();
@@ -378,6 +411,10 @@ Comparison LocalMeasurer::compare(const Workload& workload, const std::vector<Me
   Comparison comparison = race.result();
   if (race.spoiled()) comparison.disturbed = reason;
   return comparison;
+}
+
+double least_sample(const Measurement& m) {
+  return m.samples.empty() ? m.median : std::ranges::min(m.samples);
 }
 
 double Measurer::compare_at_seconds(size_t sizes) {

@@ -54,6 +54,10 @@ struct MeasureOptions {
       20;  // timeout of one of their jobs; the compiler's own limit is half of it
 };
 
+// The least sample, by which candidates are compared: other work only slows a run, and a slow minute may spoil a
+// median. The median where there are no samples, as for a prediction.
+double least_sample(const Measurement& m);
+
 // Values of the dynamic dimensions at several sizes.
 using SizeList = std::vector<std::map<std::string, int64_t>>;
 

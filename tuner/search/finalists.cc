@@ -16,6 +16,7 @@ Finalist finalist_of(const database::Record& record, const database::Artifact& a
                      const Target& target) {
   Measurement m;
   m.verdict = TrialVerdict::Valid;
+  m.samples = record.samples;
   m.median = record.median_seconds;
   Backend::of(target).describe(artifact.description, m);
   m.object.assign(reinterpret_cast<const char*>(artifact.bytes.data()), artifact.bytes.size());
@@ -29,11 +30,50 @@ std::optional<Finalist> stored_best(const database::Store& store, const database
   return finalist_of(*best.record, *best.artifact, target);
 }
 
-std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists,
+namespace {
+
+constexpr double kNearly = 1.02;  // times the fastest finalist's time: may tie with it in a race
+
+bool is_nearly_as_fast(const Finalist& f, const Finalist& fastest) {
+  return least_sample(f.kernel) <= kNearly * least_sample(fastest.kernel);
+}
+
+// Ties go to the smaller machine code, then to the config whose text comes first.
+auto tie_order(const Finalist& f) {
+  return std::tuple(f.kernel.object.size(), std::string_view(f.record.config));
+}
+
+// Half of the finalists are the fastest, the others those nearly as fast ones that would win a tie.
+std::vector<Finalist> picked_finalists(const std::vector<Finalist>& finalists, size_t most) {
+  if (finalists.size() <= most) return finalists;
+  const auto fastest = static_cast<std::ptrdiff_t>(most - most / 2);
+  std::vector<Finalist> picked(finalists.begin(), finalists.begin() + fastest);
+  std::vector<Finalist> others(finalists.begin() + fastest, finalists.end());
+  std::ranges::stable_sort(others, {}, [&](const Finalist& f) {
+    const bool near = is_nearly_as_fast(f, finalists[0]);
+    return std::tuple(!near, near ? tie_order(f) : decltype(tie_order(f)){});
+  });
+  others.resize(most - picked.size(), finalists[0]);
+  std::ranges::move(others, std::back_inserter(picked));
+  return picked;
+}
+
+}  // namespace
+
+void keep_finalist(std::vector<Finalist>& finalists, Finalist finalist, size_t most) {
+  const auto seconds = [](const Finalist& f) { return least_sample(f.kernel); };
+  const auto at = std::ranges::upper_bound(finalists, seconds(finalist), {}, seconds);
+  finalists.insert(at, std::move(finalist));
+  while (finalists.size() > most && !is_nearly_as_fast(finalists.back(), finalists[0])) {
+    finalists.pop_back();
+  }
+}
+
+std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists, size_t most,
                                 const std::optional<Finalist>& untuned,
                                 const std::optional<Finalist>& champion) {
   constexpr double kBeyondDoubt = 2;
-  std::vector<Finalist> candidates = finalists, rivals;
+  std::vector<Finalist> candidates = picked_finalists(finalists, most), rivals;
   const bool has_default = std::any_of(candidates.begin(), candidates.end(),
                                        [](const Finalist& f) { return f.record.is_default; });
   if (!has_default && untuned) candidates.push_back(*untuned);
@@ -66,13 +106,11 @@ int champion_among(const std::vector<Finalist>& rivals, const std::optional<Fina
 
 int winner_of(const std::vector<Finalist>& rivals, const Comparison& comparison, int champion) {
   if (champion >= 0 && comparison.tied[static_cast<size_t>(champion)]) return champion;
-  const auto order = [&](size_t i) {
-    return std::tuple(rivals[i].kernel.object.size(), std::string_view(rivals[i].record.config));
-  };
   int best = -1;
   for (size_t i = 0; i < rivals.size(); ++i) {
     if (!comparison.tied[i]) continue;
-    if (best < 0 || order(i) < order(static_cast<size_t>(best))) best = static_cast<int>(i);
+    if (best < 0 || tie_order(rivals[i]) < tie_order(rivals[static_cast<size_t>(best)]))
+      best = static_cast<int>(i);
   }
   return best;
 }

@@ -27,10 +27,15 @@ Finalist finalist_of(const database::Record& record, const database::Artifact& a
 std::optional<Finalist> stored_best(const database::Store& store, const database::BestQuery& query,
                                     const Target& target);
 
-// Who may win: the finalists (the fastest first, one at least), the default and the best of the
-// database, as long as they are not so slow that measuring them again could not change anything. In
-// the order of their trials.
-std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists,
+// Keeps a kernel among those that may win, the fastest first: the `most` fastest, and all that are nearly as fast as
+// the first one.
+void keep_finalist(std::vector<Finalist>& finalists, Finalist finalist, size_t most);
+
+// Who may win: up to `most` of the finalists (the fastest first, one at least), the default and the best of the
+// database, as long as they are not so slow that measuring them again could not change anything. Half of the finalists
+// are the fastest ones. The others are nearly as fast and would win a tie, so that among many equal kernels two
+// searches take the same ones. In the order of their trials.
+std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists, size_t most,
                                 const std::optional<Finalist>& untuned,
                                 const std::optional<Finalist>& champion);
 

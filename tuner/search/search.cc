@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
+#include "tuner/measure/race.h"
 #include "tuner/search/ranker.h"
 #include "tuner/search/word_bandit.h"
 
@@ -24,6 +27,7 @@ constexpr int kSample = 16;  // the least number of candidates for which a rando
 
 std::string_view name_of(SearchKind kind) {
   switch (kind) {
+    case SearchKind::Steady: return "steady";
     case SearchKind::Evolutionary: return "evolutionary";
     case SearchKind::Random: return "random";
     case SearchKind::Annealing: return "annealing";
@@ -47,6 +51,12 @@ namespace {
 void rank(std::vector<Candidate>& candidates) {
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+}
+
+// Each batch of a steady search follows from its workload and from what is known by then. Two searches that once
+// differed may so meet again.
+Rng steady_seed(const Workload& workload, size_t known) {
+  return Rng(std::stoull(workload.hash().substr(0, 16), nullptr, 16) + known);
 }
 
 }  // namespace
@@ -104,12 +114,14 @@ std::vector<Candidate> SearchPolicy::propose_more(int count, const CostModel& pr
   if (std::vector<Candidate> asked = asked_batch(count); !asked.empty()) return asked;
   bool first = !started_;
   started_ = true;
+  if (is_steady()) rng_ = steady_seed(maker_.input().workload, outcomes_.size());
   if (options_.kind == SearchKind::Random) return random_batch(count);
   if (first) return first_batch(count, prior);
   const Scorer score = scorer(prior);
   if (options_.kind == SearchKind::Annealing) return annealed_batch(count, score);
   if (options_.kind == SearchKind::Bandit) return bandit_batch(count, score);
-  const bool is_late = options_.kind == SearchKind::Evolutionary && spent >= kDescent;
+  const bool descends = options_.kind == SearchKind::Evolutionary || is_steady();
+  const bool is_late = descends && spent >= kDescent;
   return is_late || options_.kind == SearchKind::Descent ? descent_batch(count, score)
                                                          : evolved_batch(count, score);
 }
@@ -215,7 +227,7 @@ SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
     measured.push_back({o.features, o.answers, score, o.predicted});
   }
   PriorScores known = judged_scores(prior, prospects_of(measured));
-  if (measured.size() >= kEnough) {
+  if (measured.size() >= kEnough && !is_steady()) {
     if (options.classifies) {
       mark_winners(measured);
       known = odds_of(std::move(known));
@@ -234,14 +246,32 @@ int SearchPolicy::at_most(int candidates, int batch) const {
   return std::min(candidates, options_.lowered_each * batch);
 }
 
-std::vector<const Outcome*> SearchPolicy::best_outcomes(size_t count) const {
+size_t SearchPolicy::changes(const Outcome& outcome) {
+  auto [known, is_new] = changes_.try_emplace(outcome.fingerprint);
+  if (is_new) {
+    Trial trial = Trial::mutate(outcome.config, 0, 0);
+    apply_sketch(*outcome.sketch, maker_.input(), trial);
+    known->second = changed_choices(trial);
+  }
+  return known->second;
+}
+
+std::vector<const Outcome*> SearchPolicy::best_outcomes(size_t count) {
   std::vector<const Outcome*> list;
   for (const Outcome& o : outcomes_) {
     bool is_default = o.sketch == &maker_.backend().untuned();
     if (o.seconds > 0 && !is_default) list.push_back(&o);
   }
-  std::stable_sort(list.begin(), list.end(),
-                   [](const Outcome* a, const Outcome* b) { return a->seconds < b->seconds; });
+  std::ranges::stable_sort(list, {}, &Outcome::seconds);
+  // Within the noise of the fastest, the simplest stand first.
+  const auto order = [&](const Outcome* o) {
+    return std::tuple(changes(*o), std::string_view(o->config));
+  };
+  if (is_steady() && !list.empty()) {
+    const double noise = (1 + Race::kNoise) * list[0]->seconds;
+    const auto end = std::ranges::upper_bound(list, noise, {}, &Outcome::seconds);
+    std::ranges::sort(list.begin(), end, {}, order);
+  }
   if (list.size() > count) list.resize(count);
   return list;
 }
@@ -280,7 +310,7 @@ std::vector<Candidate> SearchPolicy::evolve(std::vector<Candidate> population,
 
 std::vector<Candidate> SearchPolicy::evolved_batch(int count, const Scorer& score) {
   std::vector<Parent> parents;
-  for (const Outcome* o : best_outcomes(kParents)) parents.push_back({o->sketch, o->config});
+  for (const Outcome* o : best_outcomes(breadth(kParents))) parents.push_back({o->sketch, o->config});
   if (parents.empty()) return random_batch(count);
   std::vector<Draft> drafts;
   const int alive_at_once = at_most(options_.population, count);
@@ -305,7 +335,7 @@ std::vector<Candidate> SearchPolicy::evolved_batch(int count, const Scorer& scor
 // the model is wrong, measurements still lead on.
 std::vector<Candidate> SearchPolicy::neighbours_of_best(int count, const Scorer& score) {
   constexpr size_t kBest = 3;
-  std::vector<const Outcome*> best = best_outcomes(kBest);
+  std::vector<const Outcome*> best = best_outcomes(breadth(kBest));
   std::vector<Draft> drafts;
   for (int i = 0; i < count && !best.empty(); ++i) {
     const Outcome& o = *best[static_cast<size_t>(i) % best.size()];

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,11 +17,19 @@
 
 namespace tilewright {
 
-enum class SearchKind : uint8_t { Evolutionary, Random, Annealing, Descent, Bayesian, Bandit };
+enum class SearchKind : uint8_t {
+  Steady,
+  Evolutionary,
+  Random,
+  Annealing,
+  Descent,
+  Bayesian,
+  Bandit
+};
 
-inline constexpr SearchKind kSearchKinds[] = {SearchKind::Evolutionary, SearchKind::Bayesian,
-                                              SearchKind::Bandit,       SearchKind::Annealing,
-                                              SearchKind::Descent,      SearchKind::Random};
+inline constexpr SearchKind kSearchKinds[] = {
+    SearchKind::Steady,    SearchKind::Evolutionary, SearchKind::Bayesian, SearchKind::Bandit,
+    SearchKind::Annealing, SearchKind::Descent,      SearchKind::Random};
 
 std::string_view name_of(SearchKind kind);
 std::optional<SearchKind> parse_search_kind(std::string_view name);
@@ -92,6 +101,12 @@ class SearchPolicy {
   std::vector<Candidate> neighbours_of_best(int count, const Scorer& score);
   std::vector<Candidate> evolved_batch(int count, const Scorer& score);
   std::vector<Candidate> descent_batch(int count, const Scorer& score);
+  bool is_steady() const { return options_.kind == SearchKind::Steady; }
+  // Of so many of the fastest, those from which a steady search makes others: one, so that what it proposes
+  // follows from one choice alone.
+  size_t breadth(size_t usual) const { return is_steady() ? 1 : usual; }
+  // changed_choices() of its config.
+  size_t changes(const Outcome& outcome);
   std::vector<Candidate> bandit_batch(int count, const Scorer& score);
   // The population after generations of mutation and crossover with the parents, best first. All
   // candidates have different programs that were not proposed before.
@@ -104,7 +119,8 @@ class SearchPolicy {
   bool take(std::vector<Candidate>& batch, Candidate c);
   void take_up_to(size_t most, std::vector<Candidate>& batch, std::vector<Candidate>& from);
   void fill_at_random(size_t count, std::vector<Candidate>& batch);
-  std::vector<const Outcome*> best_outcomes(size_t count) const;
+  // The fastest first; in a steady search those within the noise of the fastest by how simple they are.
+  std::vector<const Outcome*> best_outcomes(size_t count);
   Scorer scorer(const CostModel& prior) const;
   double best_seconds() const;
 
@@ -117,8 +133,9 @@ class SearchPolicy {
   std::vector<Draft> first_;
   std::optional<Proposals> proposals_;
   std::vector<Outcome> outcomes_;
-  std::set<std::string> proposed_;      // fingerprints
-  std::vector<std::string> fruitless_;  // configs of the bandit that gave no new candidate
+  std::set<std::string> proposed_;         // fingerprints
+  std::vector<std::string> fruitless_;     // configs of the bandit that gave no new candidate
+  std::map<std::string, size_t> changes_;  // changed_choices() by fingerprint
   bool started_ = false;
 };
 

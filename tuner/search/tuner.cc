@@ -66,7 +66,6 @@ class TuneRun {
   void round(int index, double until);
   std::vector<Candidate> batch_for(Task& task, int count, bool shared);
   void record(Task& task, const Candidate& c, Measurement m);
-  void keep_finalist(Task& task, Finalist f);
   std::unique_ptr<CostModel> prior_for(const Task& task) const;
   void remember();
   void confirm(Task& task);
@@ -74,6 +73,7 @@ class TuneRun {
   void note_findings();
   void close(db::RunState state);
   void report(int index);
+  size_t finalists() const { return static_cast<size_t>(std::max(1, options_.finalists)); }
   // The share of the workload's search that is gone.
   double spent(const Task& task) const {
     const auto trials = static_cast<double>(task.result.trials);
@@ -152,7 +152,7 @@ void TuneRun::restore(Task& task) {
     if (!c || c->config != r.config) continue;
     double seconds = r.verdict == TrialVerdict::Valid ? r.median_seconds : 0;
     const std::vector<double> at_points =
-        task.sizes ? times_at(*task.sizes, r) : std::vector{seconds};
+        task.sizes ? times_at(*task.sizes, r) : std::vector{seconds > 0 ? r.best_seconds : 0};
     for (size_t p = 0; p < task.policies.size(); ++p) {
       if (seconds > 0 && at_points[p] == 0) continue;  // not timed at that size
       task.policies[p]->tell(outcome_of(*c, at_points[p]));
@@ -170,7 +170,7 @@ void TuneRun::restore(Task& task) {
         if (task.sizes) f.kernel.at_points = at_points;
         if (r.is_default) task.fallback = f;
         task.at_points.keep(f);
-        keep_finalist(task, std::move(f));
+        keep_finalist(task.finalists, std::move(f), finalists());
       }
     }
   }
@@ -190,13 +190,6 @@ std::vector<Candidate> TuneRun::batch_for(Task& task, int count, bool shared) {
   // The default may take as long as all others together: under a shared deadline it comes last.
   if (wants_default && shared) std::rotate(batch.begin(), batch.begin() + 1, batch.end());
   return batch;
-}
-
-void TuneRun::keep_finalist(Task& task, Finalist f) {
-  const auto median = [](const Finalist& x) { return x.kernel.median; };
-  auto at = std::ranges::upper_bound(task.finalists, f.kernel.median, {}, median);
-  task.finalists.insert(at, std::move(f));
-  if (static_cast<int>(task.finalists.size()) > options_.finalists) task.finalists.pop_back();
 }
 
 void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
@@ -228,7 +221,7 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   });
 
   for (size_t p = 0; p < task.policies.size(); ++p) {
-    double seconds = !valid ? 0 : task.sizes ? m.at_points[p] : m.median;
+    double seconds = !valid ? 0 : task.sizes ? m.at_points[p] : least_sample(m);
     task.policies[p]->tell(outcome_of(c, seconds));
   }
   task.result.order.push_back(c.config);
@@ -250,7 +243,7 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   Finalist f{std::move(r), std::move(m)};
   if (c.is_default) task.fallback = f;
   task.at_points.keep(f);
-  keep_finalist(task, std::move(f));
+  keep_finalist(task.finalists, std::move(f), finalists());
 }
 
 void TuneRun::count_invalid(Task& task, TrialVerdict verdict) {
@@ -292,7 +285,7 @@ void TuneRun::round(int index, double until) {
 // Loads the start model: the stored one of an earlier run, else the shipped one.
 void TuneRun::recall() {
   if (options_.pretrained) base_ = Backend::of(target_).pretrained(target_);
-  if (!options_.warm_start) return;
+  if (!options_.warm_start || options_.search.kind == SearchKind::Steady) return;
   auto stored = store_.model(identity_.hash, "xgboost", Backend::of(target_).feature_version());
   if (!stored) return;
   try {
@@ -311,6 +304,7 @@ std::unique_ptr<CostModel> TuneRun::prior_for(const Task& task) const {
       .seed = static_cast<int>(options_.seed & 0x7fffffff), .threads = options_.threads});
   if (options_.search.kind == SearchKind::Random) return prior;
   if (!base_.empty()) prior->load(base_);
+  if (options_.search.kind == SearchKind::Steady) return prior;  // whose answer is its workload's
   std::vector<Sample> others;
   for (const Task& t : tasks_) {
     if (&t == &task) continue;
@@ -367,7 +361,8 @@ double TuneRun::search_deadline() const {
 // Measures the finalists again in turns.
 void TuneRun::confirm(Task& task) {
   if (task.finalists.empty() || cancelled_) return;
-  std::vector<Finalist> rivals = rivals_of(task.finalists, task.fallback, task.champion);
+  std::vector<Finalist> rivals =
+      rivals_of(task.finalists, finalists(), task.fallback, task.champion);
   const auto comparison =
       measurer_.compare(*task.workload, kernels_of(rivals), {cancelled_, deadline()});
   const auto& medians = comparison.medians;

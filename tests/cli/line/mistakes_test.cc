@@ -79,7 +79,7 @@ const Mistake kMistakes[] = {
     {"tune matmul:m=8,n=8,k=8 --time soon", "'soon'", "--time", "such as 90s, 10m, 2h or 1h30m"},
     {"tune matmul:m=8,n=8,k=8 --time 30m1h", "'30m1h'", "--time", "such as 90s, 10m, 2h or 1h30m"},
     {"tune matmul:m=8,n=8,k=8 --search genetic", "'genetic'", "--search",
-     "expected evolutionary, bayesian, bandit, annealing, descent or random"},
+     "expected steady, evolutionary, bayesian, bandit, annealing, descent or random"},
     {"tune matmul:m=8,n=8,k=8 --target avx1024", "'avx1024'", "target", "avx512"},
     {"tune", "spec", "tune: expected a spec", "'tune-cli ops' lists the operators"},
     {"weights", "file", "weights: expected the argument file", "'tune-cli help weights'"},

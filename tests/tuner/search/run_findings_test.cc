@@ -73,25 +73,6 @@ TEST(RunFindings, ComparedKernelsAreInOrderAndThoseThatFailedAreNotAmongThem) {
   EXPECT_THAT(found[1].seconds, ElementsAre(3, 3));
 }
 
-TEST(RunFindings, ATieGoesToTheChampionThenToSmallerCodeThenToTheConfig) {
-  std::vector<Finalist> rivals(4);
-  const char *configs[] = {"d", "c", "b", "a"}, *objects[] = {"long", "xyz", "abc", "in"};
-  for (size_t i = 0; i < rivals.size(); ++i) {
-    rivals[i].record.config = configs[i];
-    rivals[i].kernel.object = objects[i];
-  }
-  const auto winner = [&](std::vector<bool> tied, int champion) {
-    Comparison comparison;
-    comparison.tied = std::move(tied);
-    return winner_of(rivals, comparison, champion);
-  };
-  EXPECT_EQ(winner({true, true, true, false}, -1), 2);
-  EXPECT_EQ(winner({true, true, true, false}, 0), 0);
-  EXPECT_EQ(winner({true, true, true, false}, 3), 2);
-  EXPECT_EQ(winner({true, true, true, true}, -1), 3);
-  EXPECT_EQ(winner({false, false, false, false}, 1), -1);
-}
-
 // A champion of an earlier run comes with the claim of its own race.
 TEST(RunFindings, AClaimTakesThePlaceOfAnEarlierOne) {
   const std::string claim = "at most 0.4% slower than the fastest finalist, at 99%";
