@@ -118,6 +118,8 @@ Program hoist_threads(const Program& program);
 //         else if tx == 256 { for k { wait(barriers[k % 3 + 3], (k / 3 + 1) % 2)
 //                                     arrive(barriers[k % 3], bytes)   S[k % 3] <- A[k] } } }
 //
+// A loop of TMA stores may take turns in a ring of arrays (kStoreRingKey): subtiled epilogues.
+//
 // Copies of the producer thus run ahead from tile to tile, too. The consumers meet at a barrier of
 // their own.
 Program pipeline_tensor_copies(const Program& program, const Target& target);

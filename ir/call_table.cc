@@ -57,7 +57,7 @@ constexpr std::array kRows = {
             "tensor_store",
             {{{"from", CallAccess::Read}, {"operand", CallAccess::MapWrite}}},
             "tile"},
-    CallRow{CallOp::StoreWait, "store_wait"},
+    CallRow{CallOp::StoreWait, "store_wait", {{{"groups"}}}},
     CallRow{CallOp::RaiseRegisters, "raise_registers", {{{"registers"}}}},
     CallRow{CallOp::LowerRegisters, "lower_registers", {{{"registers"}}}},
 };

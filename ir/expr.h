@@ -80,9 +80,9 @@ enum class CallOp : uint8_t {
   // Multicast: to the same place of so many blocks of the cluster, each with its mbarrier.
   TensorLoadIm2col,  // the same through an im2col map
   TensorStore,       // (from, operand, tile…): TMA store, in a bulk group of its own
-  StoreWait,         // (): until the thread's TMA stores have read shared memory
-  RaiseRegisters,    // (registers): the warpgroup waits for so many per thread
-  LowerRegisters,    // (registers): the warpgroup keeps so many per thread
+  StoreWait,  // (groups): until at most so many of the thread's TMA stores still read shared memory
+  RaiseRegisters,  // (registers): the warpgroup waits for so many per thread
+  LowerRegisters,  // (registers): the warpgroup keeps so many per thread
 };
 
 struct ExprNode;

@@ -34,6 +34,9 @@
 namespace tilewright {
 
 inline constexpr const char* kCopiesKey = "copies";
+// The annotation of a loop with TMA stores right in it, a number: its iterations take turns in so
+// many arrays in shared memory. Threads write one while stores still read the others.
+inline constexpr const char* kStoreRingKey = "store_ring";
 inline constexpr const char* kByThreads = "tensor";
 inline constexpr const char* kByRoles = "roles";
 

@@ -108,7 +108,7 @@ std::vector<std::string> call_lines(const CallNode& call, CudaExpr& expr) {
     case CallOp::MbarrierArriveCluster: return one("tw_mbarrier_arrive_cluster");
     case CallOp::MbarrierWait: return one("tw_mbarrier_wait");
     case CallOp::BulkLoad: return one("tw_bulk_load");
-    case CallOp::StoreWait: return one("tw_bulk_wait_read<0>");
+    case CallOp::StoreWait: return by_constant("tw_bulk_wait_read");
     case CallOp::RaiseRegisters: return by_constant("tw_registers_raise");
     case CallOp::LowerRegisters: return by_constant("tw_registers_lower");
     default: break;

@@ -55,7 +55,7 @@ TEST(CudaCalls, CopiesAndTheirWaits) {
   EXPECT_THAT(lines_of("async_wait<bool>(2)"), ElementsAre("tw_cp_async_wait<2>();"));
   EXPECT_THAT(lines_of("bulk_load<bool>(S[8], A[16], 64, B[1])"),
               ElementsAre("tw_bulk_load(S + 8, A + 16, 64, B + 1);"));
-  EXPECT_THAT(lines_of("store_wait<bool>()"), ElementsAre("tw_bulk_wait_read<0>();"));
+  EXPECT_THAT(lines_of("store_wait<bool>(1)"), ElementsAre("tw_bulk_wait_read<1>();"));
   EXPECT_THAT(lines_of("raise_registers<bool>(240)"), ElementsAre("tw_registers_raise<240>();"));
   EXPECT_THAT(lines_of("lower_registers<bool>(24)"), ElementsAre("tw_registers_lower<24>();"));
 }

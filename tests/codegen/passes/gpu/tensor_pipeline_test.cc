@@ -55,6 +55,31 @@ TEST(PipelineTensorCopies, StoresAreWaitedForBeforeTheArrayIsWrittenAgain) {
       "in 0..16 @{instruction: \"tma\"} { for j in 0..64 { C[((bx * 16) + i), j] = S[i, j] } }")));
 }
 
+// Stores of 4 tiles from a ring of two arrays: an array is written again when the store before the
+// last has read it.
+std::string with_store_ring(const std::string& notes, int tiles = 4) {
+  return "for s in 0.." + std::to_string(tiles) + " @{" + notes +
+         "} { barrier<bool>() for r in 0..16 { S[r, floormod(tx, 64)] = A[r, floormod(tx, 64)] } "
+         "barrier<bool>() for i in 0..16 @{instruction: \"tma\"} { for j in 0..64 { C[((s * 16) + "
+         "i), j] = S[i, j] } } }";
+}
+
+TEST(PipelineTensorCopies, StoresLeaveFromARing) {
+  EXPECT_GOLDEN(after(kernel(with_store_ring("store_ring: 2"))));
+}
+
+TEST(PipelineTensorCopies, RingsOfStoresAreRefused) {
+  EXPECT_THAT(refusal(kernel(with_store_ring("store_ring: 2", 3))),
+              HasSubstr("loop 's' has 'store_ring': its extent must be a multiple of 2"));
+  EXPECT_THAT(refusal(kernel(with_store_ring("store_ring: 1"))),
+              HasSubstr("loop 's' has 'store_ring': it must be a number of 2 or more"));
+  const std::string ring = with_store_ring("store_ring: 2");
+  EXPECT_THAT(refusal(kernel(ring + ring)),
+              HasSubstr("it is the second such loop of a kernel; there may be one"));
+  EXPECT_THAT(refusal(kernel("for s in 0..4 @{store_ring: 2} { C[0, tx] = S[0, 0] }")),
+              HasSubstr("no loop right in it is marked as a TMA store"));
+}
+
 TEST(PipelineTensorCopies, RingsAreRefused) {
   EXPECT_THAT(refusal(kernel(with_ring("copies: \"tensor\""))),
               HasSubstr("loop 'k' has 'copies'; it needs 'pipeline_stages' of 2 or more"));

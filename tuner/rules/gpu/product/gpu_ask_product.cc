@@ -26,6 +26,8 @@ constexpr int64_t kMostSwappedRows = 64;          // more rows need no padding w
 // Epilogue stores through shared memory: by stmatrix, as TMA tiles, or both.
 constexpr const char* kByMatrices = "stmatrix";
 constexpr const char* kMatricesInBoxes = "stmatrix_tensor";
+// The same, a subtile after another.
+constexpr const char* kSubtiles = "_subtiles";
 
 const Expr& extent_of(const RuleContext& c, const GpuProduct& p, int iter) {
   return c.s.node(p.block).iters[static_cast<size_t>(iter)].extent;
@@ -53,6 +55,19 @@ GpuPipeline ask_pipeline(RuleContext& c, const GpuProduct& p, const TensorTileSi
   return pipeline;
 }
 
+// Subtiles of an epilogue by TMA tiles of so many columns: an even number, so that the two arrays in
+// shared memory take turns from tile to tile. Each has columns of all warpgroups. 1 if two arrays
+// would hold the whole tile, or there are no such subtiles.
+int64_t subtiles_of(const TensorTileSizes& tile, int64_t box_columns) {
+  const int64_t count = box_columns > 0 && tile.n == tile.warp_n ? tile.n / box_columns : 1;
+  return count > 2 && count % 2 == 0 ? count : 1;
+}
+
+// Bytes of a subtile epilogue's two arrays, or of the staged tile, of elements of so many bits.
+int64_t result_bytes(const TensorTileSizes& tile, int64_t subtiles, int bits) {
+  return tile.m * tile.n * bits / 8 * (subtiles > 1 ? 2 : 1) / subtiles;
+}
+
 // Options of the knob "stores" of a wgmma product.
 std::vector<std::string> wgmma_stores(const RuleContext& c, const GpuProduct& p,
                                       const GpuProductPlan& plan, int64_t box_columns,
@@ -66,21 +81,32 @@ std::vector<std::string> wgmma_stores(const RuleContext& c, const GpuProduct& p,
   const bool is_filled = ceil_div(s.i, tile.m) % plan.cluster.rows == 0 &&
                          ceil_div(s.j, tile.n) % plan.cluster.columns == 0;
   if (!is_filled) std::erase(ways, std::string(kByMatrices));
+  std::vector<std::string> in_boxes;
   if (gpu_copies_boxes(plan.pipeline.copies) && box_columns > 0) {
     const bool by_matrices = std::find(ways.begin(), ways.end(), kByMatrices) != ways.end();
-    ways.emplace_back(kInBoxes);
-    if (by_matrices) ways.emplace_back(kMatricesInBoxes);
+    in_boxes.emplace_back(kInBoxes);
+    if (by_matrices) in_boxes.emplace_back(kMatricesInBoxes);
   }
-  const int64_t result = tile.m * tile.n * bits_of(gpu_result_elem(c, last)) / 8;
-  const bool is_full =
-      plan.pipeline.stages * stage_bytes + result > c.input.target.gpu.shared_per_block;
-  if (is_full || !p.roles.result_is_matrix) ways = {"direct"};
+  ways.insert(ways.end(), in_boxes.begin(), in_boxes.end());
+  if (!p.roles.result_is_matrix) return {"direct"};
+  auto fits = [&](int64_t subtiles) {
+    const int64_t result = result_bytes(tile, subtiles, bits_of(gpu_result_elem(c, last)));
+    return plan.pipeline.stages * stage_bytes + result <= c.input.target.gpu.shared_per_block;
+  };
+  if (!fits(1)) ways = {"direct"};
+  const int64_t subtiles = subtiles_of(tile, box_columns);
+  if (subtiles == 1 || !fits(subtiles)) return ways;
+  for (const std::string& way : in_boxes) ways.push_back(way + kSubtiles);
   return ways;
 }
 
-GpuEpilogue epilogue_of(const std::string& way, int64_t box_columns = 0) {
+GpuEpilogue epilogue_of(std::string way, const TensorTileSizes& tile, int64_t box_columns = 0) {
   GpuEpilogue e;
   if (way != "direct") e.staged = Staged::Results;
+  if (way.ends_with(kSubtiles)) {
+    e.subtiles = subtiles_of(tile, box_columns);
+    way.resize(way.size() - std::string_view(kSubtiles).size());
+  }
   e.by_matrices = way == kByMatrices || way == kMatricesInBoxes;
   if (way == kInBoxes || way == kMatricesInBoxes) e.box_columns = box_columns;
   return e;
@@ -110,7 +136,9 @@ std::vector<TensorTileSizes> swapped_tiles(const RuleContext& c, const GpuProduc
 // Shared memory of a block: the pipeline's stages, of that many bytes each, and the staged results of so many
 // products.
 int64_t shared_bytes_of(const GpuProductPlan& plan, int64_t stage, int64_t products = 1) {
-  const int64_t staged = plan.epilogue.is_staged() ? products * gpu_staged_bytes(plan.tile) : 0;
+  const GpuEpilogue& e = plan.epilogue;
+  int64_t staged = e.is_staged() ? products * gpu_staged_bytes(plan.tile) : 0;
+  if (e.subtiles > 1) staged = staged * 2 / e.subtiles;
   return plan.pipeline.stages * stage + staged;
 }
 
@@ -222,9 +250,9 @@ GpuProductPlan gpu_ask_mma(RuleContext& c, const GpuProduct& p, const Instructio
       c.t.choose(name + ".rows", std::vector<std::string>{kSwizzled, "padded"}) == kSwizzled;
   // The results of im2col are not a matrix in memory.
   if (!r.is_gathered()) {
-    plan.epilogue = epilogue_of(c.t.choose(
-        name + ".stores", gpu_ways_to_store(c, gpu_last_product(p.block, r), tile,
-                                            extent_of(c, p, r.i), extent_of(c, p, r.j), row.m)));
+    const std::vector<std::string> ways = gpu_ways_to_store(
+        c, gpu_last_product(p.block, r), tile, extent_of(c, p, r.i), extent_of(c, p, r.j), row.m);
+    plan.epilogue = epilogue_of(c.t.choose(name + ".stores", ways), tile);
   }
   if (!s.has_dynamic_rows) {  // otherwise there is no fixed number of tile rows
     plan.order.group =
@@ -262,7 +290,7 @@ GpuProductPlan gpu_ask_wgmma(RuleContext& c, const GpuProduct& p) {
   // Split-K parts store their accumulators directly.
   if (!r.is_part) {
     plan.epilogue =
-        epilogue_of(c.t.choose(name + ".stores", wgmma_stores(c, p, plan, box, bytes)), box);
+        epilogue_of(c.t.choose(name + ".stores", wgmma_stores(c, p, plan, box, bytes)), tile, box);
   }
   if (!s.has_dynamic_rows) {
     plan.order = gpu_choose_tile_order(c, name, plan.cluster, rows, columns);

@@ -65,13 +65,14 @@ Levels split_rows(RuleContext& c, const GpuProductPlan& plan, const Loop& loop, 
 }
 
 // The same along the columns: tiles, warps or warpgroups, fragments of `inside` columns (0: none),
-// columns of a fragment. With swapped operands each warp has all columns.
+// columns of a fragment. With swapped operands each warp has all columns. The loop may run over a
+// subtile alone, one of so many.
 Levels split_columns(RuleContext& c, const GpuProductPlan& plan, const Loop& loop, int64_t tiles,
-                     int64_t inside) {
+                     int64_t inside, int64_t subtiles = 1) {
   const auto [size, warp] = plan.columns();
   return split_levels(c, loop,
-                      {tiles, plan.is_swapped ? 0 : size / warp, inside > 0 ? warp / inside : 0,
-                       inside > 0 ? inside : warp});
+                      {tiles, plan.is_swapped ? 0 : size / warp,
+                       inside > 0 ? warp / subtiles / inside : 0, inside > 0 ? inside : warp});
 }
 
 // Tiles of the result become blocks, which run down groups of tile rows (of the instruction), then
@@ -160,7 +161,7 @@ void bind_result(RuleContext& c, const GpuProductPlan& plan, const Block& block)
   Loop row = loops.end()[-2], column = loops.back();
   if (plan.is_swapped) std::swap(row, column);
   const Levels m = split_rows(c, plan, row, 0),
-               n = split_columns(c, plan, column, 0, kFragmentColumns);
+               n = split_columns(c, plan, column, 0, kFragmentColumns, plan.epilogue.subtiles);
   const std::vector<Loop> warps = gpu_in_order({m[1], n[1], m[3]});
   std::vector<Loop> fragments = gpu_in_order({m[2], n[2]});
   const Loop last_row = m[4][0], last_column = n[3][0];
@@ -241,6 +242,20 @@ void scale_sums(RuleContext& c, const GpuProduct& p, const GpuProductPlan& plan,
   if (plan.is_promoted && !of_groups) sum_apart(c, plan, sums, inner, elem, 2);
 }
 
+// The loop over the subtiles of the tile that the block `last` writes to shared memory, from a ring
+// of two arrays.
+Loop split_subtiles(RuleContext& c, const GpuEpilogue& e, const Block& last) {
+  const std::vector<Loop> loops = c.s.loops(last);
+  const std::vector<Loop> columns = c.s.split(loops.back(), {e.subtiles, e.box_columns});
+  std::vector<Loop> order = {columns[0]};
+  order.insert(order.end(), loops.begin() + 1, loops.end() - 1);
+  order.push_back(columns[1]);
+  c.s.reorder(order);
+  c.s.unroll(columns[0]);
+  c.s.annotate(columns[0], kStoreRingKey, int64_t{2});
+  return columns[0];
+}
+
 // Epilogue: moves the result tile to its place.
 void finish_result(RuleContext& c, const GpuProduct& p, const GpuProductPlan& plan,
                    const std::vector<Part>& parts, const Block& last) {
@@ -259,7 +274,8 @@ void finish_result(RuleContext& c, const GpuProduct& p, const GpuProductPlan& pl
     for (const Block& b : holders) c.s.reverse_compute_at(b, grid);
   }
   c.s.reverse_compute_at(last, grid);
-  if (!(stored == last)) c.s.reverse_compute_at(stored, grid);
+  const Loop around = e.subtiles > 1 ? split_subtiles(c, e, last) : grid;
+  if (!(stored == last)) c.s.reverse_compute_at(stored, around);
   // Bound now, while the program still shows what is private to a block.
   c.s.bind(grid, ForKind::BlockX);
   for (const Block& b : holders) bind_result(c, plan, b);

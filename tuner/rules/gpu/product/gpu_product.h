@@ -32,7 +32,10 @@ struct GpuEpilogue {
   enum class Staged : uint8_t { Nothing, Sums, Results } staged = Staged::Nothing;
   bool by_matrices = false;  // stmatrix
   int64_t box_columns = 0;   // of a TMA tile of the result; 0: threads store
-  int64_t vector = 4;        // neighbours that a thread stores of swapped operands' results
+  // Slices of the tile's columns, a TMA tile each, which take turns in two arrays of shared memory.
+  // 1: the whole tile is staged.
+  int64_t subtiles = 1;
+  int64_t vector = 4;  // neighbours that a thread stores of swapped operands' results
 
   bool is_staged() const { return staged != Staged::Nothing; }
 };
