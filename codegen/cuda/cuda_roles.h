@@ -10,6 +10,8 @@ namespace tilewright {
 // The annotation of a kernel's outermost loop over blocks, once it is lowered. Threads from this
 // number on are the producers.
 inline constexpr const char* kConsumersKey = "consumer_threads";
+// The same for the number of teams that these threads form, where there are several (ping-pong).
+inline constexpr const char* kTeamsOfConsumersKey = "consumer_teams";
 
 /// Threads of a kernel with warp specialization, and registers per thread; 0 where no role gives
 /// any away.

@@ -39,6 +39,9 @@ inline constexpr const char* kCopiesKey = "copies";
 inline constexpr const char* kStoreRingKey = "store_ring";
 inline constexpr const char* kByThreads = "tensor";
 inline constexpr const char* kByRoles = "roles";
+// Producer warps, and two teams of consumers instead of one. Each has every second tile of a
+// persistent grid for itself: one multiplies while the other one stores.
+inline constexpr const char* kPingPong = "ping_pong";
 
 /// Whether the loop is so marked.
 bool is_tensor_copy(const ForNode& loop);

@@ -153,6 +153,11 @@ BlockCycles cycles_of(const GpuKernelWork& w, const GpuFacts& gpu) {
     bare = std::max({w.bare.instructions / kSchedulers, w.bare.passes, w.bare.bytes / kPortBytes});
   }
   c.waiting = std::max(w.waits.exposed + busiest, w.waits.overlapped) + bare;
+  if (w.teams.count > 1) {
+    // A team stores its tile beside the products of another one, unless it takes longer than those.
+    const double alone = w.waits.exposed + (busiest + bare) / w.teams.count;
+    c.waiting = std::max({busiest, w.waits.overlapped, alone}) + bare / w.teams.tiles;
+  }
   if (w.products.turn_takers == 0) return c;
   c.takers = w.products.turn_takers;
   c.product = c.pipes[0] / c.takers;

@@ -120,6 +120,10 @@ void Counter::axis(const ForNode& n) {
   order_.in_cluster = order_.in_cluster || n.annotations.count(kClusterKey) != 0;
   const auto consumers = n.annotations.find(kConsumersKey);
   if (consumers != n.annotations.end()) role_.consumers = std::get<int64_t>(consumers->second);
+  const auto teams = n.annotations.find(kTeamsOfConsumersKey);
+  if (teams != n.annotations.end()) {
+    work_.teams.count = static_cast<double>(std::get<int64_t>(teams->second));
+  }
   int64_t extent = work_.values.at(n.extent);
   known_.bind_kept(n.var, n.min, n.extent);
   if (is_block_axis(n.for_kind)) {

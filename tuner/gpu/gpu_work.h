@@ -56,6 +56,10 @@ struct GpuKernelWork {
   // Trip counts of the loop that makes blocks differ in length (keys left by a causal mask). An
   // entry per block in order, or per sampled block at equal distances. Empty if blocks are equal.
   std::vector<double> lengths;
+  // Teams of consumers that take turns (ping-pong), and the tiles of a block.
+  struct Teams {
+    double count = 1, tiles = 1;
+  } teams;
   // Cycles: latencies that the block does not hide itself, and those of asynchronous copies (until
   // the bytes are there, and until a stage that was read is known to be free), spread over the
   // stages that run ahead. Barriers are those that a thread waits at, of the block or a part of it.

@@ -32,9 +32,10 @@ void Counter::part(const IfNode& n) {
 // readers are known to have read its stage, also those in the other block of a cluster.
 void Counter::wait_for_stage(double ahead) {
   const double release = kArrivalLatency + (order_.in_cluster ? kClusterLatency / 2 : 0);
-  work_.waits.overlapped += place_.times * (release + kGlobalLatency) / ahead;
+  const double times = place_.times * work_.teams.count;
+  work_.waits.overlapped += times * (release + kGlobalLatency) / ahead;
   rings_.ahead = std::max(rings_.ahead, ahead);
-  rings_.stages_read += place_.times;
+  rings_.stages_read += times;
   rings_.waits = true;
 }
 
@@ -115,6 +116,11 @@ void Counter::asynchronous(const Expr& e) {
       // One stage is in use; with pending wgmma groups another one is not free yet.
       const auto named = operand_of(call, "mbarrier").as<LoadNode>()->buffer;
       const int64_t stages = work_.values.at(named->shape[0]) / (role_.consumers > 0 ? 2 : 1);
+      if (stages < 2) {  // no ring: a team waits for its turn
+        work_.waits.exposed += place_.times * kArrivalLatency;
+        work_.teams.tiles = std::max(work_.teams.tiles, place_.times * work_.teams.count);
+        return;
+      }
       const auto ahead =
           static_cast<double>(std::max<int64_t>(1, stages - (products_.has_pending ? 2 : 1)));
       return wait_for_stage(ahead);

@@ -5,6 +5,7 @@
 
 #include "base/ceil_div.h"
 #include "codegen/cuda/cuda_cluster.h"
+#include "codegen/cuda/cuda_tensor_copy.h"
 #include "codegen/cuda/cuda_tile_order.h"
 #include "codegen/cuda_lowering.h"
 #include "ir/arith/simplify.h"
@@ -45,6 +46,7 @@ class ExerciseReader {
   Exercise result() const {
     Exercise result = result_;
     if (result.stages > 0) result.remainder = remainder_at_end();
+    if (result.turns > 0) result.turns = std::max<int64_t>(1, result.turns / teams_);
     return result;
   }
 
@@ -83,6 +85,9 @@ class ExerciseReader {
       result_.curve_rows = order->rows;
       result_.curve_columns = order->columns;
     }
+    const auto copies = loop.annotations.find(kCopiesKey);
+    if (copies != loop.annotations.end() && copies->second == Annotation(std::string(kPingPong)))
+      teams_ = 2;
     const int64_t stages = number_at(loop, kPipelineStagesKey).value_or(1);
     if (stages < 2) return;
     const double lacks = lacking_of_ring(stages, extent, extent % stages);
@@ -103,6 +108,7 @@ class ExerciseReader {
   Analyzer known_;
   Exercise result_;
   double lacks_ = 0;        // the ring of the result
+  int64_t teams_ = 1;       // of consumers, which take turns
   int64_t most_turns_ = 0;  // tiles of a block of a persistent grid, at most
 };
 

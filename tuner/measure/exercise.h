@@ -17,7 +17,7 @@ struct Exercise {
   // Iterations that a block has behind its last whole turn of that ring. 0 where some tiles or all
   // blocks end with a whole turn: there a stage that is taken for its neighbour is made up for.
   int64_t remainder = 0;
-  // Tiles of each block of a persistent grid, at least; 0 for other grids.
+  // Tiles of each block of a persistent grid, or of each of its teams of consumers, at least; 0 for other grids.
   int64_t turns = 0;
   // Rows and columns of tiles (of clusters, if blocks run in these) along a Hilbert curve; 0 for
   // other orders.

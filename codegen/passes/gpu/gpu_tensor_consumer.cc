@@ -30,10 +30,15 @@ class Computing : public Mutator {
       : ring_(ring), thread_(std::move(thread)), threads_(threads), stores_(stores), known_(known) {
   }
 
-  Stmt operator()(const Stmt& body) {
+  Stmt operator()(const Stmt& body, const BufferMap& own) {
     Stmt result = mutate(body);
     if (stores_.any) result = make_seq({result, wait_for_stores()});
-    return ring_ ? with_counter(*ring_, result) : result;
+    if (teams() == 1) return ring_ ? with_counter(*ring_, result) : result;
+    result = with_counter(*ring_, result, team_ * ring_->loop.extent);
+    const Expr threads(threads_);
+    return substitute(in_slot(own, team_, result),
+                      VarMap{{thread_.get(), floormod(thread_, threads)},
+                             {team_.get(), floordiv(thread_, threads)}});
   }
 
  protected:
@@ -41,6 +46,7 @@ class Computing : public Mutator {
     if (ring_ && &n == &ring_->loop) {
       return ring_->behind ? consumer_behind() : ring_->by_roles ? consumer() : in_turns();
     }
+    if (teams() > 1 && &n == ring_->tiles) return every_second_tile();
     if (&n == stores_.loop) return in_store_ring();
     if (!is_tensor_copy(n)) return Mutator::mutate_for(n, s);
     const TensorCopy c = match_tensor_copy(n, known_);
@@ -61,13 +67,38 @@ class Computing : public Mutator {
   // Before others write there again, waits until TMA stores have read what threads wrote for them.
   Stmt mutate_evaluate(const EvaluateNode& n, const Stmt& s) override {
     if (!as_call(n.value, CallOp::Barrier)) return s;
+    const Expr number = teams() > 1 ? Expr(kConsumersMeet) + team_ : Expr(kConsumersMeet);
     Stmt meet = ring_ && ring_->by_roles
-                    ? call_statement(CallOp::NamedBarrier, {Expr(kConsumersMeet), Expr(threads_)})
+                    ? call_statement(CallOp::NamedBarrier, {number, Expr(threads_)})
                     : s;
     return stores_.any ? make_seq({wait_for_stores(), meet}) : meet;
   }
 
  private:
+  int64_t teams() const { return ring_ ? ring_->teams : 1; }
+
+  // Team t takes the tiles t, t + teams, t + 2 * teams, ….
+  Stmt every_second_tile() {
+    const ForNode& n = *ring_->tiles;
+    const Expr teams(ring_->teams);
+    const Stmt body = make_let(n.var, round_ * teams + team_, mutate(n.body));
+    return make_for(round_, 0, floordiv(n.extent - team_ + teams - Expr(1), teams), n.for_kind,
+                    body, n.annotations);
+  }
+
+  // A team begins to multiply when the one before has waited for all of its stages. Copies of the
+  // tile before could otherwise end the phase of a stage that it waits for.
+  Stmt in_turn(const Stmt& loop) const {
+    if (teams() == 1) return loop;
+    auto of = [&](const Expr& team) { return load(ring_->order, {team}); };
+    const Expr lane = floormod(thread_, Expr(kWarp));
+    const Expr next = floormod(team_ + Expr(1), Expr(ring_->teams));
+    // The first of two teams has its first turn without the other one.
+    const Expr parity = floormod(round_ + team_ + Expr(1), Expr(2));
+    return make_seq({call_statement(CallOp::MbarrierWait, {of(team_), parity}), loop,
+                     make_if(eq(lane, Expr(0)), arrive(of(next)))});
+  }
+
   Stmt by_first(const Stmt& s) const { return make_if(eq(thread_, Expr(0)), s); }
 
   Stmt wait_for_stores() const {
@@ -127,11 +158,11 @@ class Computing : public Mutator {
       steps.push_back(mutate(ring_->in_slot(count, uses)));
     }
     Stmt body = make_seq(std::move(steps));
-    Stmt loop = make_for(n.var, n.min, n.extent, n.for_kind, body, notes());
+    Stmt loop = in_turn(make_for(n.var, n.min, n.extent, n.for_kind, body, notes()));
     if (ring_->leaves_pending) {
       loop = make_seq({loop, release(simplify(first + n.extent + Expr(ring_->stages - 1)))});
     }
-    return with_first(*ring_, first, loop);
+    return with_first(*ring_, first, loop, ring_->teams);
   }
 
   // The first iteration has no late product of one before it; the late product of the last one
@@ -194,6 +225,7 @@ class Computing : public Mutator {
   Var thread_;
   int64_t threads_;
   const TensorStores& stores_;
+  Var team_{"team"}, round_{"round"};  // of several teams
   int64_t may_read_ = 0;  // TMA stores that need not have read their array at a barrier
   Analyzer& known_;
 };
@@ -201,8 +233,8 @@ class Computing : public Mutator {
 }  // namespace
 
 Stmt consumer_of(const Ring* ring, const TensorStores& stores, const Var& thread, int64_t threads,
-                 const Stmt& body, Analyzer& known) {
-  return Computing(ring, thread, threads, stores, known)(body);
+                 const Stmt& body, Analyzer& known, const BufferMap& own) {
+  return Computing(ring, thread, threads, stores, known)(body, own);
 }
 
 }  // namespace tilewright

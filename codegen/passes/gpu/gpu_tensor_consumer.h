@@ -17,8 +17,9 @@ struct TensorStores {
 };
 
 // `body`, the code of `threads` computing threads, with waits for the stages of its ring and TMA
-// stores by one thread. `ring` is null where there are no TMA loads.
+// stores by one thread. `ring` is null where there are no TMA loads. With several teams, which have
+// so many threads each, arrays of `own` are each team's own.
 Stmt consumer_of(const Ring* ring, const TensorStores& stores, const Var& thread, int64_t threads,
-                 const Stmt& body, Analyzer& known);
+                 const Stmt& body, Analyzer& known, const BufferMap& own = {});
 
 }  // namespace tilewright

@@ -27,7 +27,7 @@ class KernelRewriter {
  public:
   KernelRewriter(const Stmt& kernel, const Target& target, Analyzer& known)
       : target_(target), known_(known) {
-    find(kernel, false);
+    find(kernel, nullptr);
     if (cluster_.blocks > 1 && !ring_) {
       throw LoweringError(fmt::format(
           "blocks along loop '{}' are to be clusters; they need a pipelined loop with '{}' of '{}'",
@@ -38,7 +38,8 @@ class KernelRewriter {
   Stmt operator()(const Stmt& s) {
     if (!ring_ && !stores_.any) return s;
     if (auto* a = s.as<AllocateNode>()) {
-      return make_allocate(with_stages(a->buffer), (*this)(a->body));
+      const Buffer b = placed(a->buffer);
+      return make_allocate(b, (*this)(a->body));
     }
     auto* n = s.as<ForNode>();
     if (!n || !(is_block_axis(n->for_kind) || n->for_kind == ForKind::ThreadX)) {
@@ -49,6 +50,7 @@ class KernelRewriter {
       Stmt body = (*this)(n->body);
       if (const int64_t consumers = std::exchange(consumers_, 0); consumers > 0) {
         notes[kConsumersKey] = consumers;
+        if (ring_->teams > 1) notes[kTeamsOfConsumersKey] = ring_->teams;
       }
       return make_for(n->var, n->min, n->extent, n->for_kind, body, notes);
     }
@@ -56,11 +58,13 @@ class KernelRewriter {
   }
 
  private:
-  Buffer with_stages(const Buffer& b) const {
-    for (const BufferMap* rings : {ring_ ? &ring_->rings : &stores_.rings, &stores_.rings}) {
-      if (auto ring = rings->find(b.get()); ring != rings->end()) return ring->second;
-    }
-    return b;
+  // The buffer with all stages of its ring, and for each team of consumers that writes it.
+  Buffer placed(const Buffer& b) {
+    if (ring_ && ring_->rings.count(b.get()) != 0) return ring_->rings.at(b.get());
+    const auto ring = stores_.rings.find(b.get());
+    Buffer stored = ring == stores_.rings.end() ? b : ring->second;
+    if (!ring_ || ring_->teams == 1 || b->scope != Scope::Shared) return stored;
+    return own_[stored.get()] = ring_of(stored, ring_->teams);
   }
 
   static int64_t stages_of(const ForNode& n) {
@@ -73,8 +77,8 @@ class KernelRewriter {
     return *stages;
   }
 
-  // Finds the pipelined loop of the kernel, and whether it runs repeatedly.
-  void find(const Stmt& s, bool repeats) {
+  // Finds the pipelined loop of the kernel, and the outermost loop that repeats it, if there is one.
+  void find(const Stmt& s, const ForNode* repeats) {
     if (auto* n = s.as<ForNode>()) {
       known_.bind_kept(n->var, n->min, n->extent);
       if (n->annotations.count(kCopiesKey) != 0) return take(*n, repeats);
@@ -84,7 +88,7 @@ class KernelRewriter {
       const auto order = tile_order(*n);
       along_curve_ = along_curve_ || (order && order->is_done);
       if (const int64_t blocks = cluster_blocks(*n); blocks > 1) cluster_ = {n->var, blocks, {}};
-      return find(n->body, repeats || !is_axis);
+      return find(n->body, repeats || is_axis ? repeats : n);
     }
     if (auto* n = s.as<IfNode>()) {
       find(n->then_case, repeats);
@@ -138,18 +142,33 @@ class KernelRewriter {
     if (stores_.rings.empty()) fail("no loop right in it is marked as a TMA store");
   }
 
-  void take(const ForNode& n, bool repeats) {
+  // Consumers that take the tiles of the loop in turns. All tiles are equally long, so that each
+  // team knows which stages are its own.
+  void take_teams(const ForNode& n, const ForNode* tiles) {
+    auto fail = [&](const std::string& reason) {
+      throw LoweringError(fmt::format("loop '{}' has '{}' of '{}': {}", n.var.name(), kCopiesKey,
+                                      kPingPong, reason));
+    };
+    if (!tiles || !is_int(tiles->min, 0)) fail("it needs a loop over tiles around it");
+    if (!as_int(n.extent)) fail("its extent must be a constant");
+    if (ring_->behind) fail("no product of it may stand behind those of the next iteration");
+    ring_->teams = 2;
+    ring_->tiles = tiles;
+    ring_->order = make_buffer("order", ElemType::u64, {Expr(ring_->teams)}, Scope::Shared);
+  }
+
+  void take(const ForNode& n, const ForNode* repeats) {
     auto* way = std::get_if<std::string>(&n.annotations.at(kCopiesKey));
-    if (!way || (*way != kByThreads && *way != kByRoles)) {
-      throw LoweringError(fmt::format("'{}' of loop '{}' must be '{}' or '{}'", kCopiesKey,
-                                      n.var.name(), kByThreads, kByRoles));
+    if (!way || (*way != kByThreads && *way != kByRoles && *way != kPingPong)) {
+      throw LoweringError(fmt::format("'{}' of loop '{}' must be '{}', '{}' or '{}'", kCopiesKey,
+                                      n.var.name(), kByThreads, kByRoles, kPingPong));
     }
     if (ring_) {
       throw LoweringError(
           fmt::format("loop '{}' is the second one of a kernel with '{}'; there may be one",
                       n.var.name(), kCopiesKey));
     }
-    ring_.emplace(Ring{n, stages_of(n), *way == kByRoles, leaves_wgmma_pending(n)});
+    ring_.emplace(Ring{n, stages_of(n), *way != kByThreads, leaves_wgmma_pending(n)});
     // Buffers of an iteration: accumulators over its steps of k only.
     const auto [own, stmts] = body_of(n.body);
     for (const Stmt& s : stmts) {
@@ -174,6 +193,7 @@ class KernelRewriter {
           "'{}' of '{}' and '{}' of 3 or more",
           n.var.name(), kCopiesKey, kByRoles, kPipelineStagesKey));
     }
+    if (*way == kPingPong) take_teams(n, repeats);
     const Stmt uses = with_buffers(own, make_seq(std::move(ring_->uses)));
     ring_->uses = {uses};
     if (cluster_.blocks > 1) share_copies();
@@ -276,6 +296,12 @@ class KernelRewriter {
           e, 0, stages, ForKind::Serial,
           call_statement(CallOp::MbarrierInit, {load(ring_->barriers, {e + stages}), warps})));
     }
+    if (ring_->teams > 1) {
+      Var t("team");
+      made.push_back(make_for(t, 0, Expr(ring_->teams), ForKind::Serial,
+                              call_statement(CallOp::MbarrierInit,
+                                             {load(ring_->order, {t}), Expr(consumers / kWarp)})));
+    }
     made.push_back(call_statement(CallOp::MbarrierFence));
     const Stmt meet =
         call_statement(ring_->cluster.blocks > 1 ? CallOp::ClusterBarrierRelaxed : CallOp::Barrier);
@@ -284,15 +310,16 @@ class KernelRewriter {
 
   Stmt threads(const ForNode& n) {
     const int64_t consumers = as_int(n.extent).value();
-    Stmt body = consumer_of(ring_ ? &*ring_ : nullptr, stores_, n.var, consumers, n.body, known_);
+    Stmt body =
+        consumer_of(ring_ ? &*ring_ : nullptr, stores_, n.var, consumers, n.body, known_, own_);
     int64_t all = consumers;
     if (ring_ && ring_->by_roles) {
-      const RoleBudget budget =
-          role_budget(consumers, target_.gpu, ring_->cluster.blocks > 1 || along_curve_);
+      const RoleBudget budget = role_budget(consumers * ring_->teams, target_.gpu,
+                                            ring_->cluster.blocks > 1 || along_curve_);
       all = budget.threads();
-      consumers_ = consumers;
+      consumers_ = budget.consumers;
       Stmt copies = with_counter(*ring_, producer_of(*ring_, n.body));
-      copies = make_if(eq(n.var, Expr(consumers)), copies);
+      copies = make_if(eq(n.var, Expr(consumers_)), copies);
       if (ring_->cluster.blocks > 1) {
         // No block ends while others may still signal it, or copy to it.
         body = make_seq({body, call_statement(CallOp::ClusterBarrier)});
@@ -303,10 +330,11 @@ class KernelRewriter {
         body = make_seq({set(CallOp::RaiseRegisters, budget.consumer_registers), body});
         copies = make_seq({set(CallOp::LowerRegisters, budget.producer_registers), copies});
       }
-      body = make_if(n.var < Expr(consumers), body, copies);
+      body = make_if(n.var < Expr(consumers_), body, copies);
     }
     if (ring_) body = make_seq({make_barriers(n.var, consumers), body});
     Stmt result = make_for(n.var, n.min, Expr(all), n.for_kind, body, n.annotations);
+    if (ring_ && ring_->teams > 1) result = make_allocate(ring_->order, result);
     return ring_ ? make_allocate(ring_->barriers, result) : result;
   }
 
@@ -317,6 +345,7 @@ class KernelRewriter {
   bool along_curve_ = false;  // the kernel's tiles run along a curve
   BlockCluster cluster_;      // as the schedule asks for; its names are those around the ring
   TensorStores stores_;
+  BufferMap own_;  // shared arrays of each team of consumers
 };
 
 }  // namespace

@@ -29,18 +29,20 @@ Stmt fill(const Ring& ring, const Expr& at, const Expr& count) {
   return make_seq(std::move(stmts));
 }
 
-Stmt with_first(const Ring& ring, const Var& first, const Stmt& body) {
+Stmt with_first(const Ring& ring, const Var& first, const Stmt& body, int64_t step) {
   if (!ring.done) return substitute(body, VarMap{{first.get(), Expr(0)}});
   const std::vector<Expr> one = {Expr(0)};
   const Expr seen = cast(ElemType::index, load(ring.done, one));
-  Stmt keep = make_store(ring.done, one, cast(ElemType::u32, first + ring.loop.extent));
+  Stmt keep =
+      make_store(ring.done, one, cast(ElemType::u32, first + ring.loop.extent * Expr(step)));
   return make_let(first, floormod(seen, Expr(2 * ring.stages)), make_seq({body, keep}));
 }
 
-Stmt with_counter(const Ring& ring, const Stmt& body) {
+Stmt with_counter(const Ring& ring, const Stmt& body, const Expr& begun) {
   if (!ring.done) return body;
-  Stmt zero = make_store(ring.done, {Expr(0)}, make_int(ElemType::u32, 0));
-  return make_allocate(ring.done, make_seq({zero, body}));
+  const Expr value = is_int(begun, 0) ? make_int(ElemType::u32, 0) : cast(ElemType::u32, begun);
+  Stmt begin = make_store(ring.done, {Expr(0)}, value);
+  return make_allocate(ring.done, make_seq({begin, body}));
 }
 
 Stmt with_release(const Ring& ring, const Stmt& uses, const Stmt& free) {

@@ -24,6 +24,11 @@ struct Ring {
   int64_t stages = 1;
   bool by_roles = false, leaves_pending = false;
   bool read_by_lanes = false;  // single lanes read some copies, not whole warps
+  // Consumers in several teams, which take the iterations of the loop over tiles in turns and
+  // multiply one after another. Each mbarrier of `order` tells a team that it may.
+  int64_t teams = 1;
+  const ForNode* tiles = nullptr;
+  Buffer order = {};
   BlockCluster cluster = {};
   std::vector<TensorCopy> copies = {};
   std::vector<TensorCopy> shared = {};  // this block's part of copies that a cluster shares
@@ -71,10 +76,10 @@ struct Ring {
 // block.
 Stmt fill(const Ring& ring, const Expr& at, const Expr& count);
 // `body` with the number of iterations before this tile, modulo 2 * stages, in `first`. The number
-// after this tile is kept behind it.
-Stmt with_first(const Ring& ring, const Var& first, const Stmt& body);
-// `body` with the buffer that keeps that number, where the loop runs repeatedly.
-Stmt with_counter(const Ring& ring, const Stmt& body);
+// before the next one of these threads is kept behind it; they take every `step`-th tile.
+Stmt with_first(const Ring& ring, const Var& first, const Stmt& body, int64_t step = 1);
+// `body` with the buffer that keeps that number, `begun` at first, where the loop runs repeatedly.
+Stmt with_counter(const Ring& ring, const Stmt& body, const Expr& begun = 0);
 // `body` with the values that its copies look up once.
 Stmt with_lookups(const Ring& ring, Stmt body);
 // `uses` with the release of their stage right behind the last one that reads it: sums of

@@ -80,11 +80,28 @@ TEST(PipelineTensorCopies, RingsOfStoresAreRefused) {
               HasSubstr("no loop right in it is marked as a TMA store"));
 }
 
+const char* const kByTurnsOf2 = "copies: \"ping_pong\", pipeline_stages: 2";
+
+// Two teams take the tiles in turns, and wait at an mbarrier before they use stages.
+TEST(PipelineTensorCopies, ByTwoTeamsOfConsumers) {
+  EXPECT_GOLDEN(after(kernel("for t in 0..5 { " + with_ring(kByTurnsOf2) + " }")));
+}
+
+TEST(PipelineTensorCopies, TeamsWithoutTilesAreRefused) {
+  EXPECT_THAT(
+      refusal(kernel(with_ring(kByTurnsOf2))),
+      HasSubstr("loop 'k' has 'copies' of 'ping_pong': it needs a loop over tiles around it"));
+  std::string ring = with_ring(kByTurnsOf2);
+  ring.replace(ring.find("0..4"), 4, "0..(t + 1)");
+  EXPECT_THAT(refusal(kernel("for t in 0..5 { " + ring + " }")),
+              HasSubstr("loop 'k' has 'copies' of 'ping_pong': its extent must be a constant"));
+}
+
 TEST(PipelineTensorCopies, RingsAreRefused) {
   EXPECT_THAT(refusal(kernel(with_ring("copies: \"tensor\""))),
               HasSubstr("loop 'k' has 'copies'; it needs 'pipeline_stages' of 2 or more"));
   EXPECT_THAT(refusal(kernel(with_ring("copies: \"elves\", pipeline_stages: 2"))),
-              HasSubstr("'copies' of loop 'k' must be 'tensor' or 'roles'"));
+              HasSubstr("'copies' of loop 'k' must be 'tensor', 'roles' or 'ping_pong'"));
   EXPECT_THAT(refusal(kernel(with_ring(kByThreadsOf3) + with_ring(kByThreadsOf3))),
               HasSubstr("loop 'k' is the second one of a kernel with 'copies'; there may be one"));
   EXPECT_THAT(

@@ -316,7 +316,7 @@ TEST(TensorCopies, RefuseOtherAnnotations) {
     return lowering_refusal(s, hopper());
   };
   EXPECT_THAT(refusal(kCopiesKey, std::string("elves")),
-              HasSubstr("'copies' of loop 'k_0' must be 'tensor' or 'roles'"));
+              HasSubstr("'copies' of loop 'k_0' must be 'tensor', 'roles' or 'ping_pong'"));
   EXPECT_THAT(refusal("pipeline_stages", int64_t{1}),
               HasSubstr("loop 'k_0' has 'copies'; it needs 'pipeline_stages' of 2 or more"));
   // TMA tiles exist in a pipelined loop only.

@@ -26,7 +26,8 @@ int64_t gpu_span_of_copies(const RuleContext& c, const Block& block, const GpuRo
 }
 
 std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles& roles,
-                              std::pair<int64_t, int64_t> vectors, int64_t tile_k, int64_t a_span) {
+                              std::pair<int64_t, int64_t> vectors, int64_t tile_k, int64_t a_span,
+                              bool may_ping_pong) {
   const BlockNode& n = c.s.node(block);
   // A TMA tile at the end of a split-K part would hold k elements of the next part.
   const int64_t terms = largest_extent(c.s, n.iters[static_cast<size_t>(roles.k)].extent);
@@ -42,22 +43,30 @@ std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles
   const bool are_copied = is_copied(roles.a, vectors.first, roles.a_is_box, a_span) &&
                           is_copied(roles.b, vectors.second, roles.b_is_box, tile_k);
   if (!are_copied) return kByCpAsync;
-  const std::vector<std::string> ways = {kByRoles, kByThreads, kByCpAsync};
+  std::vector<std::string> ways = {kByRoles, kByThreads, kByCpAsync};
+  if (may_ping_pong) ways.emplace_back(kPingPong);
   return c.t.choose(block.name + ".copies", ways);
 }
 
 bool gpu_copies_boxes(const std::string& copies) { return copies != kByCpAsync; }
 
+bool gpu_has_producers(const std::string& copies) {
+  return copies == kByRoles || copies == kPingPong;
+}
+
+int64_t gpu_teams(const std::string& copies) { return copies == kPingPong ? 2 : 1; }
+
 int64_t gpu_threads_with_copies(const RuleContext& c, const std::string& copies, int64_t threads) {
-  return copies == kByRoles ? role_budget(threads, c.input.target.gpu).threads() : threads;
+  if (!gpu_has_producers(copies)) return threads;
+  return role_budget(threads * gpu_teams(copies), c.input.target.gpu).threads();
 }
 
 int64_t gpu_registers_with_copies(const RuleContext& c, const std::string& copies, int64_t threads,
                                   int64_t sums) {
   constexpr int64_t kOthers = 28;  // addresses, loops; the same number as in the model
   const GpuFacts& gpu = c.input.target.gpu;
-  const RoleBudget budget = role_budget(threads, gpu);
-  const bool is_shared_out = copies == kByRoles && budget.consumer_registers > 0;
+  const RoleBudget budget = role_budget(threads * gpu_teams(copies), gpu);
+  const bool is_shared_out = gpu_has_producers(copies) && budget.consumer_registers > 0;
   return is_shared_out ? gpu.registers_per_sm / budget.threads() : sums + kOthers;
 }
 

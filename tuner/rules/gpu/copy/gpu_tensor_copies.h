@@ -25,11 +25,17 @@ int64_t gpu_span_of_copies(const RuleContext& c, const Block& block, const GpuRo
 /// need tensor maps of both operands. Rows must be multiples of 16 bytes, with elements as
 /// instructions want them in memory; gathered operands must pass gpu_is_one_copy(). "cp_async" is
 /// always there. `vectors` come from gpu_row_vectors(), and `tile_k` is the k of a tile, in which
-/// the first operand lies in atoms of `a_span`.
+/// the first operand lies in atoms of `a_span`. "ping_pong" (kPingPong) is offered where the caller says
+/// so: two teams of the tile's threads take tiles in turns.
 std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles& roles,
-                              std::pair<int64_t, int64_t> vectors, int64_t tile_k, int64_t a_span);
+                              std::pair<int64_t, int64_t> vectors, int64_t tile_k, int64_t a_span,
+                              bool may_ping_pong = false);
 /// Whether the choice uses TMA.
 bool gpu_copies_boxes(const std::string& copies);
+/// Whether producer warps issue the copies.
+bool gpu_has_producers(const std::string& copies);
+/// Teams of consumers, each of which has a tile of its own.
+int64_t gpu_teams(const std::string& copies);
 
 /// Threads per block, if `threads` of them compute; warp specialization adds producer warps.
 int64_t gpu_threads_with_copies(const RuleContext& c, const std::string& copies, int64_t threads);

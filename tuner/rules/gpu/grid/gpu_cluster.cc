@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "codegen/cuda/cuda_cluster.h"
-#include "codegen/cuda/cuda_tensor_copy.h"
+#include "tuner/rules/gpu/copy/gpu_tensor_copies.h"
 
 namespace tilewright {
 namespace {
@@ -17,7 +17,7 @@ constexpr int64_t kPair = 2;
 
 GpuCluster gpu_choose_cluster(RuleContext& c, const std::string& name, const std::string& copies,
                               int64_t rows, int64_t columns) {
-  if (copies != kByRoles) return {};
+  if (!gpu_has_producers(copies)) return {};
   std::vector<std::string> shapes = {kAlone};
   if (rows >= kPair) shapes.emplace_back(kRows);
   if (columns >= kPair) shapes.emplace_back(kTwoColumns);

@@ -32,7 +32,8 @@ class Offer {
       : gpu_(gpu), work_(work), residents_(residents(gpu, work)) {}
 
   std::vector<std::string> ways() const {
-    std::vector<std::string> ways = {"tiles"};
+    std::vector<std::string> ways;
+    if (!work_.must_persist) ways.emplace_back("tiles");
     for (const char* way : {"persistent", "stream_k"}) {
       if (!counts(way).empty()) ways.emplace_back(way);
     }
@@ -67,7 +68,7 @@ GpuGrid gpu_choose_grid(RuleContext& c, const std::string& name, const GpuGridWo
   const GpuFacts& gpu = c.input.target.gpu;
   const Offer offer(gpu, work);
   const std::vector<std::string> ways = offer.ways();
-  if (ways.size() == 1) return {};
+  if (ways.size() == 1 && !work.must_persist) return {};
   const std::string way = c.t.choose(name + ".grid", ways);
   if (way == "tiles") return {};
   const int64_t resident = c.t.choose(name + ".blocks", offer.counts(way));

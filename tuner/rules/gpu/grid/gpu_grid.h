@@ -17,8 +17,9 @@ struct GpuGridWork {
   int64_t threads;
   // Blocks may share k (stream-K): only if the accumulators over k are those of the result.
   bool may_share = true;
-  int64_t cluster = 1;    // blocks that run as a cluster, on neighbouring tiles
-  int64_t registers = 0;  // per thread, at least
+  bool must_persist = false;  // teams of a block take its tiles in turns
+  int64_t cluster = 1;        // blocks that run as a cluster, on neighbouring tiles
+  int64_t registers = 0;      // per thread, at least
 };
 
 struct GpuGrid {

@@ -41,11 +41,12 @@ int64_t stage_bytes_of(const RuleContext& c, const GpuProduct& p, const TensorTi
 
 // Knobs of a wgmma pipeline: "copies", "stages", "pending".
 GpuPipeline ask_pipeline(RuleContext& c, const GpuProduct& p, const TensorTileSizes& tile,
-                         int64_t a_span, std::vector<int64_t> stages, bool is_promoted) {
+                         int64_t a_span, std::vector<int64_t> stages, bool is_promoted,
+                         bool may_ping_pong = false) {
   GpuPipeline pipeline;
   const int64_t bytes = stage_bytes_of(c, p, tile);
-  pipeline.copies =
-      gpu_choose_copies(c, p.block, p.roles, gpu_row_vectors(c, p.block, p.roles), tile.k, a_span);
+  pipeline.copies = gpu_choose_copies(c, p.block, p.roles, gpu_row_vectors(c, p.block, p.roles),
+                                      tile.k, a_span, may_ping_pong);
   stages = gpu_copies_boxes(pipeline.copies) ? gpu_stages_of_boxes(c, bytes)
                                              : gpu_stages_that_fit(c, std::move(stages), bytes);
   pipeline.stages = c.t.choose(p.block.name + ".stages", stages);
@@ -61,6 +62,14 @@ GpuPipeline ask_pipeline(RuleContext& c, const GpuProduct& p, const TensorTileSi
 int64_t subtiles_of(const TensorTileSizes& tile, int64_t box_columns) {
   const int64_t count = box_columns > 0 && tile.n == tile.warp_n ? tile.n / box_columns : 1;
   return count > 2 && count % 2 == 0 ? count : 1;
+}
+
+// Whether two warpgroups may take the block's tiles in turns (ping-pong): a tile is one warpgroup's,
+// and a block of a persistent grid has several.
+bool may_ping_pong(const RuleContext& c, const GpuProduct& p, const TensorTileSizes& tile) {
+  const ProductSizes s = gpu_sizes_of(c, p);
+  return tile.threads() == kWarpgroup && !p.roles.is_part && !s.has_dynamic_rows &&
+         s.tiles(tile) >= 2 * c.input.target.gpu.sms;
 }
 
 // Bytes of a subtile epilogue's two arrays, or of the staged tile, of elements of so many bits.
@@ -90,7 +99,8 @@ std::vector<std::string> wgmma_stores(const RuleContext& c, const GpuProduct& p,
   ways.insert(ways.end(), in_boxes.begin(), in_boxes.end());
   if (!p.roles.result_is_matrix) return {"direct"};
   auto fits = [&](int64_t subtiles) {
-    const int64_t result = result_bytes(tile, subtiles, bits_of(gpu_result_elem(c, last)));
+    const int64_t result = gpu_teams(plan.pipeline.copies) *
+                           result_bytes(tile, subtiles, bits_of(gpu_result_elem(c, last)));
     return plan.pipeline.stages * stage_bytes + result <= c.input.target.gpu.shared_per_block;
   };
   if (!fits(1)) ways = {"direct"};
@@ -139,6 +149,7 @@ int64_t shared_bytes_of(const GpuProductPlan& plan, int64_t stage, int64_t produ
   const GpuEpilogue& e = plan.epilogue;
   int64_t staged = e.is_staged() ? products * gpu_staged_bytes(plan.tile) : 0;
   if (e.subtiles > 1) staged = staged * 2 / e.subtiles;
+  staged *= gpu_teams(plan.pipeline.copies);
   return plan.pipeline.stages * stage + staged;
 }
 
@@ -169,7 +180,9 @@ GpuGrid gpu_ask_grid(RuleContext& c, const GpuProduct& p, const GpuProductPlan& 
   const int64_t threads = plan.tile.threads();
   GpuGridWork of_block{work.tiles, ceil_div(work.k, plan.tile.k), work.shared_bytes,
                        gpu_threads_with_copies(c, copies, threads)};
-  of_block.may_share = work.may_share && p.roles.siblings.empty() && !plan.order.is_curve();
+  of_block.must_persist = gpu_teams(copies) > 1;
+  of_block.may_share = work.may_share && p.roles.siblings.empty() && !plan.order.is_curve() &&
+                       !of_block.must_persist;
   of_block.cluster = plan.cluster.blocks();
   if (plan.row->is_wgmma()) {
     of_block.registers = gpu_registers_with_copies(c, copies, threads, work.sums);
@@ -279,7 +292,8 @@ GpuProductPlan gpu_ask_wgmma(RuleContext& c, const GpuProduct& p) {
   const TensorTileSizes tile = plan.tile = c.t.choose_among(name + ".tile", tiles);
   plan.row = gpu_find_row(wgmma_rows(), types, c.input.target, tile.warp_n);
   const int64_t span = gpu_span_of_copies(c, p.block, r, tile.k);
-  plan.pipeline = ask_pipeline(c, p, tile, span, {4, 3, 2, 5, 1}, plan.is_promoted);
+  plan.pipeline =
+      ask_pipeline(c, p, tile, span, {4, 3, 2, 5, 1}, plan.is_promoted, may_ping_pong(c, p, tile));
   const std::string& copies = plan.pipeline.copies;
   plan.chunk = gpu_copies_boxes(copies) ? span : tile.k;
   plan.cluster = gpu_choose_cluster(c, name, copies, ceil_div(s.i, tile.m), ceil_div(s.j, tile.n));
