@@ -19,7 +19,7 @@ constexpr double kIteration = 1;          // of a loop that holds loops
 constexpr double kCall = 60;              // cycles of starting a parallel loop on one thread
 constexpr double kIndices = 20;           // and of an iteration's indices, which divisions separate
 constexpr int kMostCopies = 6000;         // stores, as for LoweringOptions::max_statements
-constexpr double kTranslation = 8;        // cycles for the address of a page from the second table
+constexpr double kTranslation = 2;        // cycles for the address of a page from the second table
 constexpr double kFork = 1.5e-6;          // seconds until other threads have begun and ended
 constexpr double kCpuOverlapLoss = 0.15;  // of what is not the bottleneck
 constexpr double kPrefetched = 0.5;       // share of the traffic from L2 that instructions wait for
@@ -341,9 +341,9 @@ CpuEstimate estimate_cpu(const Program& scheduled, const Target& target, int thr
   if (nest != nullptr) *nest = before;
   if (!e.refusal.empty()) return e;
   const CpuTraffic traffic = traffic_of(before, target, threads);
-  // Loads wait for an address, and what needs them.
+  // The translations of independent loads overlap each other and everything else.
   e.translation = traffic.pages * kTranslation / facts.clock;
-  double most = e.compute + e.translation, sum = most;
+  double most = std::max(e.compute, e.translation), sum = e.compute + e.translation;
   for (size_t level = 0; level < traffic.bytes.size(); ++level) {
     e.memory[level] =
         (level == 0 ? kPrefetched : 1) * traffic.bytes[level] / facts.bandwidth[level];
