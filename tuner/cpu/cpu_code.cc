@@ -128,7 +128,7 @@ void CpuCodeCounter::visit_index(const Expr& index) {
 void CpuCodeCounter::visit_load(const LoadNode& n, const Expr& e) {
   const Expr& index = n.indices.back();
   visit_index(index);
-  if (in_registers(n.buffer)) return;
+  const bool own = in_registers(n.buffer);
   const ValueFacts f = table_.of(e);
   auto [it, is_new] = values_.try_emplace(name_of(f));
   Value& v = it->second;
@@ -137,31 +137,18 @@ void CpuCodeCounter::visit_load(const LoadNode& n, const Expr& e) {
   ++v.uses;
   if (!is_new) return;
   const double registers = index.type().is_scalar() ? 1 : registers_of(n.type);
-  v = {time_, time_, 1, registers, true, varies(f), share_, values_.size()};
-  if (!v.varies) return;  // loaded once, before the loop
+  v = {time_, time_, 1, registers, !own, varies(f), share_, values_.size()};
+  if (own || !v.varies) return;  // it is there, or loaded once, before the loop
   memory(&CpuPasses::load, index, n.buffer, n.type);
   if (n.predicate.defined()) arithmetic(&CpuPasses::vector, n.type);
-}
-
-// Vectors of values of codes that a load brings, as codegen/c/c_packed.cc prints them.
-void CpuCodeCounter::visit_codes(const LoadNode& n, const Type& to) {
-  const ElemType elem = n.type.elem;
-  const Type lanes(ElemType::f32, to.lanes);
-  const bool words = !is_contiguous(n.indices.back());
-  const bool pairs = !words && bits_of(elem) == 4 && target_.has("avx512f");
-  arithmetic(&CpuPasses::vector, lanes, pairs ? 2 : 1);  // each code to the low end of its lane
-  if (pairs) arithmetic(&CpuPasses::shuffle, lanes);
-  if (target_.has("avx512f")) return arithmetic(&CpuPasses::shuffle, lanes);  // a table of values
-  if (is_float(elem)) return arithmetic(&CpuPasses::shuffle, lanes, 3);       // two tables
-  arithmetic(&CpuPasses::vector, lanes, info(elem).kind == ElemKind::UInt ? 1 : 2);
-  arithmetic(&CpuPasses::multiply, lanes);
 }
 
 void CpuCodeCounter::visit_cast(const CastNode& n) {
   visit(n.value);
   if (auto* codes = n.value.as<LoadNode>();
-      codes && bits_of(codes->type.elem) < 8 && !n.type.is_scalar() && is_float(n.type.elem)) {
-    return visit_codes(*codes, n.type);
+      codes && bits_of(codes->type.elem) < 8 && !n.type.is_scalar()) {
+    if (is_float(n.type.elem)) return visit_codes(*codes, n.type);
+    if (bits_of(n.type.elem) == 8) return visit_byte_codes(*codes, n.type);
   }
   const Type &from = n.value.type(), &to = n.type;
   if (is_index(from) && to.is_scalar()) return;
@@ -410,8 +397,8 @@ void CpuCodeCounter::add(const StoreNode& n) {
   const double cycles = share_ * latency(n.value, here, &found);
   const ValueFacts at = table_.of(index);
   const bool own = in_registers(n.buffer);
-  const bool is_sum = own || (found && loop_ >= 0 && !varies(at));
-  if (is_sum && !own) {  // its load stands before the loop, its store behind
+  const bool is_sum = found && (own || (loop_ >= 0 && !varies(at)));
+  if (is_sum) {  // its load stands before the loop, its store behind
     for_each_expr(n.value, [&](const Expr& e) {
       auto* load = e.as<LoadNode>();
       if (load && table_.place(load->buffer, load->indices.back()) == here) {
@@ -425,7 +412,7 @@ void CpuCodeCounter::add(const StoreNode& n) {
   if (is_sum) {
     Sum& sum = sums_[here];
     sum = {at.loops, registers_of(type), own ? 0 : passes_of(type), sum.updates + 1};
-  } else {
+  } else if (!own) {
     memory(&CpuPasses::store, index, n.buffer, type);
     passes_.instructions += share_ * registers_of(type);
     // Stores under a mask are slow without AVX-512.

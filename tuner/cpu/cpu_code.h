@@ -73,6 +73,7 @@ class CpuCodeCounter {
   void visit_product(const BinaryNode& n);
   void visit_cast(const CastNode& n);
   void visit_codes(const LoadNode& n, const Type& to);
+  void visit_byte_codes(const LoadNode& n, const Type& to);
   void visit_load(const LoadNode& n, const Expr& e);
   void visit_broadcast(const BroadcastNode& n);
   void visit_call(const CallNode& n);

@@ -26,7 +26,7 @@ constexpr double kPrefetched = 0.5;       // share of the traffic from L2 that i
 // A loop that the cache of decoded instructions does not hold is decoded each time.
 constexpr double kDecoded = 3000, kDecoding = 1.6;
 
-// Buffers of which every access has a constant place: the compiler keeps them in registers.
+// Buffers of the program's own of which every access has a constant place: the compiler keeps them in registers.
 class RegisterFinder : public Visitor {
  public:
   std::set<const BufferNode*> found;
@@ -41,9 +41,7 @@ class RegisterFinder : public Visitor {
     Visitor::visit_for(n);
   }
   void visit_allocate(const AllocateNode& n) override {
-    if (n.buffer->scope != Scope::Global && n.buffer->scope != Scope::Shared) {
-      found.insert(n.buffer.get());
-    }
+    found.insert(n.buffer.get());
     Visitor::visit_allocate(n);
   }
   void visit_store(const StoreNode& n) override {
