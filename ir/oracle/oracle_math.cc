@@ -105,7 +105,10 @@ Approx apply(UnaryOp op, ElemType type, double roundoff, Approx a) {
       return {std::abs(a.v), a.e};
     case UnaryOp::Exp: {
       double v = std::exp(a.v);
-      return {v, v * (std::expm1(a.e) + fuzz)};
+      // Kernels may give 0 in place of a subnormal number, also where types are narrower and computed in f32.
+      const double normal = std::min(smallest_normal(type), smallest_normal(ElemType::f32));
+      const double flushed = v * std::exp(-a.e) < normal ? v : 0;
+      return {v, std::max(flushed, v * (std::expm1(a.e) + fuzz))};
     }
     case UnaryOp::Log: {
       double v = std::log(a.v);

@@ -56,6 +56,18 @@ TEST(Oracle, GatesThatF32DoesNotOpenMayBeNothing) {
   EXPECT_LT(open.error, -open.value / 1000);
 }
 
+// Kernels give 0 in place of a subnormal exponential, which weights of an attention far below the maximum are.
+TEST(Oracle, SubnormalExponentialsMayBeNothing) {
+  OpRun run("expr:expr=\"Y[i] = exp(X[i])\",dims.i=1");
+  run.in("X")(0) = -87.5;
+  const Oracle::Value shut = run.oracle().at(0);
+  EXPECT_GE(shut.error, shut.value);
+  EXPECT_LT(shut.error, 2e-38);
+  run.in("X")(0) = -87;
+  const Oracle::Value open = run.oracle().at(0);
+  EXPECT_LT(open.error, open.value / 100);
+}
+
 TEST(Oracle, IntegersHaveNoError) {
   OpRun run("matmul:m=2,n=2,k=64,dtype=i8");
   EXPECT_EQ(run.oracle().at(3).error, 0);
