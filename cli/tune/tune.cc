@@ -65,9 +65,7 @@ TuneOptions options_of(const TuneArguments& a, const Target& target, int threads
   o.least_gain = a.least_gain / 100;
   auto kind = parse_search_kind(a.search);
   if (!kind) {
-    throw UsageError(fmt::format(
-        "--search: expected steady, evolutionary, bayesian, bandit, annealing, descent or random, got '{}'",
-        a.search));
+    throw UsageError(fmt::format("--search: expected {}, got '{}'", search_kind_names(), a.search));
   }
   o.search.kind = *kind;
   if (a.offline && !a.proposer.empty()) {
@@ -445,8 +443,7 @@ void add_tune(CLI::App& app, Runners& runners) {
       ->check(CLI::Range(0.0, 100.0))
       ->type_name("PERCENT")
       ->capture_default_str();
-  sub->add_option("--search", a->search,
-                  "Search policy: steady, evolutionary, bayesian, bandit, annealing, descent or random")
+  sub->add_option("--search", a->search, "Search policy: " + search_kind_names())
       ->capture_default_str();
   sub->add_option("--config", a->configs, "Config to measure first, as 'show --config' prints it")
       ->type_name("FILE")

@@ -69,6 +69,18 @@ TEST(Trial, NumbersAreNeighboursByValue) {
                                                       R"({"rows":8})", R"({"rows":16})"));
 }
 
+// A choice may always return to the first answer.
+TEST(Trial, TheFirstOptionIsANeighbour) {
+  Trial t = Trial::replay(R"({"rows": 32})");
+  t.choose("rows", std::vector<int64_t>{4, 1, 8, 2, 16, 32});
+  EXPECT_THAT(single_changes(t),
+              UnorderedElementsAre(R"({"rows":4})", R"({"rows":8})", R"({"rows":16})"));
+  EXPECT_EQ(changed_choices(t), 1u);
+  Trial first = Trial::replay(R"({"rows": 4})");
+  first.choose("rows", std::vector<int64_t>{4, 1});
+  EXPECT_EQ(changed_choices(first), 0u);
+}
+
 // Three loops: a factor moves between two of them, and the third keeps its own.
 TEST(Trial, ASplitOfThreeMovesOneFactor) {
   Trial t = Trial::replay(R"({"i": [2, 2, 2]})");

@@ -88,7 +88,7 @@ std::optional<CrewJob> FleetMeasurer::Trials::make(size_t index) {
 
 bool FleetMeasurer::Trials::is_doubtful(const Measurement& m, int worker) const {
   return m.verdict == TrialVerdict::Valid &&
-         m.median * kAboveRoof < fleet_.roof_seconds(workload_, worker) &&
+         least_sample(m) * kAboveRoof < fleet_.roof_seconds(workload_, worker) &&
          fleet_.crew_.living() > 1;
 }
 

@@ -31,7 +31,8 @@ constexpr uint64_t kConfirmationSeed = 0x636f6e6669726dull;
 constexpr double kLeastSeconds = 0.01, kMostSeconds = 0.12;
 // In a race more rounds tell more than longer ones, whatever the samples of one differ by.
 constexpr double kLeastRoundSeconds = 0.005, kMostRoundSeconds = 0.03, kAnyInterval = 1;
-constexpr double kHopeless = 4;  // times the fastest's time: not worth exact timing
+constexpr double kAboveRoof = 1.05;  // noise of the roof
+constexpr double kHopeless = 4;      // times the fastest's time: not worth exact timing
 // The same at one of several sizes.
 constexpr double kLeastPointSeconds = 0.004, kMostPointSeconds = 0.03;
 constexpr double kFarBehind = 1.3;       // times the fastest: no more rounds at several sizes
@@ -302,14 +303,22 @@ void LocalMeasurer::Impl::look_again(const Workload& workload, std::span<const C
     const auto done = run_job(job, options.timeout_seconds, limits.cancelled);
     if (!done) return std::vector<double>{};
     const MeasureResult r = result_of(*done);
-    return r.verdict == Verdict::Ok ? r.timing.samples : std::vector<double>{};
+    // Faster than the machine can be: the timing that was checked stands.
+    if (r.verdict != Verdict::Ok || r.timing.min < job.roof_seconds / kAboveRoof) {
+      return std::vector<double>{};
+    }
+    return r.timing.samples;
   });
   // One that seemed slow was not checked in full.
   for (size_t i = 0; i < results.size(); ++i) {
     Measurement& m = results[i];
     const bool may_be_kept = SecondLook::is_within(m, Measurer::kKept, best_seconds);
-    if (may_be_kept && !m.in_full && !limits.reached())
-      run(workload, batch[i], m, limits, best_seconds, {});
+    if (!may_be_kept || m.in_full || limits.reached()) continue;
+    Measurement checked = m;
+    run(workload, batch[i], checked, limits, 0, {});
+    const bool ran = checked.verdict != TrialVerdict::Illegal || !checked.reason.empty();
+    if (checked.verdict == TrialVerdict::Valid) take_faster(checked, m.samples, m.median);
+    if (ran) m = std::move(checked);
   }
 }
 
@@ -334,29 +343,43 @@ std::vector<Measurement> LocalMeasurer::measure(const Workload& workload,
   size_t step = limited ? kBuildAhead * impl_->builders.size() : std::max<size_t>(1, batch.size());
   MeasureLimits now = limits;
   now.deadline = std::max(limits.deadline, limits.first_deadline);
-  for (size_t begin = 0, end = 0; begin < batch.size(); begin = end) {
-    const bool in_haste = now.deadline > limits.deadline;  // for one at least
-    end = std::min(batch.size(), begin + (in_haste ? impl_->builders.size() : step));
-    impl_->build(std::span(results).subspan(begin, end - begin), now);
-    for (size_t i = begin; i < end; ++i) {
-      Measurement& m = results[i];
-      if (m.verdict == TrialVerdict::Valid) {
-        impl_->run(workload, batch[i], m, now, best_seconds, points);
-        bool best = best_seconds == 0 || m.median < best_seconds;
-        if (m.verdict == TrialVerdict::Valid && best) best_seconds = m.median;
+  std::vector<size_t> waiting;  // for a second look
+  const auto tell = [&] {
+    for (size_t i : std::exchange(waiting, {})) {
+      if (measured) measured(i, results[i]);
+    }
+  };
+  try {
+    for (size_t begin = 0, end = 0; begin < batch.size(); begin = end) {
+      const bool in_haste = now.deadline > limits.deadline;  // for one at least
+      end = std::min(batch.size(), begin + (in_haste ? impl_->builders.size() : step));
+      impl_->build(std::span(results).subspan(begin, end - begin), now);
+      for (size_t i = begin; i < end; ++i) {
+        Measurement& m = results[i];
+        if (m.verdict == TrialVerdict::Valid) {
+          impl_->run(workload, batch[i], m, now, best_seconds, points);
+          bool best = best_seconds == 0 || m.median < best_seconds;
+          if (m.verdict == TrialVerdict::Valid && best) best_seconds = m.median;
+        }
+        // One that failed, and the default, leave the search with nothing to go on from.
+        const bool found = m.verdict == TrialVerdict::Valid && !batch[i].is_default;
+        if (found) now.deadline = limits.deadline;
+        const bool left_out = m.verdict == TrialVerdict::Illegal && m.reason.empty();
+        if (workload.dims.empty() && SecondLook::is_due(m, best_seconds)) {
+          waiting.push_back(i);
+        } else if (measured && !left_out) {
+          measured(i, m);
+        }
       }
-      // One that failed, and the default, leave the search with nothing to go on from.
-      const bool found = m.verdict == TrialVerdict::Valid && !batch[i].is_default;
-      if (found) now.deadline = limits.deadline;
+      if (!waiting.empty()) {
+        impl_->look_again(workload, std::span(batch).subspan(begin, end - begin),
+                          std::span(results).subspan(begin, end - begin), now, best_seconds);
+      }
+      tell();
     }
-    if (workload.dims.empty())
-      impl_->look_again(workload, std::span(batch).subspan(begin, end - begin),
-                        std::span(results).subspan(begin, end - begin), now, best_seconds);
-    for (size_t i = begin; i < end; ++i) {
-      const Measurement& m = results[i];
-      bool left_out = m.verdict == TrialVerdict::Illegal && m.reason.empty();
-      if (measured && !left_out) measured(i, m);
-    }
+  } catch (...) {
+    tell();  // a trial that has finished is kept
+    throw;
   }
   return results;
 }
@@ -402,8 +425,7 @@ Comparison LocalMeasurer::compare(const Workload& workload, const std::vector<Me
         continue;
       }
       // The time of one thread is known, whatever disturbed it.
-      race.add(i, r.timing.median, r.timing.min,
-               !r.timing.disturbed.empty() && impl_->options.threads > 1);
+      race.add(i, r.timing.min, !r.timing.disturbed.empty() && impl_->options.threads > 1);
       if (!r.timing.disturbed.empty()) reason = r.timing.disturbed;
     }
     race.end_round();

@@ -13,32 +13,31 @@ constexpr double kNoBound = -std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-void Race::add(size_t kernel, double median, double least, bool disturbed) {
-  kernels_[kernel].rounds.push_back({median, least, disturbed});
+void Race::add(size_t kernel, double seconds, bool disturbed) {
+  kernels_[kernel].rounds.push_back({seconds, disturbed});
 }
 
 void Race::fail(size_t kernel) { kernels_[kernel] = {.out = true, .failed = true}; }
 
-std::vector<double> Race::counted(const Kernel& kernel, double Round::*seconds) {
+std::vector<double> Race::counted(const Kernel& kernel) {
   std::vector<double> all, undisturbed;
   for (const Round& r : kernel.rounds) {
-    all.push_back(r.*seconds);
-    if (!r.disturbed) undisturbed.push_back(r.*seconds);
+    all.push_back(r.seconds);
+    if (!r.disturbed) undisturbed.push_back(r.seconds);
   }
   return undisturbed.empty() ? all : undisturbed;
 }
 
-double Race::median(const Kernel& kernel, double Round::*seconds) {
-  const std::vector<double> rounds = counted(kernel, seconds);
-  return rounds.empty() ? 0 : median_of(rounds);
+double Race::median(const Kernel& kernel) {
+  const std::vector<double> seconds = counted(kernel);
+  return seconds.empty() ? 0 : median_of(seconds);
 }
 
 size_t Race::fastest() const {
   size_t best = kernels_.size();
-  const auto typical = [&](size_t k) { return median(kernels_[k], &Round::least); };
   for (size_t k = 0; k < kernels_.size(); ++k) {
     if (kernels_[k].out || kernels_[k].rounds.empty()) continue;
-    if (best == kernels_.size() || typical(k) < typical(best)) best = k;
+    if (best == kernels_.size() || median(kernels_[k]) < median(kernels_[best])) best = k;
   }
   return best;
 }
@@ -47,7 +46,7 @@ std::vector<double> Race::ratios(size_t a, size_t b) const {
   const std::vector<Round>&first = kernels_[a].rounds, &second = kernels_[b].rounds;
   std::vector<double> all, undisturbed;
   for (size_t r = 0; r < std::min(first.size(), second.size()); ++r) {
-    all.push_back(std::log(first[r].least / second[r].least));
+    all.push_back(std::log(first[r].seconds / second[r].seconds));
     if (!first[r].disturbed && !second[r].disturbed) undisturbed.push_back(all.back());
   }
   std::vector<double>& used = undisturbed.empty() ? all : undisturbed;
@@ -112,8 +111,8 @@ Comparison Race::result() const {
   const size_t best = fastest();
   Comparison found;
   for (size_t k = 0; k < kernels_.size(); ++k) {
-    found.medians.push_back(median(kernels_[k], &Round::median));
-    found.rounds.push_back(counted(kernels_[k], &Round::median));
+    found.medians.push_back(median(kernels_[k]));
+    found.rounds.push_back(counted(kernels_[k]));
     bool tied = runs(k) && best < kernels_.size();
     if (tied && k != best) {
       const std::vector<double> all = ratios(k, best);

@@ -1,7 +1,8 @@
 // A race of kernels that run in turns, as a sequential test.
 //
-// Each round times each kernel once, in a few samples. Two kernels are compared by the ratio of their least samples in
-// the same round: other work only slows a run, and a machine's slow and fast minutes count for both. One is slower by a factor where the median of these ratios is above
+// Each round times each kernel once. Two kernels are compared by the ratio of their times in the same round, so that a
+// machine's slow and fast minutes count for both. A round's time is the least of its samples, since other work only
+// slows a run. One is slower by a factor where the median of these ratios is above
 // it. The test bets on the sign of each ratio (Darling and Robbins 1967, "Confidence sequences for mean, variance, and
 // median"): it assumes no distribution, outliers count as any other round, and its bounds hold at all rounds at once.
 // So a race may stop whenever it is decided, and the bounds still hold.
@@ -15,8 +16,9 @@ namespace tilewright {
 
 // Kernels that ran in turns.
 struct Comparison {
-  std::vector<double> medians;              // seconds, by kernel; 0: it failed
-  std::vector<std::vector<double>> rounds;  // by kernel: the median of each round that counts
+  // Seconds, by kernel: the median over its rounds, of the least sample of each; 0: it failed.
+  std::vector<double> medians;
+  std::vector<std::vector<double>> rounds;  // by kernel: a time per round that counts
   std::string disturbed = {};               // the cause; empty where a round was undisturbed
   // By kernel: whether it is the fastest, or within the noise of it.
   std::vector<bool> tied = {};
@@ -37,8 +39,8 @@ class Race {
   explicit Race(size_t kernels) : kernels_(kernels) {}
 
   bool runs(size_t kernel) const { return !kernels_[kernel].out; }
-  // The kernel's median and least sample in this round, in seconds. `disturbed`: other work had the processors.
-  void add(size_t kernel, double median, double least, bool disturbed);
+  // The kernel's time in this round. `disturbed`: other work had the processors.
+  void add(size_t kernel, double seconds, bool disturbed);
   void fail(size_t kernel);
   // Ends a round. Kernels leave that are slower than the fastest by more than the noise, or that are far behind in
   // each of two rounds.
@@ -56,7 +58,7 @@ class Race {
 
  private:
   struct Round {
-    double median, least;  // of its samples, in seconds
+    double seconds;
     bool disturbed;
   };
   struct Kernel {
@@ -66,13 +68,12 @@ class Race {
     bool hopeless = false;  // far behind
   };
 
-  // Of the rounds that count: the undisturbed ones, where there are any.
-  static std::vector<double> counted(const Kernel& kernel, double Round::*seconds);
-  // Over these rounds; 0: there are none.
-  static double median(const Kernel& kernel, double Round::*seconds);
+  // Seconds of the rounds that count: the undisturbed ones, where there are any.
+  static std::vector<double> counted(const Kernel& kernel);
+  static double median(const Kernel& kernel);
   // Among those that run; the number of kernels: none does.
   size_t fastest() const;
-  // Logarithms of a's least sample to b's, ascending, by round.
+  // Logarithms of a's time to b's, ascending, by round.
   std::vector<double> ratios(size_t a, size_t b) const;
   // The logarithm of the least ratio of a to b, and of the largest; infinite: the rounds are too few.
   double least_ratio(size_t a, size_t b) const;

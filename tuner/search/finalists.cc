@@ -64,9 +64,12 @@ void keep_finalist(std::vector<Finalist>& finalists, Finalist finalist, size_t m
   const auto seconds = [](const Finalist& f) { return least_sample(f.kernel); };
   const auto at = std::ranges::upper_bound(finalists, seconds(finalist), {}, seconds);
   finalists.insert(at, std::move(finalist));
-  while (finalists.size() > most && !is_nearly_as_fast(finalists.back(), finalists[0])) {
-    finalists.pop_back();
-  }
+  constexpr size_t kMostNear = 4;  // times `most`: each holds its object
+  const auto stays = [&](size_t kept) {
+    return kept <= most ||
+           (kept <= kMostNear * most && is_nearly_as_fast(finalists.back(), finalists[0]));
+  };
+  while (!stays(finalists.size())) finalists.pop_back();
 }
 
 std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists, size_t most,

@@ -27,8 +27,8 @@ Finalist finalist_of(const database::Record& record, const database::Artifact& a
 std::optional<Finalist> stored_best(const database::Store& store, const database::BestQuery& query,
                                     const Target& target);
 
-// Keeps a kernel among those that may win, the fastest first: the `most` fastest, and all that are nearly as fast as
-// the first one.
+// Keeps a kernel among those that may win, the fastest first: the `most` fastest, and up to three times as many
+// that are nearly as fast as the first one.
 void keep_finalist(std::vector<Finalist>& finalists, Finalist finalist, size_t most);
 
 // Who may win: up to `most` of the finalists (the fastest first, one at least), the default and the best of the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -36,6 +37,21 @@ std::string_view name_of(SearchKind kind) {
     case SearchKind::Bandit: return "bandit";
   }
   return "";
+}
+
+std::string search_kind_names() {
+  std::string names;
+  for (SearchKind k : kSearchKinds) {
+    const bool is_last = k == std::end(kSearchKinds)[-1];
+    if (!names.empty()) names += is_last ? " or " : ", ";
+    names += name_of(k);
+  }
+  return names;
+}
+
+int first_count(SearchKind kind, int usual, int64_t trials) {
+  if (kind != SearchKind::Steady) return usual;
+  return static_cast<int>(std::clamp<int64_t>(trials / 3, usual, 2 * int64_t{usual}));
 }
 
 std::optional<SearchKind> parse_search_kind(std::string_view name) {
@@ -120,10 +136,9 @@ std::vector<Candidate> SearchPolicy::propose_more(int count, const CostModel& pr
   const Scorer score = scorer(prior);
   if (options_.kind == SearchKind::Annealing) return annealed_batch(count, score);
   if (options_.kind == SearchKind::Bandit) return bandit_batch(count, score);
-  const bool descends = options_.kind == SearchKind::Evolutionary || is_steady();
-  const bool is_late = descends && spent >= kDescent;
-  return is_late || options_.kind == SearchKind::Descent ? descent_batch(count, score)
-                                                         : evolved_batch(count, score);
+  const bool is_late = options_.kind == SearchKind::Evolutionary && spent >= kDescent;
+  const bool descends = is_late || is_steady() || options_.kind == SearchKind::Descent;
+  return descends ? descent_batch(count, score) : evolved_batch(count, score);
 }
 
 std::vector<Candidate> SearchPolicy::asked_batch(int count) {
@@ -310,7 +325,7 @@ std::vector<Candidate> SearchPolicy::evolve(std::vector<Candidate> population,
 
 std::vector<Candidate> SearchPolicy::evolved_batch(int count, const Scorer& score) {
   std::vector<Parent> parents;
-  for (const Outcome* o : best_outcomes(breadth(kParents))) parents.push_back({o->sketch, o->config});
+  for (const Outcome* o : best_outcomes(kParents)) parents.push_back({o->sketch, o->config});
   if (parents.empty()) return random_batch(count);
   std::vector<Draft> drafts;
   const int alive_at_once = at_most(options_.population, count);
@@ -335,7 +350,7 @@ std::vector<Candidate> SearchPolicy::evolved_batch(int count, const Scorer& scor
 // the model is wrong, measurements still lead on.
 std::vector<Candidate> SearchPolicy::neighbours_of_best(int count, const Scorer& score) {
   constexpr size_t kBest = 3;
-  std::vector<const Outcome*> best = best_outcomes(breadth(kBest));
+  std::vector<const Outcome*> best = best_outcomes(kBest);
   std::vector<Draft> drafts;
   for (int i = 0; i < count && !best.empty(); ++i) {
     const Outcome& o = *best[static_cast<size_t>(i) % best.size()];

@@ -33,6 +33,12 @@ inline constexpr SearchKind kSearchKinds[] = {
 
 std::string_view name_of(SearchKind kind);
 std::optional<SearchKind> parse_search_kind(std::string_view name);
+// All of them in words: "steady, evolutionary, ... or random".
+std::string search_kind_names();
+
+// Candidates of the first batch of a search with so many trials, where `usual` are usual. A steady search takes a
+// third of its trials, since it stays near the simplest of them that are fast.
+int first_count(SearchKind kind, int usual, int64_t trials);
 
 struct SearchOptions {
   SearchKind kind = SearchKind::Evolutionary;
@@ -102,9 +108,6 @@ class SearchPolicy {
   std::vector<Candidate> evolved_batch(int count, const Scorer& score);
   std::vector<Candidate> descent_batch(int count, const Scorer& score);
   bool is_steady() const { return options_.kind == SearchKind::Steady; }
-  // Of so many of the fastest, those from which a steady search makes others: one, so that what it proposes
-  // follows from one choice alone.
-  size_t breadth(size_t usual) const { return is_steady() ? 1 : usual; }
   // changed_choices() of its config.
   size_t changes(const Outcome& outcome);
   std::vector<Candidate> bandit_batch(int count, const Scorer& score);

@@ -73,7 +73,7 @@ class TuneRun {
   void note_findings();
   void close(db::RunState state);
   void report(int index);
-  size_t finalists() const { return static_cast<size_t>(std::max(1, options_.finalists)); }
+  size_t finalists() const { return static_cast<size_t>(std::max(0, options_.finalists)); }
   // The share of the workload's search that is gone.
   double spent(const Task& task) const {
     const auto trials = static_cast<double>(task.result.trials);
@@ -125,7 +125,7 @@ TuneRun::Task TuneRun::make_task(size_t index, uint64_t seed) {
   task.result.workload = &w;
   task.champion = stored_best(store_, best_query(w, target_, identity_, options_.threads), target_);
   if (options_.resume) restore(task);
-  if (options_.warm_start) {
+  if (options_.warm_start && options_.search.kind != SearchKind::Steady) {
     const auto winners = similar_winners(store_, identity_, w, options_.threads);
     for (auto& policy : task.policies) policy->seed_with(winners);
   }
@@ -255,7 +255,9 @@ void TuneRun::round(int index, double until) {
   Task& task = tasks_[static_cast<size_t>(index)];
   const SpendingClock clock(measurer_, task.result.elapsed, task.result.spent);
   double start = steady_seconds();
-  const int most = task.result.trials == 0 ? options_.first_batch : options_.batch;
+  const int most = task.result.trials == 0
+                       ? first_count(options_.search.kind, options_.first_batch, options_.trials)
+                       : options_.batch;
   int count = static_cast<int>(std::min<int64_t>(most, options_.trials - task.result.trials));
   const bool shared = until < search_deadline();
   const bool first = task.result.order.empty();  // of this run
@@ -351,7 +353,9 @@ double TuneRun::search_deadline() const {
   double reserve = 0;
   for (const Task& task : tasks_) {
     std::vector<double> medians;
-    for (const Finalist& f : task.finalists) medians.push_back(f.kernel.median);
+    for (const Finalist& f : task.finalists) {
+      if (medians.size() < finalists()) medians.push_back(f.kernel.median);
+    }
     reserve += Measurer::compare_seconds(medians);
     if (task.sizes) reserve += Measurer::compare_at_seconds(task.sizes->learnt.size());
   }

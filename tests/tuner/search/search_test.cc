@@ -84,7 +84,14 @@ TEST_F(SearchTest, LateCandidatesChangeOneChoiceOfTheFastest) {
   }
 }
 
-// Of equal candidates the one is changed that is nearest to the first answer, whatever order they were timed in.
+TEST_F(SearchTest, ASteadySearchBeginsWithAThirdOfItsTrials) {
+  EXPECT_EQ(first_count(SearchKind::Steady, 16, 64), 21);
+  EXPECT_EQ(first_count(SearchKind::Steady, 16, 12), 16);
+  EXPECT_EQ(first_count(SearchKind::Steady, 16, 1000), 32);
+  EXPECT_EQ(first_count(SearchKind::Evolutionary, 16, 64), 16);
+}
+
+// Among equal candidates the one is changed that is nearest to the first answer, whatever order they were timed in.
 TEST_F(SearchTest, ASteadySearchChangesTheSimplestOfEqualCandidates) {
   CandidateMaker maker(workload_, target_, 1);
   std::vector<std::string> sequences[2];
@@ -94,7 +101,7 @@ TEST_F(SearchTest, ASteadySearchChangesTheSimplestOfEqualCandidates) {
     if (reversed) std::ranges::reverse(first);
     double seconds = 1;
     for (const Candidate& c : first) policy.tell(outcome_of(c, seconds += 5e-4));
-    for (const Candidate& c : policy.propose(4, CostModel(), 0.7)) {
+    for (const Candidate& c : policy.propose(4, CostModel())) {
       sequences[reversed].push_back(c.config);
     }
   }
