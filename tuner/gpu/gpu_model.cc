@@ -155,8 +155,11 @@ BlockCycles cycles_of(const GpuKernelWork& w, const GpuFacts& gpu) {
   c.waiting = std::max(w.waits.exposed + busiest, w.waits.overlapped) + bare;
   if (w.teams.count > 1) {
     // A team stores its tile beside the products of another one, unless it takes longer than those.
+    // Between tiles the last group of products ends, and the next team learns that it has its turn.
+    const double handover = kSharedLatency + kMmaLatency + kArrivalLatency;
     const double alone = w.waits.exposed + (busiest + bare) / w.teams.count;
-    c.waiting = std::max({busiest, w.waits.overlapped, alone}) + bare / w.teams.tiles;
+    c.waiting = std::max({busiest + handover * w.teams.tiles, w.waits.overlapped, alone}) +
+                bare / w.teams.tiles;
   }
   if (w.products.turn_takers == 0) return c;
   c.takers = w.products.turn_takers;

@@ -210,17 +210,35 @@ std::optional<double> Counter::share_of(const Expr& cond) {
   return samples > 0 ? static_cast<double>(holds) / samples : 0;
 }
 
-// The average trip count, if an enclosing loop decides it.
+// The average trip count, if an enclosing loop or the team of the threads decides it.
 double Counter::trips_of(const ForNode& n) {
+  const auto teams = static_cast<int64_t>(work_.teams.count);
+  if (teams > 1 && role_.consumers > 0) {
+    const Var& thread = place_.thread_axes.front().first;
+    const Expr extent = substitute(n.extent, place_.lets);
+    if (uses_var(extent, thread)) {
+      double sum = 0;
+      for (int64_t team = 0; team < teams; ++team) {
+        const Expr first(team * (role_.consumers / teams));
+        sum += average_trips(substitute(extent, VarMap{{thread.get(), first}})).first;
+      }
+      return sum / work_.teams.count;
+    }
+  }
+  const auto [trips, is_average] = average_trips(n.extent);
+  if (is_average) keep_lengths(n);
+  return trips;
+}
+
+// The trip count, and whether it is the average of those that an enclosing loop decides.
+std::pair<double, bool> Counter::average_trips(const Expr& extent) {
   double samples = 0, sum = 0;
-  auto trips = [&] { return static_cast<double>(std::max<int64_t>(0, work_.values.at(n.extent))); };
-  sample(n.extent, [&] {
+  auto trips = [&] { return static_cast<double>(std::max<int64_t>(0, work_.values.at(extent))); };
+  sample(extent, [&] {
     samples += 1;
     sum += trips();
   });
-  if (samples == 0) return trips();
-  keep_lengths(n);
-  return sum / samples;
+  return samples == 0 ? std::pair(trips(), false) : std::pair(sum / samples, true);
 }
 
 // Keeps a loop's trip count per block, if it differs between blocks and the loop is the block's

@@ -82,12 +82,14 @@ void Counter::transfer(const TensorTransfer& copy) {
     const bool is_offset = box.pixels && d > 0 && d + 1 < box.at.size();
     if (is_offset) index = index + box.pixels->offsets[d - 1];
   }
-  work_.global.push_back({copy.operand, index, copy.is_store, bytes * place_.times, false});
+  // One thread of each team stores; one producer loads for all of them.
+  const double times = place_.times * (copy.is_store ? work_.teams.count : 1);
+  work_.global.push_back({copy.operand, index, copy.is_store, bytes * times, false});
   // Multicast: each block loads a part of the tile from memory and receives all of it.
-  const double moved = bytes * place_.times * static_cast<double>(copy.blocks);
+  const double moved = bytes * times * static_cast<double>(copy.blocks);
   work_.shared_passes += moved / kPassBytes;
-  work_.tma.bytes += bytes * place_.times;
-  if (copy.blocks > 1) work_.tma.multicast_bytes += bytes * place_.times;
+  work_.tma.bytes += bytes * times;
+  if (copy.blocks > 1) work_.tma.multicast_bytes += bytes * times;
   if (!copy.is_store) rings_.received += moved;
 }
 

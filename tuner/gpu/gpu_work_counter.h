@@ -61,6 +61,7 @@ class Counter {
   void branch(const IfNode& n);
   std::optional<double> share_of(const Expr& cond);
   double trips_of(const ForNode& n);
+  std::pair<double, bool> average_trips(const Expr& extent);
   void keep_lengths(const ForNode& n);
   bool sample(const Expr& e, const std::function<void()>& fn);
   void padded(const SelectNode& n);

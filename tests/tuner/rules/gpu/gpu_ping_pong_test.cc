@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 
 #include "codegen/codegen.h"
+#include "codegen/cuda_lowering.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
 #include "tests/tuner/edited_kernel.h"
 #include "tests/tuner/hopper.h"
 #include "tuner/gpu/gpu_model.h"
+#include "tuner/gpu/gpu_work.h"
 #include "tuner/measure/exercise.h"
 
 namespace tilewright {
@@ -119,19 +121,62 @@ TEST(GpuPingPong, IsExercisedByTilesOfEachTeam) {
   EXPECT_EQ(turns({}), 4);
 }
 
-// The epilogue of one team runs beside the products of the other one.
+const Choices kAlone = {{".copies", "roles"}, {".grid", "persistent"}, {".blocks?", 1}};
+
+// Two teams have the work of one: as many products and bytes, also of an odd number of tiles.
+TEST(GpuPingPong, CountsTheWorkOfAllTiles) {
+  const Target target = hopper();
+  for (int tiles : {2, 3}) {
+    SCOPED_TRACE(tiles);
+    const Workload w = workload(fmt::format(
+        "matmul:m={},n=128,k=512,dtype=bf16,trans_b=true,out=bf16", tiles * target.gpu.sms * 128));
+    auto work = [&](const Choices& more) {
+      const Choices same = {{".stages", 4}, {".pending?", 1}, {".stores", "stmatrix_tensor"}};
+      const Choices choices =
+          joined_choices(joined_choices(in_turns(w, "128x128x64/128x128"), same), more);
+      const Schedule s = gpu_schedule(w, target, choices);
+      return gpu_work_of(lower_for_cuda(s.program(), target), target).at(0);
+    };
+    auto stored = [](const GpuKernelWork& of) {
+      double bytes = 0;
+      for (const GlobalAccess& a : of.global) bytes += a.is_store ? a.bytes : 0;
+      return bytes;
+    };
+    const GpuKernelWork turns = work({}), alone = work(kAlone);
+    EXPECT_EQ(turns.blocks, target.gpu.sms);
+    EXPECT_EQ(alone.blocks, target.gpu.sms);
+    EXPECT_EQ(alone.products.operations, tiles * 2.0 * 128 * 128 * 512);
+    EXPECT_EQ(turns.products.operations, alone.products.operations);
+    EXPECT_EQ(stored(alone), tiles * 2.0 * 128 * 128);
+    EXPECT_EQ(stored(turns), stored(alone));
+    EXPECT_EQ(turns.bare.bytes, alone.bare.bytes);
+    EXPECT_EQ(turns.tma.bytes, alone.tma.bytes);
+    EXPECT_EQ(turns.teams.tiles, tiles);
+  }
+}
+
+// The epilogue of one team runs beside the products of the other one, but for the last tile's.
 TEST(GpuPingPong, IsPredictedToHideEpilogues) {
-  const Workload w = workload("matmul:m=8192,n=8192,k=512,dtype=bf16,trans_b=true,out=bf16");
-  const Choices same = {{".stages", 6}, {".pending?", 1}, {".stores", "stmatrix_tensor"}};
+  Target target = hopper();
+  target.gpu.tensor_f16 /= 2;  // so that L2 is no limit
+  const double tiles = 8;
+  const Workload w = workload(fmt::format(
+      "matmul:m={},n=1024,k=4096,dtype=bf16,trans_b=true,out=bf16", target.gpu.sms * 128));
+  const Choices same = {{".stages", 4}, {".pending?", 1}, {".stores", "stmatrix_tensor"}};
+  double epilogues = 0;  // seconds of a block, of its stores alone
   auto seconds = [&](const Choices& more) {
-    const Choices choices = joined_choices(in_turns(w, "128x128x64/128x128", same), more);
-    const GpuEstimate e = estimate_gpu(gpu_schedule(w, hopper(), choices).program(), hopper());
+    const Choices choices =
+        joined_choices(joined_choices(in_turns(w, "128x128x64/128x128"), same), more);
+    const Schedule s = gpu_schedule(w, target, choices);
+    const GpuEstimate e = estimate_gpu(s.program(), target);
     EXPECT_TRUE(e.fits()) << e.refusal;
+    const GpuKernelWork work = gpu_work_of(lower_for_cuda(s.program(), target), target).at(0);
+    epilogues = work.bare.bytes / kPortBytes / target.gpu.clock;
     return e.seconds;
   };
-  const Choices alone = {
-      {".copies", "roles"}, {".stages", 4}, {".grid", "persistent"}, {".blocks?", 1}};
-  EXPECT_LT(seconds({{".stages", 4}}), seconds(alone));
+  const double alone = seconds(kAlone), turns = seconds({});
+  EXPECT_GT(epilogues, 0);
+  EXPECT_GE(alone - turns, epilogues * (tiles - 1) / tiles);
 }
 
 TEST(GpuPingPong, CompilesWithoutSpills) {
