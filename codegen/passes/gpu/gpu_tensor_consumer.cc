@@ -71,7 +71,8 @@ class Computing : public Mutator {
     Stmt meet = ring_ && ring_->by_roles
                     ? call_statement(CallOp::NamedBarrier, {number, Expr(threads_)})
                     : s;
-    return stores_.any ? make_seq({wait_for_stores(), meet}) : meet;
+    if (!stores_.any || std::exchange(has_waited_, may_read_ > 0)) return meet;
+    return make_seq({wait_for_stores(), meet});
   }
 
  private:
@@ -105,13 +106,16 @@ class Computing : public Mutator {
     return by_first(call_statement(CallOp::StoreWait, {Expr(may_read_)}));
   }
 
-  // An array is written again when the stores of all iterations but the latest ones have read theirs.
+  // An array is written again when the stores of all iterations but the latest ones have read
+  // theirs: an iteration waits for them at its first barrier, which stands before its writes.
   Stmt in_store_ring() {
     const ForNode& n = *stores_.loop;
     may_read_ = (stores_.stages - 1) * stores_.of_iteration;
+    has_waited_ = false;
     const Expr slot = floormod(n.var - n.min, Expr(stores_.stages));
     Stmt body = mutate(in_slot(stores_.rings, slot, n.body));
     may_read_ = 0;
+    has_waited_ = false;
     Annotations notes = n.annotations;
     notes.erase(kStoreRingKey);
     return make_for(n.var, n.min, n.extent, n.for_kind, body, notes);
@@ -226,7 +230,8 @@ class Computing : public Mutator {
   int64_t threads_;
   const TensorStores& stores_;
   Var team_{"team"}, round_{"round"};  // of several teams
-  int64_t may_read_ = 0;  // TMA stores that need not have read their array at a barrier
+  int64_t may_read_ = 0;     // TMA stores that need not have read their array at a barrier
+  bool has_waited_ = false;  // for stores, in this iteration of a store ring
   Analyzer& known_;
 };
 
