@@ -118,10 +118,15 @@ Program hoist_threads(const Program& program);
 //         else if tx == 256 { for k { wait(barriers[k % 3 + 3], (k / 3 + 1) % 2)
 //                                     arrive(barriers[k % 3], bytes)   S[k % 3] <- A[k] } } }
 //
-// A loop of TMA stores may take turns in a ring of arrays (kStoreRingKey): subtiled epilogues.
-//
 // Copies of the producer thus run ahead from tile to tile, too. The consumers meet at a barrier of
 // their own.
+//
+// With "ping_pong" there are two teams of such consumers, each of as many threads as the kernel
+// had, and arrays of TMA stores are there for each. Team t takes every second iteration of the loop
+// over tiles, from t on. It waits for its turn at an mbarrier of its own before the loop over
+// stages, and arrives at the other team's behind that loop.
+//
+// A loop of TMA stores may take turns in a ring of arrays (kStoreRingKey): subtiled epilogues.
 Program pipeline_tensor_copies(const Program& program, const Target& target);
 // Gives rows of shared buffers whose length is a multiple of 32 bytes 16 bytes of padding. The same
 // position of eight neighbouring rows then lies in different banks. In a kernel that asks for

@@ -30,8 +30,9 @@ class KernelRewriter {
     find(kernel, nullptr);
     if (cluster_.blocks > 1 && !ring_) {
       throw LoweringError(fmt::format(
-          "blocks along loop '{}' are to be clusters; they need a pipelined loop with '{}' of '{}'",
-          cluster_.block.name(), kCopiesKey, kByRoles));
+          "blocks along loop '{}' are to be clusters; they need a pipelined loop with '{}' of '{}' "
+          "or '{}'",
+          cluster_.block.name(), kCopiesKey, kByRoles, kPingPong));
     }
   }
 
@@ -242,7 +243,8 @@ class KernelRewriter {
                                       cluster_.block.name(), cluster_.blocks, reason));
     };
     if (!ring_->by_roles) {
-      fail(fmt::format("loop '{}' needs '{}' of '{}'", n.var.name(), kCopiesKey, kByRoles));
+      fail(fmt::format("loop '{}' needs '{}' of '{}' or '{}'", n.var.name(), kCopiesKey, kByRoles,
+                       kPingPong));
     }
     if (!cluster_.is_same(n.min, known_) || !cluster_.is_same(n.extent, known_)) {
       fail(fmt::format("loop '{}' is not as long in all of them", n.var.name()));

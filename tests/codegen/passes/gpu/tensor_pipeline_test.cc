@@ -136,11 +136,11 @@ TEST(PipelineTensorCopies, KernelsAreRefused) {
   EXPECT_THAT(
       refusal(kernel("C[0, tx] = A[0, 0]", " @{cluster: 2}")),
       HasSubstr("blocks along loop 'bx' are to be clusters; they need a pipelined loop with "
-                "'copies' of 'roles'"));
+                "'copies' of 'roles' or 'ping_pong'"));
   EXPECT_THAT(
       refusal(kernel(with_ring(kByThreadsOf3, "i"), " @{cluster: 2}")),
       HasSubstr("blocks along loop 'bx' are to be clusters of 2: loop 'k' needs 'copies' of "
-                "'roles'"));
+                "'roles' or 'ping_pong'"));
   EXPECT_THAT(refusal(kernel(with_ring(kByRolesOf2), " @{cluster: 2}")),
               HasSubstr("no operand is the same for all of them"));
   EXPECT_THAT(refusal(kernel(with_ring(kByRolesOf2, "i"), " @{cluster: 16}")),

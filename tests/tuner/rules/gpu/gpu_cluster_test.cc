@@ -171,7 +171,8 @@ TEST(Clusters, WhatNoneDescribesIsRefused) {
   EXPECT_EQ(refusal({}, 1), "was not refused");
   EXPECT_THAT(refusal({}, 9), HasSubstr("must be a number from 1 to 8"));
   EXPECT_THAT(refusal({}, 3), HasSubstr("its extent must be a multiple of that"));
-  EXPECT_THAT(refusal({{".copies", "tensor"}}, 2), HasSubstr("needs 'copies' of 'roles'"));
+  EXPECT_THAT(refusal({{".copies", "tensor"}}, 2),
+              HasSubstr("needs 'copies' of 'roles' or 'ping_pong'"));
   EXPECT_THAT(refusal({{".copies", "cp_async"}}, 2), HasSubstr("they need a pipelined loop"));
   EXPECT_THAT(refusal({{".grid", "persistent"}}, 2), HasSubstr("is not made of whole clusters"));
   EXPECT_THAT(refusal({{".grid", "stream_k"}}, 2), HasSubstr("clusters"));
