@@ -18,8 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kAboveRoof = 1.05;  // peaks are measured, too
-constexpr double kForged = 1.5;      // times the same kernel's time elsewhere
+constexpr double kForged = 1.5;  // times the same kernel's time elsewhere
 // A lease also lasts for the reference values and for lines on the way.
 constexpr double kLeaseSeconds = 330;
 
@@ -88,7 +87,7 @@ std::optional<CrewJob> FleetMeasurer::Trials::make(size_t index) {
 
 bool FleetMeasurer::Trials::is_doubtful(const Measurement& m, int worker) const {
   return m.verdict == TrialVerdict::Valid &&
-         least_sample(m) * kAboveRoof < fleet_.roof_seconds(workload_, worker) &&
+         least_sample(m) * Measurer::kAboveRoof < fleet_.roof_seconds(workload_, worker) &&
          fleet_.crew_.living() > 1;
 }
 
@@ -199,8 +198,8 @@ Judgement FleetMeasurer::Turns::judge(size_t, int worker, const json& line) {
   fleet_.spent_ += got.spent;
   const double roof = fleet_.roof_seconds(workload_, worker);
   const auto& medians = got.comparison.medians;
-  const bool doubtful =
-      std::ranges::any_of(medians, [&](double m) { return m > 0 && m * kAboveRoof < roof; });
+  const bool doubtful = std::ranges::any_of(
+      medians, [&](double m) { return m > 0 && m * Measurer::kAboveRoof < roof; });
   if (!first_ && doubtful && fleet_.crew_.living() > 1) {
     first_ = std::move(got);
     first_worker_ = worker;

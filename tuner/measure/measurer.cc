@@ -31,8 +31,7 @@ constexpr uint64_t kConfirmationSeed = 0x636f6e6669726dull;
 constexpr double kLeastSeconds = 0.01, kMostSeconds = 0.12;
 // In a race more rounds tell more than longer ones, whatever the samples of one differ by.
 constexpr double kLeastRoundSeconds = 0.005, kMostRoundSeconds = 0.03, kAnyInterval = 1;
-constexpr double kAboveRoof = 1.05;  // noise of the roof
-constexpr double kHopeless = 4;      // times the fastest's time: not worth exact timing
+constexpr double kHopeless = 4;  // times the fastest's time: not worth exact timing
 // The same at one of several sizes.
 constexpr double kLeastPointSeconds = 0.004, kMostPointSeconds = 0.03;
 constexpr double kFarBehind = 1.3;       // times the fastest: no more rounds at several sizes
@@ -304,7 +303,7 @@ void LocalMeasurer::Impl::look_again(const Workload& workload, std::span<const C
     if (!done) return std::vector<double>{};
     const MeasureResult r = result_of(*done);
     // Faster than the machine can be: the timing that was checked stands.
-    if (r.verdict != Verdict::Ok || r.timing.min < job.roof_seconds / kAboveRoof) {
+    if (r.verdict != Verdict::Ok || r.timing.min < job.roof_seconds / Measurer::kAboveRoof) {
       return std::vector<double>{};
     }
     return r.timing.samples;
