@@ -23,7 +23,9 @@
 // them (codegen/passes/gpu/gpu_tensor_pipeline.cc).
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "codegen/cuda/cuda_async_op.h"
@@ -42,6 +44,9 @@ inline constexpr const char* kByRoles = "roles";
 // Producer warps, and two teams of consumers instead of one. Each has every second tile of a
 // persistent grid for itself: one multiplies while the other one stores.
 inline constexpr const char* kPingPong = "ping_pong";
+
+/// Teams of consumers where a loop has this choice of kCopiesKey. Each has tiles of its own.
+inline int64_t teams_of_consumers(std::string_view copies) { return copies == kPingPong ? 2 : 1; }
 
 /// Whether the loop is so marked.
 bool is_tensor_copy(const ForNode& loop);

@@ -21,8 +21,6 @@ namespace {
 
 using Dims = std::map<std::string, int64_t>;
 
-constexpr double kAboveRoof = 1.05;  // noise of the roof
-
 std::string object_of(const MeasureJob& job) {
   if (job.object_path.empty()) return job.object;
   std::optional<std::string> object = read_cached_object(job.object_path);

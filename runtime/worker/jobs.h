@@ -16,6 +16,10 @@
 
 namespace tilewright {
 
+// A time below the measured roof by more than this factor is not believed as it is. The peaks behind the roof are
+// measured, too.
+inline constexpr double kAboveRoof = 1.05;
+
 // Job "build".
 struct BuildJob {
   KernelSource source;
@@ -57,8 +61,8 @@ struct MeasureJob {
   int samples = 4096;  // output elements to compare where all of them are too dear
   bool check = true;   // false: time only
   bool time = true;    // false: check only, and time at `points`
-  // What a run takes by the machine's measured roof, seconds; a faster one is looked at a second
-  // time. 0: not known.
+  // What a run takes by the machine's measured roof, seconds; a faster one, by more than kAboveRoof, is looked at a
+  // second time. 0: not known.
   double roof_seconds = 0;
   // A kernel that takes longer is not kept: its first check, on ordinary values, is all that it gets.
   // infinity: every kernel is checked in full. Not for CUDA kernels, nor with `points`.

@@ -1,4 +1,4 @@
-// What vectors of codes of a few bits cost to decode.
+// Costs of decoding vectors of codes of a few bits.
 #include <optional>
 
 #include "tuner/cpu/cpu_code.h"

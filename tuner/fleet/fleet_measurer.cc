@@ -87,7 +87,7 @@ std::optional<CrewJob> FleetMeasurer::Trials::make(size_t index) {
 
 bool FleetMeasurer::Trials::is_doubtful(const Measurement& m, int worker) const {
   return m.verdict == TrialVerdict::Valid &&
-         least_sample(m) * Measurer::kAboveRoof < fleet_.roof_seconds(workload_, worker) &&
+         least_sample(m) * kAboveRoof < fleet_.roof_seconds(workload_, worker) &&
          fleet_.crew_.living() > 1;
 }
 
@@ -198,8 +198,8 @@ Judgement FleetMeasurer::Turns::judge(size_t, int worker, const json& line) {
   fleet_.spent_ += got.spent;
   const double roof = fleet_.roof_seconds(workload_, worker);
   const auto& medians = got.comparison.medians;
-  const bool doubtful = std::ranges::any_of(
-      medians, [&](double m) { return m > 0 && m * Measurer::kAboveRoof < roof; });
+  const bool doubtful =
+      std::ranges::any_of(medians, [&](double m) { return m > 0 && m * kAboveRoof < roof; });
   if (!first_ && doubtful && fleet_.crew_.living() > 1) {
     first_ = std::move(got);
     first_worker_ = worker;

@@ -86,8 +86,11 @@ class ExerciseReader {
       result_.curve_columns = order->columns;
     }
     const auto copies = loop.annotations.find(kCopiesKey);
-    if (copies != loop.annotations.end() && copies->second == Annotation(std::string(kPingPong)))
-      teams_ = 2;
+    if (copies != loop.annotations.end()) {
+      if (auto* way = std::get_if<std::string>(&copies->second)) {
+        teams_ = std::max(teams_, teams_of_consumers(*way));
+      }
+    }
     const int64_t stages = number_at(loop, kPipelineStagesKey).value_or(1);
     if (stages < 2) return;
     const double lacks = lacking_of_ring(stages, extent, extent % stages);

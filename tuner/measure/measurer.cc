@@ -303,7 +303,7 @@ void LocalMeasurer::Impl::look_again(const Workload& workload, std::span<const C
     if (!done) return std::vector<double>{};
     const MeasureResult r = result_of(*done);
     // Faster than the machine can be: the timing that was checked stands.
-    if (r.verdict != Verdict::Ok || r.timing.min < job.roof_seconds / Measurer::kAboveRoof) {
+    if (r.verdict != Verdict::Ok || r.timing.min < job.roof_seconds / kAboveRoof) {
       return std::vector<double>{};
     }
     return r.timing.samples;

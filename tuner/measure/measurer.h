@@ -123,8 +123,6 @@ class Measurer {
   // of the batch so far, where it is the untuned default, and wherever sizes vary: only such a kernel
   // may be kept.
   static constexpr double kKept = 1.1;
-  // A time this much below the roof is not believed: the peaks are measured, too.
-  static constexpr double kAboveRoof = 1.05;
   virtual std::vector<Measurement> measure(const Workload& workload,
                                            const std::vector<Candidate>& batch,
                                            const MeasureLimits& limits, double best_seconds,

@@ -73,6 +73,7 @@ class TuneRun {
   void note_findings();
   void close(db::RunState state);
   void report(int index);
+  bool learns() const { return options_.search.kind != SearchKind::Steady; }  // from other runs
   size_t finalists() const { return static_cast<size_t>(std::max(0, options_.finalists)); }
   // The share of the workload's search that is gone.
   double spent(const Task& task) const {
@@ -125,7 +126,7 @@ TuneRun::Task TuneRun::make_task(size_t index, uint64_t seed) {
   task.result.workload = &w;
   task.champion = stored_best(store_, best_query(w, target_, identity_, options_.threads), target_);
   if (options_.resume) restore(task);
-  if (options_.warm_start && options_.search.kind != SearchKind::Steady) {
+  if (options_.warm_start && learns()) {
     const auto winners = similar_winners(store_, identity_, w, options_.threads);
     for (auto& policy : task.policies) policy->seed_with(winners);
   }
@@ -287,7 +288,7 @@ void TuneRun::round(int index, double until) {
 // Loads the start model: the stored one of an earlier run, else the shipped one.
 void TuneRun::recall() {
   if (options_.pretrained) base_ = Backend::of(target_).pretrained(target_);
-  if (!options_.warm_start || options_.search.kind == SearchKind::Steady) return;
+  if (!options_.warm_start || !learns()) return;
   auto stored = store_.model(identity_.hash, "xgboost", Backend::of(target_).feature_version());
   if (!stored) return;
   try {
@@ -306,7 +307,7 @@ std::unique_ptr<CostModel> TuneRun::prior_for(const Task& task) const {
       .seed = static_cast<int>(options_.seed & 0x7fffffff), .threads = options_.threads});
   if (options_.search.kind == SearchKind::Random) return prior;
   if (!base_.empty()) prior->load(base_);
-  if (options_.search.kind == SearchKind::Steady) return prior;  // whose answer is its workload's
+  if (!learns()) return prior;
   std::vector<Sample> others;
   for (const Task& t : tasks_) {
     if (&t == &task) continue;

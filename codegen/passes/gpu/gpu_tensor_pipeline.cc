@@ -153,7 +153,7 @@ class KernelRewriter {
     if (!tiles || !is_int(tiles->min, 0)) fail("it needs a loop over tiles around it");
     if (!as_int(n.extent)) fail("its extent must be a constant");
     if (ring_->behind) fail("no product of it may stand behind those of the next iteration");
-    ring_->teams = 2;
+    ring_->teams = teams_of_consumers(kPingPong);
     ring_->tiles = tiles;
     ring_->order = make_buffer("order", ElemType::u64, {Expr(ring_->teams)}, Scope::Shared);
   }

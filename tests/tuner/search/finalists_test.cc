@@ -68,7 +68,7 @@ TEST(Finalists, AmongManyEqualKernelsThoseRaceThatWouldWinATie) {
   keep_finalist(kept, finalist("small", 1.03, 1), 4);
   EXPECT_THAT(configs_of(rivals_of(kept, 4, std::nullopt, std::nullopt)),
               ElementsAre("h", "g", "b", "a"));
-  // Where few are near, the next fastest follow.
+  // The next fastest follow if few are near.
   std::vector<Finalist> apart;
   for (int i = 0; i < 6; ++i)
     keep_finalist(apart, finalist(std::string(1, static_cast<char>('a' + i)), 1 + 0.1 * i, 9), 6);

@@ -90,7 +90,7 @@ TEST(GpuPingPong, ComputesTheSameResults) {
   }
 }
 
-// What keeps the teams apart: their turns, arrays and counts of iterations.
+// Turns, arrays and counts of iterations keep the teams apart.
 TEST(GpuPingPong, NeedsTurnsAndArraysOfEachTeam) {
   const Workload w = workload("matmul:m=256,n=256,k=320,dtype=f16,trans_b=true,out=f16");
   const Schedule s = gpu_schedule(

@@ -54,18 +54,16 @@ bool gpu_has_producers(const std::string& copies) {
   return copies == kByRoles || copies == kPingPong;
 }
 
-int64_t gpu_teams(const std::string& copies) { return copies == kPingPong ? 2 : 1; }
-
 int64_t gpu_threads_with_copies(const RuleContext& c, const std::string& copies, int64_t threads) {
   if (!gpu_has_producers(copies)) return threads;
-  return role_budget(threads * gpu_teams(copies), c.input.target.gpu).threads();
+  return role_budget(threads * teams_of_consumers(copies), c.input.target.gpu).threads();
 }
 
 int64_t gpu_registers_with_copies(const RuleContext& c, const std::string& copies, int64_t threads,
                                   int64_t sums) {
   constexpr int64_t kOthers = 28;  // addresses, loops; the same number as in the model
   const GpuFacts& gpu = c.input.target.gpu;
-  const RoleBudget budget = role_budget(threads * gpu_teams(copies), gpu);
+  const RoleBudget budget = role_budget(threads * teams_of_consumers(copies), gpu);
   const bool is_shared_out = gpu_has_producers(copies) && budget.consumer_registers > 0;
   return is_shared_out ? gpu.registers_per_sm / budget.threads() : sums + kOthers;
 }

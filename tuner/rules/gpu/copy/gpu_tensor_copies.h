@@ -34,8 +34,6 @@ std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles
 bool gpu_copies_boxes(const std::string& copies);
 /// Whether producer warps issue the copies.
 bool gpu_has_producers(const std::string& copies);
-/// Teams of consumers, each of which has a tile of its own.
-int64_t gpu_teams(const std::string& copies);
 
 /// Threads per block, if `threads` of them compute; warp specialization adds producer warps.
 int64_t gpu_threads_with_copies(const RuleContext& c, const std::string& copies, int64_t threads);

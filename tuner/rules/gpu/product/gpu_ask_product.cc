@@ -99,7 +99,7 @@ std::vector<std::string> wgmma_stores(const RuleContext& c, const GpuProduct& p,
   ways.insert(ways.end(), in_boxes.begin(), in_boxes.end());
   if (!p.roles.result_is_matrix) return {"direct"};
   auto fits = [&](int64_t subtiles) {
-    const int64_t result = gpu_teams(plan.pipeline.copies) *
+    const int64_t result = teams_of_consumers(plan.pipeline.copies) *
                            result_bytes(tile, subtiles, bits_of(gpu_result_elem(c, last)));
     return plan.pipeline.stages * stage_bytes + result <= c.input.target.gpu.shared_per_block;
   };
@@ -149,7 +149,7 @@ int64_t shared_bytes_of(const GpuProductPlan& plan, int64_t stage, int64_t produ
   const GpuEpilogue& e = plan.epilogue;
   int64_t staged = e.is_staged() ? products * gpu_staged_bytes(plan.tile) : 0;
   if (e.subtiles > 1) staged = staged * 2 / e.subtiles;
-  staged *= gpu_teams(plan.pipeline.copies);
+  staged *= teams_of_consumers(plan.pipeline.copies);
   return plan.pipeline.stages * stage + staged;
 }
 
@@ -180,7 +180,7 @@ GpuGrid gpu_ask_grid(RuleContext& c, const GpuProduct& p, const GpuProductPlan& 
   const int64_t threads = plan.tile.threads();
   GpuGridWork of_block{work.tiles, ceil_div(work.k, plan.tile.k), work.shared_bytes,
                        gpu_threads_with_copies(c, copies, threads)};
-  of_block.must_persist = gpu_teams(copies) > 1;
+  of_block.must_persist = teams_of_consumers(copies) > 1;
   of_block.may_share = work.may_share && p.roles.siblings.empty() && !plan.order.is_curve() &&
                        !of_block.must_persist;
   of_block.cluster = plan.cluster.blocks();
